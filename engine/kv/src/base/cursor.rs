@@ -1,0 +1,43 @@
+//! The cursor: how every sorted source inside the engine is walked (memtable, table, run, merge).
+//!
+//! Invariants, numbered so that code can point at them:
+//! - C1: a cursor is *invalid* when new, after an error, and when it has run off either end. `key`, `trailer` and `value` may
+//!   be called only while it is valid; the slices live until the cursor is moved.
+//! - C2: entries come in the order of [`compare`](super::key::compare): user key ascending, newest version first.
+//! - C3: `next` on a cursor that ran off the front, and `prev` on one that ran off the back, keep it invalid; only the seeks,
+//!   `first` and `last` make a cursor valid again.
+//! - C4: a cursor sees every version and every kind of point entry; visibility is decided above it. Range tombstones are not
+//!   entries of a cursor: see [`tombstone`](super::tombstone).
+//! - C5: errors are returned once and leave the cursor invalid.
+
+use super::error::Result;
+use super::key::{Trailer, head};
+
+/// A position in a sorted sequence of entries.
+pub trait Cursor {
+    /// Whether the cursor stands on an entry.
+    fn valid(&self) -> bool;
+    /// The user key of the entry.
+    fn key(&self) -> &[u8];
+    /// Sequence number and kind of the entry.
+    fn trailer(&self) -> Trailer;
+    /// The entry's value (empty for deletes).
+    fn value(&self) -> &[u8];
+    /// The first 8 bytes of the key as a number: lets merges compare without touching the key.
+    #[inline]
+    fn head(&self) -> u64 {
+        head(self.key())
+    }
+    /// To the first entry at or after `(key, at)`.
+    fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()>;
+    /// To the last entry whose user key is less than `key`.
+    fn seek_before(&mut self, key: &[u8]) -> Result<()>;
+    /// To the first entry.
+    fn first(&mut self) -> Result<()>;
+    /// To the last entry.
+    fn last(&mut self) -> Result<()>;
+    /// To the following entry.
+    fn next(&mut self) -> Result<()>;
+    /// To the preceding entry.
+    fn prev(&mut self) -> Result<()>;
+}

@@ -1,0 +1,221 @@
+//! The one error type of the engine.
+//!
+//! Invariants: an error says what kind of trouble it is ([`ErrorKind`], chosen by what a caller would do about it),
+//! and a corruption always carries its place: file, offset and block kind, and the key range where it is known.
+//! Errors are cheap to clone, because a latched error is handed to every later caller.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The engine's result type.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of trouble an [`Error`] is: kinds differ where a caller would act differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Bytes on disk are not what was written. Run `firn verify`; the error names the place.
+    Corruption,
+    /// The operating system refused an operation. The source says why.
+    Io,
+    /// The device or a quota is full. Free space, then reopen.
+    NoSpace,
+    /// The store takes no writes: it was opened read-only, or an earlier write or sync failed and latched it.
+    ReadOnly,
+    /// Another process (or another handle in this process) holds the store.
+    Locked,
+    /// A transaction read something that has changed since; run it again.
+    Conflict,
+    /// The caller passed something outside the documented bounds. Nothing was changed.
+    InvalidArgument,
+    /// The files were written by a newer version, or with other hooks or options than those given now.
+    Incompatible,
+    /// A named thing (file, tree, checkpoint) is not there.
+    NotFound,
+    /// The store or the tree has been closed or dropped.
+    Closed,
+}
+
+impl ErrorKind {
+    /// The kind's name in lower case, as printed in messages and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Corruption => "corruption",
+            ErrorKind::Io => "io",
+            ErrorKind::NoSpace => "no space",
+            ErrorKind::ReadOnly => "read-only",
+            ErrorKind::Locked => "locked",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::InvalidArgument => "invalid argument",
+            ErrorKind::Incompatible => "incompatible",
+            ErrorKind::NotFound => "not found",
+            ErrorKind::Closed => "closed",
+        }
+    }
+}
+
+/// An error of the engine: a [kind](ErrorKind), a message, and the place where it happened.
+///
+/// ```
+/// use firn_kv::{Error, ErrorKind};
+/// let e = Error::corruption("checksum mismatch").at("000007.sst", 4096).block("data");
+/// assert_eq!(e.kind(), ErrorKind::Corruption);
+/// assert_eq!(e.to_string(), "corruption: checksum mismatch (file 000007.sst, offset 4096, data block)");
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    file: Option<PathBuf>,
+    offset: Option<u64>,
+    block: Option<&'static str>,
+    keys: Option<(Vec<u8>, Vec<u8>)>,
+    source: Option<Arc<std::io::Error>>,
+}
+
+impl Error {
+    /// An error of `kind` with a message.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            file: None,
+            offset: None,
+            block: None,
+            keys: None,
+            source: None,
+        }))
+    }
+
+    /// Bytes that are not what was written.
+    pub fn corruption(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corruption, message)
+    }
+
+    /// An argument outside its bounds.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// An operating-system error while doing `what` to `file`. A full device or quota becomes [`ErrorKind::NoSpace`],
+    /// a missing file [`ErrorKind::NotFound`].
+    pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
+        let kind = match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Io,
+        };
+        let mut e = Self::new(kind, format!("cannot {what}: {source}"));
+        let inner = Arc::make_mut(&mut e.0);
+        inner.file = Some(file.as_ref().to_path_buf());
+        inner.source = Some(Arc::new(source));
+        e
+    }
+
+    fn edit(mut self, f: impl FnOnce(&mut Inner)) -> Self {
+        f(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// Adds the place: a file and a byte offset in it.
+    pub fn at(self, file: impl AsRef<Path>, offset: u64) -> Self {
+        self.edit(|i| {
+            i.file = Some(file.as_ref().to_path_buf());
+            i.offset = Some(offset);
+        })
+    }
+
+    /// Adds the file only.
+    pub fn in_file(self, file: impl AsRef<Path>) -> Self {
+        self.edit(|i| i.file = Some(file.as_ref().to_path_buf()))
+    }
+
+    /// Adds the kind of block ("data", "index", "filter", …).
+    pub fn block(self, kind: &'static str) -> Self {
+        self.edit(|i| i.block = Some(kind))
+    }
+
+    /// Adds the range of user keys that is affected, both ends inclusive.
+    pub fn keys(self, first: &[u8], last: &[u8]) -> Self {
+        self.edit(|i| i.keys = Some((first.to_vec(), last.to_vec())))
+    }
+
+    /// Puts words before the message: what was being done.
+    pub fn context(self, what: impl fmt::Display) -> Self {
+        self.edit(|i| i.message = format!("{what}: {}", i.message))
+    }
+
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The message alone, without kind and place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The file, where one is concerned.
+    pub fn file(&self) -> Option<&Path> {
+        self.0.file.as_deref()
+    }
+
+    /// The byte offset in the file.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// The kind of block.
+    pub fn block_kind(&self) -> Option<&'static str> {
+        self.0.block
+    }
+
+    /// The range of user keys that is affected, both ends inclusive.
+    pub fn key_range(&self) -> Option<(&[u8], &[u8])> {
+        self.0.keys.as_ref().map(|(a, b)| (a.as_slice(), b.as_slice()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let i = &*self.0;
+        write!(f, "{}: {}", i.kind.name(), i.message)?;
+        let mut sep = " (";
+        if let Some(file) = &i.file {
+            write!(f, "{sep}file {}", file.display())?;
+            sep = ", ";
+        }
+        if let Some(o) = i.offset {
+            write!(f, "{sep}offset {o}")?;
+            sep = ", ";
+        }
+        if let Some(b) = i.block {
+            write!(f, "{sep}{b} block")?;
+            sep = ", ";
+        }
+        if let Some((a, b)) = &i.keys {
+            write!(f, "{sep}keys {} to {}", a.escape_ascii(), b.escape_ascii())?;
+            sep = ", ";
+        }
+        if sep == ", " {
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({self})")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,98 @@
+//! The hooks by which a layer above teaches the engine its rules: [`Merge`], [`Purge`], [`Summary`], [`FilterPrefix`].
+//!
+//! Invariants: hooks are pure (the same input gives the same answer in every process), because their results are stored and
+//! replayed. Each has a name that is kept in the manifest; opening a tree with another name is an error of kind
+//! [`Incompatible`](super::error::ErrorKind::Incompatible).
+
+use super::error::Result;
+use super::key::Kind;
+
+/// What folding the versions of a key gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Folded {
+    /// The key has this value.
+    Value(Vec<u8>),
+    /// The key has no value.
+    Absent,
+}
+
+/// Folds the versions of one key into one value: a counter's increments, a cell's competing writes.
+pub trait Merge: Send + Sync + 'static {
+    /// The name kept in the manifest.
+    fn name(&self) -> &str;
+
+    /// The value of `key` given `base` (the newest put beneath the operands, `None` when there is none or it was deleted) and
+    /// the operands, oldest first. An error is returned to the reader; in a compaction the versions are kept as they are.
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded>;
+
+    /// One operand that stands for `older` followed by `newer`, when that can be told without the base. Lets compactions and
+    /// flushes shrink runs of operands.
+    fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        let _ = (key, older, newer);
+        None
+    }
+
+    /// Whether `newest` (the operands met so far, newest first) already decides the result whatever an older table with this
+    /// [`Summary`] may hold. Lets a read stop early; `false` is always right.
+    fn decided(&self, key: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
+        let _ = (key, newest, older_summary);
+        false
+    }
+}
+
+/// What a compaction does with an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Keep it as it is.
+    Keep,
+    /// Drop it: nobody can miss it.
+    Drop,
+    /// Keep the key with this value instead.
+    Replace(Vec<u8>),
+}
+
+/// Decides during compaction what may vanish: expired, shadowed, past grace.
+pub trait Purge: Send + Sync + 'static {
+    /// The name kept in the manifest.
+    fn name(&self) -> &str;
+    /// Starts one pass over a job's output. Entries are then shown in key order, one surviving version per key.
+    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass>;
+}
+
+/// What a [`PurgePass`] may know of its job.
+#[derive(Clone, Copy, Debug)]
+pub struct PurgeJob {
+    /// Wall clock at the job's start, in microseconds since 1970.
+    pub now_micros: u64,
+}
+
+/// One pass of a [`Purge`] hook over the output of one job.
+pub trait PurgePass: Send {
+    /// Judges one entry. `alone` says that no older table outside this job can hold the key, so that dropping the entry uncovers
+    /// nothing. Only entries that no snapshot can see differently are shown.
+    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict;
+}
+
+/// Collects a few bytes of facts about each table as it is written.
+pub trait Summary: Send + Sync + 'static {
+    /// The name kept in the manifest.
+    fn name(&self) -> &str;
+    /// Starts the summary of one table.
+    fn start(&self) -> Box<dyn SummaryPass>;
+}
+
+/// One table's summary in the making.
+pub trait SummaryPass: Send {
+    /// Takes in an entry that the table holds.
+    fn add(&mut self, key: &[u8], kind: Kind, value: &[u8]);
+    /// The bytes to be stored: at most 64 KiB.
+    fn finish(self: Box<Self>) -> Vec<u8>;
+}
+
+/// Says how many leading bytes of a key go into a table's filter, so that one probe answers "is anything of this row here".
+pub trait FilterPrefix: Send + Sync + 'static {
+    /// The name kept in the manifest.
+    fn name(&self) -> &str;
+    /// Length of the prefix: at most `key.len()`. Keys with the same prefix must give the same length.
+    fn prefix_len(&self, key: &[u8]) -> usize;
+}

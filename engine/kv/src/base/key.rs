@@ -1,0 +1,149 @@
+//! Keys inside the engine: a user key plus a trailer (sequence number and kind).
+//!
+//! Invariants: entries are ordered by user key ascending, bytewise, then by trailer **descending**, so the newest version
+//! of a key comes first. Sequence numbers are 56 bits; 0 means "older than everything that anyone can still ask about".
+
+use std::cmp::Ordering;
+
+/// The longest user key, in bytes.
+pub const MAX_KEY_LEN: usize = 65_535;
+/// The longest value, in bytes (256 MiB).
+pub const MAX_VALUE_LEN: usize = 256 << 20;
+/// The largest encoded batch, in bytes (512 MiB).
+pub const MAX_BATCH_LEN: usize = 512 << 20;
+
+/// A sequence number: one per operation, ever increasing over the whole Db.
+pub type Seq = u64;
+/// The largest sequence number.
+pub const MAX_SEQ: Seq = (1 << 56) - 1;
+
+/// What an entry says about its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key has this value.
+    Put = 1,
+    /// The key has no value.
+    Delete = 2,
+    /// An operand for the tree's `Merge` hook.
+    Merge = 3,
+}
+
+impl Kind {
+    /// The kind with this number.
+    #[inline]
+    pub fn from_u8(b: u8) -> Option<Kind> {
+        match b {
+            1 => Some(Kind::Put),
+            2 => Some(Kind::Delete),
+            3 => Some(Kind::Merge),
+            _ => None,
+        }
+    }
+}
+
+/// Sequence number and kind in one word: `seq << 8 | kind`. Larger is newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Trailer(pub u64);
+
+impl Trailer {
+    /// Sorts before every entry of a key: the newest that can be.
+    pub const NEWEST: Trailer = Trailer(u64::MAX);
+
+    /// Packs a sequence number and a kind.
+    #[inline]
+    pub fn new(seq: Seq, kind: Kind) -> Trailer {
+        Trailer(seq << 8 | kind as u64)
+    }
+
+    /// The place to start reading at when everything up to and including `seq` may be seen.
+    #[inline]
+    pub fn at(seq: Seq) -> Trailer {
+        Trailer(seq << 8 | 0xff)
+    }
+
+    /// The sequence number.
+    #[inline]
+    pub fn seq(self) -> Seq {
+        self.0 >> 8
+    }
+
+    /// The kind; `None` for a byte that is no kind.
+    #[inline]
+    pub fn kind(self) -> Option<Kind> {
+        Kind::from_u8(self.0 as u8)
+    }
+}
+
+/// Orders two entries: user key ascending, then newest first.
+#[inline]
+pub fn compare(a: &[u8], at: Trailer, b: &[u8], bt: Trailer) -> Ordering {
+    a.cmp(b).then(bt.cmp(&at))
+}
+
+/// The first 8 bytes of `key` as a big-endian number, short keys padded with zeros. `head(a) < head(b)` implies `a < b`.
+#[inline]
+pub fn head(key: &[u8]) -> u64 {
+    if let Some(first) = key.first_chunk::<8>() {
+        u64::from_be_bytes(*first)
+    } else {
+        let mut b = [0; 8];
+        b[..key.len()].copy_from_slice(key);
+        u64::from_be_bytes(b)
+    }
+}
+
+/// Length of the longest common prefix.
+#[inline]
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let n = a.len().min(b.len());
+    let mut i = 0;
+    while i + 8 <= n {
+        let x = head(&a[i..]) ^ head(&b[i..]);
+        if x != 0 {
+            return i + (x.leading_zeros() / 8) as usize;
+        }
+        i += 8;
+    }
+    while i < n && a[i] == b[i] {
+        i += 1;
+    }
+    i
+}
+
+/// The smallest key that is greater than every key starting with `prefix`; `None` when there is none (all 0xff).
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let keep = prefix.iter().rposition(|&b| b != 0xff)?;
+    let mut end = prefix[..=keep].to_vec();
+    end[keep] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn heads_agree_with_the_order(a: Vec<u8>, b: Vec<u8>) {
+            if head(&a) < head(&b) { prop_assert!(a < b); }
+            let n = common_prefix(&a, &b);
+            prop_assert_eq!(&a[..n], &b[..n]);
+            prop_assert!(n == a.len() || n == b.len() || a[n] != b[n]);
+            if let Some(e) = prefix_end(&a) {
+                prop_assert!(e > a);
+                prop_assert_eq!(b.starts_with(&a), b >= a && b < e);
+            }
+        }
+    }
+
+    #[test]
+    fn newest_first() {
+        let old = Trailer::new(4, Kind::Put);
+        let new = Trailer::new(5, Kind::Delete);
+        assert_eq!(compare(b"k", new, b"k", old), Ordering::Less);
+        assert!(Trailer::at(5) > new && Trailer::at(4) < new);
+        assert_eq!((new.seq(), new.kind()), (5, Some(Kind::Delete)));
+    }
+}

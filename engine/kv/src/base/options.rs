@@ -1,0 +1,292 @@
+//! What can be chosen when a Db or a tree is opened, with the bounds of each choice.
+//!
+//! Few on purpose. What belongs to a tree's files ([`TreeOptions`]) is persisted in the manifest and checked at open; what
+//! belongs to a process ([`DbOptions`]) is not.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::error::{Error, Result};
+use super::hooks::{FilterPrefix, Merge, Purge, Summary};
+
+/// How far a write has got when the call returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// The bytes are the operating system's: they survive a crash of the process, not one of the machine.
+    #[default]
+    Process,
+    /// The bytes are on the device: they survive a power cut. Concurrent writers share one sync.
+    Power,
+}
+
+/// How the blocks of a table are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Compression {
+    /// As they are; with mmap reading they are served straight from the map.
+    None = 0,
+    /// LZ4 block format. A block that does not shrink by an eighth is stored as it is.
+    #[default]
+    Lz4 = 1,
+}
+
+/// The filter of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FilterKind {
+    /// No filter.
+    None = 0,
+    /// Binary fuse, 8-bit fingerprints: 9 bits a key, 0.39 % false positives.
+    #[default]
+    Fuse8 = 1,
+    /// Binary fuse, 16-bit fingerprints: 18 bits a key, 0.0015 % false positives.
+    Fuse16 = 2,
+}
+
+/// How table files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReadMode {
+    /// Through a shared map of the file: no copy, no syscall. A failing device ends the process with a signal.
+    #[default]
+    Mmap,
+    /// With `pread`: a failing device is an error.
+    Pread,
+}
+
+/// The compaction policy of a tree, with its parameters. Can be changed when a tree is opened again.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Size-tiered (the default): when `min_runs` neighbouring runs are of similar size (within a factor of `bucket`), they
+    /// become one.
+    Tiered {
+        /// Fewest runs merged at once: 2 to 64.
+        min_runs: u32,
+        /// Most runs merged at once: `min_runs` to 64.
+        max_runs: u32,
+        /// Largest size over average size of one bucket: 1.1 to 10.
+        bucket: f64,
+    },
+    /// One run per level, each `ratio` times the one above; one table at a time moves down.
+    Leveled {
+        /// Flushed runs that start a compaction: 1 to 64.
+        level0_runs: u32,
+        /// Size of a level over the one above: 2 to 64.
+        ratio: u32,
+        /// Size of level 1, in bytes of table files.
+        base: u64,
+    },
+    /// Tiered on all levels but the last, which is one run.
+    LazyLeveled {
+        /// Runs per level that start a merge, and the size of a level over the one above: 2 to 64.
+        ratio: u32,
+    },
+    /// Cassandra's unified strategy: one scaling parameter per level (the last one repeats). Below 0 a level is leveled with
+    /// fan-out 2 − w, above 0 tiered with 2 + w.
+    Unified {
+        /// Scaling parameters: each −62 to 62, 1 to 32 of them.
+        scaling: Vec<i32>,
+        /// Aim for the size of a table, in bytes.
+        target_table: u64,
+        /// Shards to begin with: 1 to 1024.
+        base_shards: u32,
+    },
+    /// Runs are merged only inside windows of time; whole old windows are left alone.
+    TimeWindow {
+        /// Width of a window in seconds, at least 1.
+        window_secs: u64,
+        /// Runs of the newest window merged at once: 2 to 64.
+        min_runs: u32,
+    },
+    /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older than that.
+    Fifo {
+        /// Largest total of table files, in bytes; 0 for no bound.
+        max_bytes: u64,
+        /// Oldest age in seconds; 0 for no bound.
+        max_age_secs: u64,
+    },
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::Tiered { min_runs: 4, max_runs: 32, bucket: 2.0 }
+    }
+}
+
+/// What belongs to one tree and its files.
+///
+/// ```
+/// use firn_kv::{Compression, Policy, TreeOptions};
+/// let options = TreeOptions {
+///     compression: vec![Compression::None, Compression::Lz4], // flushed tables raw, merged ones LZ4
+///     policy: Policy::LazyLeveled { ratio: 4 },
+///     ..TreeOptions::default()
+/// };
+/// assert!(options.check().is_ok());
+/// ```
+#[derive(Clone)]
+pub struct TreeOptions {
+    /// Compression per level; the last one repeats. Default: LZ4 everywhere.
+    pub compression: Vec<Compression>,
+    /// Filter per level; the last one repeats. Default: [`FilterKind::Fuse8`] everywhere.
+    pub filter: Vec<FilterKind>,
+    /// Aim for the decoded size of a block in bytes, 512 to 65,536. Default 4,096 less the cache's header.
+    pub block_size: usize,
+    /// Aim for the size of a merged table file in bytes, at least 64 KiB. Default 64 MiB.
+    pub table_size: u64,
+    /// Memory that a memtable may fill before it is flushed, 64 KiB to 2 GiB. Default 64 MiB.
+    pub memtable_size: usize,
+    /// When to compact what.
+    pub policy: Policy,
+    /// Longest time in seconds that a delete may stay without having been merged down; 0 for no bound (the default).
+    pub tombstone_age_secs: u64,
+    /// Folds versions.
+    pub merge: Option<Arc<dyn Merge>>,
+    /// Drops what nobody can miss.
+    pub purge: Option<Arc<dyn Purge>>,
+    /// Facts per table.
+    pub summary: Option<Arc<dyn Summary>>,
+    /// Filters hold key prefixes instead of whole keys.
+    pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
+}
+
+/// The default of [`TreeOptions::block_size`]: with its header a decoded block fills one 4 KiB frame of the cache.
+pub const DEFAULT_BLOCK_SIZE: usize = 4096 - 64;
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        TreeOptions {
+            compression: vec![Compression::Lz4],
+            filter: vec![FilterKind::Fuse8],
+            block_size: DEFAULT_BLOCK_SIZE,
+            table_size: 64 << 20,
+            memtable_size: 64 << 20,
+            policy: Policy::default(),
+            tombstone_age_secs: 0,
+            merge: None,
+            purge: None,
+            summary: None,
+            filter_prefix: None,
+        }
+    }
+}
+
+impl fmt::Debug for TreeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeOptions")
+            .field("compression", &self.compression)
+            .field("filter", &self.filter)
+            .field("block_size", &self.block_size)
+            .field("table_size", &self.table_size)
+            .field("memtable_size", &self.memtable_size)
+            .field("policy", &self.policy)
+            .field("tombstone_age_secs", &self.tombstone_age_secs)
+            .field("merge", &self.merge.as_ref().map(|h| h.name().to_owned()))
+            .field("purge", &self.purge.as_ref().map(|h| h.name().to_owned()))
+            .field("summary", &self.summary.as_ref().map(|h| h.name().to_owned()))
+            .field("filter_prefix", &self.filter_prefix.as_ref().map(|h| h.name().to_owned()))
+            .finish()
+    }
+}
+
+fn within<T: PartialOrd + fmt::Display>(name: &str, v: T, lo: T, hi: T) -> Result<()> {
+    if v >= lo && v <= hi { Ok(()) } else { Err(Error::invalid(format!("{name} is {v}; it must be {lo} to {hi}"))) }
+}
+
+impl TreeOptions {
+    /// The compression of tables at `level`.
+    pub fn compression_at(&self, level: usize) -> Compression {
+        self.compression.get(level).or(self.compression.last()).copied().unwrap_or_default()
+    }
+
+    /// The filter of tables at `level`.
+    pub fn filter_at(&self, level: usize) -> FilterKind {
+        self.filter.get(level).or(self.filter.last()).copied().unwrap_or_default()
+    }
+
+    /// Whether every value lies within its bounds.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), naming the option and its bounds.
+    pub fn check(&self) -> Result<()> {
+        within("the number of compression levels", self.compression.len(), 1, 64)?;
+        within("the number of filter levels", self.filter.len(), 1, 64)?;
+        within("block_size", self.block_size, 512, 65_536)?;
+        within("table_size", self.table_size, 64 << 10, 1 << 40)?;
+        within("memtable_size", self.memtable_size, 64 << 10, 2 << 30)?;
+        match &self.policy {
+            Policy::Tiered { min_runs, max_runs, bucket } => {
+                within("min_runs", *min_runs, 2, 64)?;
+                within("max_runs", *max_runs, *min_runs, 64)?;
+                within("bucket", *bucket, 1.1, 10.0)
+            }
+            Policy::Leveled { level0_runs, ratio, base } => {
+                within("level0_runs", *level0_runs, 1, 64)?;
+                within("ratio", *ratio, 2, 64)?;
+                within("base", *base, 64 << 10, 1 << 50)
+            }
+            Policy::LazyLeveled { ratio } => within("ratio", *ratio, 2, 64),
+            Policy::Unified { scaling, target_table, base_shards } => {
+                within("the number of scaling parameters", scaling.len(), 1, 32)?;
+                scaling.iter().try_for_each(|&w| within("a scaling parameter", w, -62, 62))?;
+                within("target_table", *target_table, 64 << 10, 1 << 40)?;
+                within("base_shards", *base_shards, 1, 1024)
+            }
+            Policy::TimeWindow { window_secs, min_runs } => {
+                within("window_secs", *window_secs, 1, 1 << 40)?;
+                within("min_runs", *min_runs, 2, 64)
+            }
+            Policy::Fifo { .. } => Ok(()),
+        }
+    }
+}
+
+/// What belongs to a process that opens a Db.
+#[derive(Clone, Debug)]
+pub struct DbOptions {
+    /// One number for memtables, block cache, pinned indexes and filters, and compaction buffers, in bytes: at least 1 MiB.
+    /// Default 256 MiB.
+    pub memory_budget: usize,
+    /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that work itself, so that one
+    /// history gives one directory, byte for byte. Default 2.
+    pub background_threads: usize,
+    /// Durability of writes that do not name their own.
+    pub durability: Durability,
+    /// How table files are read.
+    pub read_mode: ReadMode,
+    /// Size of a WAL segment in bytes: 64 KiB to 1 GiB. Default 64 MiB.
+    pub wal_segment: u64,
+    /// Whether a Db is created where there is none. Default true.
+    pub create: bool,
+    /// Opens without the lock and without writing anything, beside a writer too. Default false.
+    pub read_only: bool,
+    /// Seed of the engine's own randomness; `None` takes one from the operating system.
+    pub seed: Option<u64>,
+}
+
+impl Default for DbOptions {
+    fn default() -> Self {
+        DbOptions {
+            memory_budget: 256 << 20,
+            background_threads: 2,
+            durability: Durability::Process,
+            read_mode: ReadMode::Mmap,
+            wal_segment: 64 << 20,
+            create: true,
+            read_only: false,
+            seed: None,
+        }
+    }
+}
+
+impl DbOptions {
+    /// Whether every value lies within its bounds.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), naming the option and its bounds.
+    pub fn check(&self) -> Result<()> {
+        within("memory_budget", self.memory_budget, 1 << 20, usize::MAX)?;
+        within("background_threads", self.background_threads, 0, 64)?;
+        within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)
+    }
+}

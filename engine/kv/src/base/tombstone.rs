@@ -1,0 +1,130 @@
+//! Range tombstones: "every key in `[start, end)` older than this sequence number is deleted".
+//!
+//! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty; each lists the sequence numbers of the tombstones
+//! that cover it, newest first, without repeats. Looking up a key costs one binary search. Overlapping tombstones are cut at each
+//! other's ends by [`Fragments::build`]; cutting never changes which keys are covered by which sequence number.
+
+use super::key::Seq;
+
+/// One range deletion: keys in `[start, end)` with a sequence number below `seq` are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeTombstone {
+    /// First key covered.
+    pub start: Vec<u8>,
+    /// First key no longer covered.
+    pub end: Vec<u8>,
+    /// The deletion's own sequence number.
+    pub seq: Seq,
+}
+
+/// A piece of the key space with the deletions that cover all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// First key covered.
+    pub start: Vec<u8>,
+    /// First key no longer covered.
+    pub end: Vec<u8>,
+    /// Sequence numbers of the deletions, newest first.
+    pub seqs: Vec<Seq>,
+}
+
+impl Fragment {
+    /// The newest deletion of this fragment that a reader at `read` sees.
+    pub fn newest_at(&self, read: Seq) -> Option<Seq> {
+        self.seqs.iter().copied().find(|&s| s <= read)
+    }
+}
+
+/// Sorted, disjoint fragments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fragments(Vec<Fragment>);
+
+impl Fragments {
+    /// Cuts overlapping tombstones into fragments. Costs O(n log n + output).
+    pub fn build(mut tombstones: Vec<RangeTombstone>) -> Fragments {
+        tombstones.retain(|t| t.start < t.end);
+        let mut bounds: Vec<&[u8]> = tombstones.iter().flat_map(|t| [t.start.as_slice(), t.end.as_slice()]).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        let mut order: Vec<usize> = (0..tombstones.len()).collect();
+        order.sort_unstable_by(|&a, &b| tombstones[a].start.cmp(&tombstones[b].start));
+        let mut next = 0;
+        let mut active: Vec<usize> = vec![];
+        let mut out: Vec<Fragment> = vec![];
+        for w in bounds.windows(2) {
+            let (start, end) = (w[0], w[1]);
+            active.retain(|&i| tombstones[i].end.as_slice() > start);
+            while next < order.len() && tombstones[order[next]].start.as_slice() <= start {
+                active.push(order[next]);
+                next += 1;
+            }
+            if active.is_empty() {
+                continue;
+            }
+            let mut seqs: Vec<Seq> = active.iter().map(|&i| tombstones[i].seq).collect();
+            seqs.sort_unstable_by(|a, b| b.cmp(a));
+            seqs.dedup();
+            match out.last_mut() {
+                Some(f) if f.end == start && f.seqs == seqs => f.end = end.to_vec(),
+                _ => out.push(Fragment { start: start.to_vec(), end: end.to_vec(), seqs }),
+            }
+        }
+        Fragments(out)
+    }
+
+    /// Takes fragments that are sorted and disjoint already; `None` when they are not.
+    pub fn from_sorted(fragments: Vec<Fragment>) -> Option<Fragments> {
+        let sound = fragments.iter().all(|f| f.start < f.end && !f.seqs.is_empty() && f.seqs.is_sorted_by(|a, b| a > b))
+            && fragments.windows(2).all(|w| w[0].end <= w[1].start);
+        sound.then_some(Fragments(fragments))
+    }
+
+    /// The fragments, in key order.
+    pub fn as_slice(&self) -> &[Fragment] {
+        &self.0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fragment that covers `key`.
+    pub fn covering(&self, key: &[u8]) -> Option<&Fragment> {
+        let i = self.0.partition_point(|f| f.end.as_slice() <= key);
+        self.0.get(i).filter(|f| f.start.as_slice() <= key)
+    }
+
+    /// The newest deletion of `key` that a reader at `read` sees.
+    pub fn newest_covering(&self, key: &[u8], read: Seq) -> Option<Seq> {
+        self.covering(key)?.newest_at(read)
+    }
+
+    /// The same deletions as tombstones, one per fragment and sequence number.
+    pub fn to_tombstones(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
+        self.0.iter().flat_map(|f| f.seqs.iter().map(|&seq| RangeTombstone { start: f.start.clone(), end: f.end.clone(), seq }))
+    }
+
+    /// Bytes of heap that this holds.
+    pub fn memory(&self) -> usize {
+        self.0.iter().map(|f| size_of::<Fragment>() + f.start.capacity() + f.end.capacity() + 8 * f.seqs.capacity()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn fragments_cover_what_the_tombstones_cover(ts in prop::collection::vec((0u8..30, 0u8..30, 1u64..9), 0..12), key in 0u8..30, read in 0u64..10) {
+            let ts: Vec<_> = ts.into_iter().map(|(a, b, seq)| RangeTombstone { start: vec![a], end: vec![b], seq }).collect();
+            let want = ts.iter().filter(|t| t.start[0] <= key && key < t.end[0] && t.seq <= read).map(|t| t.seq).max();
+            let f = Fragments::build(ts);
+            prop_assert_eq!(f.newest_covering(&[key], read), want);
+            prop_assert_eq!(Fragments::from_sorted(f.as_slice().to_vec()), Some(f.clone()));
+            prop_assert_eq!(Fragments::build(f.to_tombstones().collect()), f);
+        }
+    }
+}

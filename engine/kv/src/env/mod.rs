@@ -1,0 +1,119 @@
+//! Floor 1: the single door to the world: files, clock, threads, randomness.
+//!
+//! Invariants:
+//! - Nothing else in the crate touches `std::fs`, a clock, a thread spawn or a source of randomness (`clippy.toml` holds it).
+//! - Every error names its file.
+//! - What a call promises to have survived a crash is written on the call; [`mem`] implements exactly that and no more, so
+//!   that its crash images are what a disk may show.
+//!
+//! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation, makes crash images),
+//! [`fault`] (wraps another one and makes its nth operation fail).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::Result;
+
+pub mod fault;
+pub mod mem;
+pub mod os;
+
+/// A file that is read at any place by any thread.
+pub trait ReadFile: Send + Sync {
+    /// Length in bytes at the time of opening.
+    fn len(&self) -> u64;
+    /// Fills `buf` from `offset`. A file that ends before is a corruption error.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+    /// The whole file as a map, when it was opened for mapping and the environment has maps.
+    fn map(&self) -> Option<&[u8]>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A new file that grows at its end. What was appended is the operating system's when `append` returns (it survives a process
+/// crash); it survives a power cut once `sync` has returned, and the file's name does once [`Env::sync_dir`] has.
+pub trait WriteFile: Send {
+    /// Appends all of `bytes`.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Makes content and length durable. After an error the file must be considered lost: never retry.
+    fn sync(&mut self) -> Result<()>;
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+    /// Whether nothing has been appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A file of fixed size whose blocks are reserved before use, written through a shared map where the environment has one.
+/// A recycled file holds stale bytes. Callers keep their writes disjoint; they may come from many threads.
+pub trait LogFile: Send + Sync {
+    /// The file's fixed length in bytes.
+    fn capacity(&self) -> u64;
+    /// Puts `bytes` at `offset`. They survive a process crash when the call returns. `offset + bytes.len()` must lie within
+    /// the capacity.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Makes everything written so far survive a power cut. After an error: never retry.
+    fn sync(&self) -> Result<()>;
+    /// Touches the pages from `offset` on for `len` bytes, so that later writes to them do not fault. Best effort.
+    fn prepare(&self, offset: u64, len: u64);
+}
+
+/// Holds an exclusive lock until dropped.
+pub trait FileLock: Send + Sync {}
+
+/// A thread started by [`Env::spawn`].
+pub trait Thread: Send {
+    /// Waits for it to end.
+    fn join(self: Box<Self>);
+}
+
+/// The door to the world.
+pub trait Env: Send + Sync + 'static {
+    /// Creates a directory and its parents.
+    fn create_dir_all(&self, dir: &Path) -> Result<()>;
+    /// Names of the entries of a directory, sorted.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+    /// Makes the directory's entries (creations, renames, links, removals) survive a power cut.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+    /// Length of a file; `NotFound` when it is not there.
+    fn file_len(&self, file: &Path) -> Result<u64>;
+    /// Opens a file for reading; with `map`, mapped where possible.
+    fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>>;
+    /// The whole content; files longer than `cap` are refused as corrupt, before anything is allocated.
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>>;
+    /// Creates a file, or empties one that is there.
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>>;
+    /// Opens a file for appending, creating it when it is not there.
+    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>>;
+    /// Creates a log file of `capacity` bytes, all reserved: a full disk is an error here, not later.
+    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
+    /// Opens an existing log file for writing again, at its present length, keeping its stale bytes.
+    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>>;
+    /// Renames a file, replacing what has the new name. Atomic; durable after [`sync_dir`](Env::sync_dir).
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Gives a file a second name.
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Removes a file. Readers that have it open keep it.
+    fn remove(&self, file: &Path) -> Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: &Path) -> Result<()>;
+    /// Takes an exclusive lock on a file, creating it; `Locked` when another holds it.
+    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>>;
+    /// Bytes free to this process on the device of `dir`; `None` where unknown.
+    fn free_space(&self, dir: &Path) -> Option<u64>;
+
+    /// Wall clock in microseconds since 1970.
+    fn wall_micros(&self) -> u64;
+    /// A clock that never goes back, in nanoseconds since some fixed point.
+    fn monotonic_nanos(&self) -> u64;
+    /// Sleeps at least this long.
+    fn sleep(&self, time: Duration);
+    /// Starts a thread.
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
+    /// A random number from the operating system (or the seed of a test).
+    fn random(&self) -> u64;
+}
