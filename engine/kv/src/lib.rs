@@ -1,7 +1,27 @@
-//! `firn-kv`: an embedded, ordered, durable key-value store.
+//! Firn's engine: an embedded, ordered, durable key-value store, an LSM tree.
 //!
-//! Floors, lower ones know nothing of higher ones:
-//! 0 [`base`], 1 [`env`], 2 [`wal`] [`memtable`] [`sstable`] [`manifest`], 3 [`merge`] [`compaction`] [`cache`], 4 [`db`].
+//! Bytes to bytes, in bytewise order; many trees in one [`Db`], one atomic order of writes over all of them, snapshots,
+//! transactions, merge operands, range deletions, six compaction policies. What a call promises is written on the call.
+//!
+//! ```
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-lib-{}", std::process::id()));
+//! use firn_kv::{Db, TreeOptions};
+//! let db = Db::open(&dir)?;
+//! let fruit = db.tree("fruit", TreeOptions::default())?;
+//! fruit.put(b"apple", b"red")?;
+//! fruit.put(b"pear", b"green")?;
+//! for item in fruit.range("a".."b") {
+//!     let (key, value) = item?;
+//!     assert_eq!((&*key, &*value), (&b"apple"[..], &b"red"[..]));
+//! }
+//! # drop((fruit, db)); std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), firn_kv::Error>(())
+//! ```
+//!
+//! # The rooms
+//! Data flows downwards, and a module imports only lower floors:
+//! [`base`] (0) < [`env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`], [`compaction`] (3)
+//! < [`db`] (4). They are public for the tools that look into files; what an application needs is re-exported here.
 
 pub mod base;
 pub mod cache;
@@ -15,4 +35,8 @@ pub mod sstable;
 pub mod wal;
 
 pub use base::error::{Error, ErrorKind, Result};
+pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
+pub use base::key::{MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
 pub use base::options::{Compression, DbOptions, Durability, FilterKind, Policy, ReadMode, TreeOptions};
+pub use db::{Batch, Cursor, Db, Memory, Range, RunStats, Snapshot, SnapshotInfo, Stats, Transaction, Tree, TreeStats, Verified};
+pub use merge::value::Value;

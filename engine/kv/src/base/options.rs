@@ -260,8 +260,8 @@ pub struct DbOptions {
     pub create: bool,
     /// Opens without the lock and without writing anything, beside a writer too. Default false.
     pub read_only: bool,
-    /// Seed of the engine's own randomness; `None` takes one from the operating system.
-    pub seed: Option<u64>,
+    /// Whether flushes, compactions and stalls are written to `EVENTS.jsonl` in the Db's directory. Default true.
+    pub event_log: bool,
 }
 
 impl Default for DbOptions {
@@ -274,7 +274,7 @@ impl Default for DbOptions {
             wal_segment: 64 << 20,
             create: true,
             read_only: false,
-            seed: None,
+            event_log: true,
         }
     }
 }

@@ -1,1 +1,439 @@
-//! Placeholder until the module lands.
+//! Floor 4: the Db: what a program that embeds the engine sees, and how the floors below work together.
+//!
+//! The write path is [`write`], the read path of a key [`read`], of a range [`iter`]; [`flush`] and [`compact`] turn memtables
+//! into tables and tables into fewer; [`workers`] says who does it, [`pace`] who waits for it. [`view`] is what readers hold.
+
+mod batch;
+mod checkpoint;
+mod compact;
+mod core;
+mod events;
+mod flush;
+mod iter;
+mod open;
+mod pace;
+mod read;
+mod snapshot;
+mod stats;
+mod tree;
+mod txn;
+mod view;
+mod workers;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::Kind;
+use crate::base::options::{DbOptions, Durability, TreeOptions};
+use crate::env::{Env, Thread};
+use crate::manifest::{Edit, PersistedOptions};
+use crate::merge::value::Value;
+
+pub use batch::Batch;
+pub use checkpoint::Verified;
+pub use iter::{Cursor, Range};
+pub use snapshot::{Snapshot, SnapshotInfo};
+pub use stats::{Memory, RunStats, Stats, TreeStats};
+pub use txn::Transaction;
+
+use self::core::Core;
+use tree::TreeCore;
+
+/// An open store: trees of ordered keys, one log, one order of writes.
+///
+/// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them is dropped. Closing does not
+/// flush: what is in memtables is in the log, and is there again when the store is opened.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("firn-doc-db-{}", std::process::id()));
+/// use firn_kv::{Db, TreeOptions};
+/// let db = Db::open(&dir)?;
+/// let tree = db.tree("greetings", TreeOptions::default())?;
+/// tree.put(b"hello", b"world")?;
+/// assert_eq!(tree.get(b"hello")?.as_deref(), Some(&b"world"[..]));
+/// # drop((tree, db)); std::fs::remove_dir_all(dir).ok();
+/// # Ok::<(), firn_kv::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+}
+
+/// What keeps a store open.
+pub(crate) struct Handle {
+    core: Arc<Core>,
+    threads: Mutex<Vec<Box<dyn Thread>>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.work.closing.store(true, Ordering::Relaxed);
+        self.core.signal_work();
+        for t in self.threads.get_mut().drain(..) {
+            t.join();
+        }
+        self.core.close();
+    }
+}
+
+impl Db {
+    /// Opens the store in `dir` with the default options, creating it when the directory is missing or empty.
+    ///
+    /// # Errors
+    /// As [`open_with`](Db::open_with).
+    pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
+        Db::open_with(dir, DbOptions::default())
+    }
+
+    /// Opens the store in `dir`.
+    ///
+    /// # Errors
+    /// `Locked` when somebody else has it open, `NotFound` when there is none and it may not be created, `InvalidArgument` when
+    /// the directory holds something else or an option is out of bounds, `Incompatible` when a newer version wrote it,
+    /// `Corruption` with file and offset when its files are damaged, and I/O errors.
+    pub fn open_with(dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
+        Db::open_in(crate::env::os::OsEnv::shared(), dir, options)
+    }
+
+    /// Opens the store in `dir` of another environment.
+    ///
+    /// # Errors
+    /// As [`open_with`](Db::open_with).
+    pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
+        options.check()?;
+        let core = Arc::new(Core::open(env, dir.as_ref(), options)?);
+        let threads = core.start_workers()?;
+        Ok(Db { handle: Arc::new(Handle { core, threads: Mutex::new(threads) }) })
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    /// The tree `name` with these options, created when it is not there.
+    ///
+    /// Options of a tree that is there are replaced by these from now on (files already written stay as they are), but its
+    /// hooks must be those that it was created with.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, and errors of writing the manifest.
+    pub fn tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
+        options.check()?;
+        let core = self.core();
+        let there = core.trees.read().iter().find(|t| t.name == name).cloned();
+        let tree = match there {
+            Some(t) => {
+                core.reopen_tree(&t, options)?;
+                t
+            }
+            None => core.create_tree(name, options)?,
+        };
+        Ok(self.wrap(tree))
+    }
+
+    /// The tree `name` as it was last opened or created; only for trees without hooks.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such tree, `Incompatible` when it has hooks that were not handed in yet.
+    pub fn existing_tree(&self, name: &str) -> Result<Tree> {
+        let there = self.core().trees.read().iter().find(|t| t.name == name).cloned();
+        let tree = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
+        Ok(self.wrap(tree))
+    }
+
+    fn wrap(&self, core: Arc<TreeCore>) -> Tree {
+        Tree { handle: self.handle.clone(), core }
+    }
+
+    /// Names of the trees, in order of creation.
+    pub fn tree_names(&self) -> Vec<String> {
+        self.core().trees.read().iter().map(|t| t.name.clone()).collect()
+    }
+
+    /// Drops a tree with all it holds. Handles of it report [`ErrorKind::Closed`] from now on; files go when their last reader does.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such tree, and errors of writing the manifest.
+    pub fn drop_tree(&self, name: &str) -> Result<()> {
+        self.core().drop_tree(name)
+    }
+
+    /// Writes a batch with the Db's durability.
+    ///
+    /// # Errors
+    /// `ReadOnly` when the store takes no writes, `Closed` when a tree concerned was dropped, `NoSpace` when the log cannot grow
+    /// (nothing was written then), and I/O errors, after which the store is read-only.
+    pub fn write(&self, batch: Batch) -> Result<()> {
+        self.write_with(batch, self.core().options.durability)
+    }
+
+    /// Writes a batch with this durability.
+    ///
+    /// # Errors
+    /// As [`write`](Db::write).
+    pub fn write_with(&self, batch: Batch, durability: Durability) -> Result<()> {
+        self.check_own(&batch)?;
+        self.core().write_batch(&batch, durability, None)
+    }
+
+    fn check_own(&self, batch: &Batch) -> Result<()> {
+        let trees = self.core().trees.read();
+        let own = |t: &Arc<TreeCore>| t.is_dropped() || trees.iter().any(|o| Arc::ptr_eq(o, t));
+        if batch.trees.iter().all(|(t, _)| own(t)) {
+            return Ok(());
+        }
+        Err(Error::invalid("the batch names a tree of another store"))
+    }
+
+    /// A frozen view of all trees.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_named("snapshot")
+    }
+
+    /// A frozen view of all trees with a name by which the statistics list it.
+    pub fn snapshot_named(&self, name: &str) -> Snapshot {
+        Snapshot { point: Arc::new(snapshot::ReadPoint::new(self.handle.clone(), name)) }
+    }
+
+    /// Makes every write so far survive a power cut.
+    ///
+    /// # Errors
+    /// I/O errors, after which the store is read-only.
+    pub fn sync(&self) -> Result<()> {
+        let end = self.core().write.lock().wal.end();
+        self.core().check_writable()?;
+        self.core().syncer.sync(end).map_err(|e| self.core().latch(e))
+    }
+
+    /// Waits until no memtable waits for its flush and no policy wants a compaction.
+    ///
+    /// # Errors
+    /// The failure that stopped the background work.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.core().wait_idle()
+    }
+
+    /// Counters, memory, levels, and what holds space back.
+    pub fn stats(&self) -> Stats {
+        self.core().stats()
+    }
+}
+
+/// One ordered map of a [`Db`]. Cheap to clone.
+#[derive(Clone)]
+pub struct Tree {
+    handle: Arc<Handle>,
+    core: Arc<TreeCore>,
+}
+
+impl Tree {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The store that it belongs to.
+    pub fn db(&self) -> Db {
+        Db { handle: self.handle.clone() }
+    }
+
+    /// Its options.
+    pub fn options(&self) -> TreeOptions {
+        (*self.core.view.load_full().options).clone()
+    }
+
+    /// The value of `key`. The value pins its block or memtable; nothing is copied.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the tree was dropped.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.core.check_live()?;
+        self.handle.core.get(&self.core, key)
+    }
+
+    /// The values of several keys, all of one moment.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.core.check_live()?;
+        self.handle.core.multi_get(&self.core, keys)
+    }
+
+    /// Whether `key` has a value.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when key or value are over the limits, else as [`Db::write`].
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(key, value, self.handle.core.options.durability)
+    }
+
+    /// Sets `key` to `value` with this durability.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    #[inline]
+    pub fn put_with(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+        self.handle.core.write_point(&self.core, Kind::Put, key, value, durability)
+    }
+
+    /// Deletes `key`.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.handle.core.write_point(&self.core, Kind::Delete, key, &[], self.handle.core.options.durability)
+    }
+
+    /// Adds an operand for the tree's merge hook.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge hook.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.check_merge()?;
+        self.handle.core.write_point(&self.core, Kind::Merge, key, operand, self.handle.core.options.durability)
+    }
+
+    /// Deletes every key in `[start, end)`: O(1) however many there are.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete_range(self, start, end)?;
+        self.handle.core.write_batch(&batch, self.handle.core.options.durability, None)
+    }
+
+    fn check_merge(&self) -> Result<()> {
+        let guard = crossbeam_epoch::pin();
+        match self.core.view.load(&guard).options.merge {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(format!("the tree {:?} has no merge hook", self.core.name))),
+        }
+    }
+
+    /// Writes the memtable to a table and waits for it.
+    ///
+    /// # Errors
+    /// I/O errors, after which the store is read-only.
+    pub fn flush(&self) -> Result<()> {
+        self.core.check_live()?;
+        self.handle.core.flush_tree(&self.core)
+    }
+
+    /// Flushes, then merges everything down to one run, dropping what no reader can see.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors.
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        self.handle.core.compact_range(&self.core, None)
+    }
+
+    /// Flushes, then merges whatever may hold keys in `[start, end]`.
+    ///
+    /// # Errors
+    /// As [`compact`](Tree::compact).
+    pub fn compact_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.flush()?;
+        self.handle.core.compact_range(&self.core, Some((start, end)))
+    }
+}
+
+impl Core {
+    fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Arc<TreeCore>> {
+        if name.is_empty() || name.len() > 255 {
+            return Err(Error::invalid(format!("a tree's name has 1 to 255 bytes, this one {}", name.len())));
+        }
+        let mut c = self.catalog.lock();
+        if let Some(t) = self.trees.read().iter().find(|t| t.name == name) {
+            return Ok(t.clone());
+        }
+        let id = c.state.next_tree;
+        let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options) };
+        self.log_edits(&mut c, vec![edit])?;
+        let Some(state) = c.state.trees.get(&id) else {
+            return Err(Error::invalid(format!("the tree {name:?} could not be created")));
+        };
+        let start = self.write.lock().wal.end();
+        let tree = self.new_tree(state, options, true, start)?;
+        self.trees.write().push(tree.clone());
+        Ok(tree)
+    }
+
+    fn reopen_tree(&self, t: &TreeCore, options: TreeOptions) -> Result<()> {
+        let mut c = self.catalog.lock();
+        let Some(state) = c.state.trees.get(&t.id) else {
+            return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", t.name)));
+        };
+        let persisted = PersistedOptions::of(&options);
+        persisted.check_hooks(&state.options, &t.name)?;
+        if persisted != state.options && !self.options.read_only {
+            self.log_edits(&mut c, vec![Edit::SetOptions { tree: t.id, options: persisted }])?;
+        }
+        drop(c);
+        t.set_options(options);
+        self.signal_work();
+        Ok(())
+    }
+
+    fn drop_tree(&self, name: &str) -> Result<()> {
+        let there = self.trees.read().iter().find(|t| t.name == name).cloned();
+        let t = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
+        let _one = t.flushing.lock();
+        let mut c = self.catalog.lock();
+        self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
+        t.mark_dropped();
+        self.trees.write().retain(|o| !Arc::ptr_eq(o, &t));
+        drop(c);
+        let handles: Vec<_> = t.files.lock().handles.drain().collect();
+        handles.iter().for_each(|(_, h)| h.make_obsolete());
+        t.change_view(|v| view::View {
+            active: v.active.clone(),
+            sealed: vec![],
+            version: Arc::new(view::Version { runs: vec![] }),
+            options: v.options.clone(),
+        });
+        self.signal_done();
+        Ok(())
+    }
+
+    /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones are flushed.
+    fn flush_tree(&self, t: &TreeCore) -> Result<()> {
+        {
+            let w = self.write.lock();
+            self.check_writable()?;
+            if t.view.load_full().active.is_touched() {
+                self.seal(&w, t, 0)?;
+            }
+        }
+        while self.flush_oldest(t)? {}
+        Ok(())
+    }
+
+    /// The last act of a closing Db: what was written survives a power cut too, if the device allows.
+    fn close(&self) {
+        if self.check_writable().is_ok() {
+            let mut w = self.write.lock();
+            if let Err(e) = w.wal.finish() {
+                drop(w);
+                self.latch(e);
+            }
+        }
+    }
+}

@@ -1,1 +1,15 @@
-//! Placeholder until the module lands.
+//! Floor 3: many sorted sources as one: a run of tables, a merge of runs, and what of it a reader may see.
+//!
+//! - [`run`]: tables that are sorted and disjoint, walked as one cursor; opened when first needed.
+//! - [`merging`]: k cursors as one, every version of every key.
+//! - [`shadow`]: which range deletions cover a key.
+//! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
+//! - [`retain`]: the versions that a flush or a compaction must keep.
+//! - [`value`]: a value that pins what holds it.
+
+pub mod merging;
+pub mod retain;
+pub mod run;
+pub mod shadow;
+pub mod value;
+pub mod visible;

@@ -1,0 +1,144 @@
+//! Checkpoints (a second Db made of hard links), verification, and size estimates.
+//!
+//! Invariant of a checkpoint: it holds exactly the writes before one position of the log, in all trees. For that all memtables
+//! are sealed at one moment under the write lock, and no tree may flush anything newer until the state has been copied.
+
+use std::path::Path;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::manifest::Manifest;
+use crate::merge::run::table_path;
+
+use super::core::Core;
+use super::{Db, Tree};
+
+/// What [`Db::verify`] has looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verified {
+    /// Table files read.
+    pub tables: u64,
+    /// Blocks whose checksums were checked.
+    pub blocks: u64,
+    /// Entries whose order, bounds and filter membership were checked.
+    pub entries: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// What is wrong, each with its place.
+    pub errors: Vec<Error>,
+}
+
+impl Db {
+    /// Makes a copy of the Db in `dir` (which must not exist, or be empty) that opens as a Db of its own. Tables are hard-linked,
+    /// so it costs a flush and some directory entries; it must lie on the same file system. Writers go on meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a Db opened read-only, and I/O errors; what was made of the
+    /// checkpoint by then is left for inspection, without a `CURRENT` file.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.core().checkpoint(dir.as_ref())
+    }
+
+    /// Reads every live table, bypassing the caches, and checks everything that can be checked: each block's checksum and place,
+    /// order and bounds of keys, filters, counts. `progress` is told the bytes read so far and in all.
+    ///
+    /// # Errors
+    /// Only errors of the tool itself; what is wrong with the files is listed in the result.
+    pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
+        let core = self.core();
+        let trees = core.trees.read().clone();
+        let handles: Vec<_> = trees
+            .iter()
+            .flat_map(|t| t.view.load_full().version.runs.iter().flat_map(|r| r.tables.clone()).collect::<Vec<_>>())
+            .collect();
+        let all: u64 = handles.iter().map(|h| h.meta.size).sum();
+        let mut v = Verified::default();
+        for h in handles {
+            let before = v.bytes;
+            let checked = h.table().and_then(|t| t.verify(|bytes| progress(before + bytes, all)));
+            v.tables += 1;
+            v.bytes += h.meta.size;
+            match checked {
+                Ok(r) => {
+                    v.blocks += r.blocks;
+                    v.entries += r.entries;
+                    if r.entries != h.meta.entries {
+                        let words = format!("the manifest says {} entries, the table has {}", h.meta.entries, r.entries);
+                        v.errors.push(Error::corruption(words).at(h.path(), 0));
+                    }
+                }
+                Err(e) => v.errors.push(e),
+            }
+            progress(v.bytes, all);
+        }
+        Ok(v)
+    }
+}
+
+impl Tree {
+    /// About how many bytes of table files hold the keys in `[start, end)`. Memtables are not counted.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors of opening tables at the ends of the range.
+    pub fn approximate_size(&self, start: &[u8], end: &[u8]) -> Result<u64> {
+        self.core.check_live()?;
+        let view = self.core.view.load_full();
+        let mut sum = 0;
+        for t in view.version.runs.iter().flat_map(|r| &r.tables) {
+            let (first, last) = (t.meta.first_key.as_slice(), t.meta.last_key.as_slice());
+            if last < start || first >= end || start >= end {
+                continue;
+            }
+            let from = if first < start { t.table()?.offset_of(start) } else { 0 };
+            let to = if last >= end { t.table()?.offset_of(end) } else { t.meta.size };
+            sum += to.saturating_sub(from);
+        }
+        Ok(sum)
+    }
+}
+
+impl Core {
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        self.check_writable()?;
+        self.env.create_dir_all(dir)?;
+        if let Some(n) = self.env.list(dir)?.first() {
+            return Err(Error::invalid(format!("the directory is not empty ({n})")).in_file(dir));
+        }
+        let trees = self.trees.read().clone();
+        let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
+        let end = {
+            let w = self.write.lock();
+            for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
+                self.seal(&w, t, 0)?;
+            }
+            w.wal.end()
+        };
+        for (t, one) in trees.iter().zip(&locks) {
+            // Only what was sealed until now: memtables are sealed in order of their ends.
+            while t.view.load_full().sealed.last().is_some_and(|m| m.end.get().is_some_and(|e| *e <= end)) {
+                self.flush_oldest_locked(t, one)?;
+            }
+        }
+        let state = {
+            let c = self.catalog.lock();
+            for t in c.state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
+                self.env.hard_link(&table_path(&self.dir, t.id), &table_path(dir, t.id))?;
+            }
+            let mut state = c.state.clone();
+            state.last_seq = self.read_point();
+            // The copy starts with a log of its own, behind everything that its tables hold.
+            state.wal_floor = end;
+            state
+        };
+        drop(locks);
+        self.env.sync_dir(dir)?;
+        Manifest::create(self.env.clone(), dir, 1, &state)?;
+        self.events.note("checkpoint", |e| {
+            e.str("dir", &dir.display().to_string());
+        });
+        if state.trees.is_empty() && self.env.list(dir)?.is_empty() {
+            return Err(Error::new(ErrorKind::Io, "the checkpoint is empty").in_file(dir));
+        }
+        Ok(())
+    }
+}

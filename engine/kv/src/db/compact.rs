@@ -1,0 +1,235 @@
+//! Compactions: what the policy asks for, carried out and installed.
+//!
+//! Invariants:
+//! - The shape is taken and the job's inputs are marked busy in one step, so two jobs never hold one table.
+//! - A job's inputs stay live until its outputs are in the manifest; they are removed when the last reader lets go.
+//! - A tree whose hooks have not been handed in is not compacted: its versions could not be folded.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hooks::PurgeJob;
+use crate::base::key::Seq;
+use crate::base::options::TreeOptions;
+use crate::compaction::job::unite;
+use crate::compaction::{Action, Job, RunShape, Shape, TableShape, manual, pick, run_limits};
+use crate::manifest::TableMeta;
+use crate::merge::merging::Source;
+use crate::merge::retain::{Beneath, Rules};
+use crate::merge::run::{Run, RunCursor, TableHandle};
+
+use super::core::Core;
+use super::flush::{NewTables, meta};
+use super::tree::{Files, TreeCore};
+use super::view::Version;
+
+/// A job with the tables that it holds.
+pub struct Claimed {
+    tree: Arc<TreeCore>,
+    job: Job,
+    version: Arc<Version>,
+    options: Arc<TreeOptions>,
+}
+
+impl Core {
+    /// The shape of a tree as its policy sees it.
+    pub fn shape(&self, version: &Version, options: &TreeOptions, files: &Files) -> Shape {
+        let table = |t: &Arc<TableHandle>| {
+            let m = &t.meta;
+            TableShape {
+                id: m.id,
+                size: m.size,
+                entries: m.entries,
+                deletes: m.deletes,
+                range_deletes: m.range_deletes,
+                first: m.first_key.as_slice().into(),
+                last: m.last_key.as_slice().into(),
+                min_seq: m.min_seq,
+                max_seq: m.max_seq,
+                created_micros: m.created_micros,
+                newest_micros: m.newest_micros,
+                oldest_tombstone_micros: m.oldest_tombstone_micros,
+                busy: files.busy.contains(&m.id),
+            }
+        };
+        let run = |r: &Arc<Run>| RunShape { level: r.level, number: r.number, tables: r.tables.iter().map(table).collect() };
+        Shape {
+            now_micros: self.env.wall_micros(),
+            memtable_size: options.memtable_size as u64,
+            table_size: options.table_size,
+            tombstone_age_secs: options.tombstone_age_secs,
+            runs: version.runs.iter().map(run).collect(),
+            next_run: u64::MAX,
+        }
+    }
+
+    /// The most urgent job of a tree, its tables marked as busy. Sets the pace by what the shape says.
+    pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
+        self.claim_by(tree, |options, shape| Ok(pick(&options.policy, shape)))
+    }
+
+    fn claim_by(
+        &self,
+        tree: &Arc<TreeCore>,
+        choose: impl FnOnce(&TreeOptions, &Shape) -> Result<Option<Job>>,
+    ) -> Result<Option<Claimed>> {
+        if tree.is_dropped() || !tree.is_hooked() {
+            return Ok(None);
+        }
+        let mut files = tree.files.lock();
+        let view = tree.view.load_full();
+        let shape = self.shape(&view.version, &view.options, &files);
+        let Some(job) = choose(&view.options, &shape)? else { return Ok(None) };
+        if let Err(words) = job.check(&shape) {
+            return Err(Error::new(ErrorKind::InvalidArgument, format!("the policy chose a job that is not sound: {words}")));
+        }
+        files.busy.extend(job.inputs.iter().flat_map(|i| i.tables.iter().copied()));
+        Ok(Some(Claimed { tree: tree.clone(), job, version: view.version.clone(), options: view.options.clone() }))
+    }
+
+    /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1 is at the hard limit.
+    pub fn pressure(&self, tree: &TreeCore) -> f64 {
+        let files = tree.files.lock();
+        let view = tree.view.load_full();
+        let shape = self.shape(&view.version, &view.options, &files);
+        let (soft, hard) = run_limits(&view.options.policy, &shape);
+        let runs = shape.runs.len();
+        if runs <= soft { 0.0 } else { (runs - soft) as f64 / (hard.saturating_sub(soft)).max(1) as f64 }
+    }
+
+    /// Carries out a job and gives its tables free.
+    pub fn run_job(&self, claimed: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.work.compacting.fetch_add(1, Ordering::Relaxed);
+        let from = self.env.monotonic_nanos();
+        let done = match claimed.job.action {
+            Action::Merge => self.merge_job(claimed, during),
+            Action::Move => self.move_job(claimed),
+            Action::Drop => self.drop_job(claimed),
+        };
+        {
+            let mut files = claimed.tree.files.lock();
+            claimed.job.inputs.iter().flat_map(|i| &i.tables).for_each(|t| {
+                files.busy.remove(t);
+            });
+        }
+        self.work.compacting.fetch_sub(1, Ordering::Relaxed);
+        self.signal_done();
+        let (read, written) = done?;
+        let nanos = self.env.monotonic_nanos().saturating_sub(from);
+        self.counters.compacted(claimed.job.action, read, written, nanos);
+        self.events.note("compaction", |e| {
+            e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
+            e.num("bytes_in", read).num("bytes_out", written).num("level", claimed.job.output_level as u64);
+            e.num("micros", nanos / 1000);
+        });
+        Ok(())
+    }
+
+    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<(u64, u64)> {
+        let inputs = c.inputs();
+        let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
+        let mut deletions = vec![];
+        for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
+            deletions.push(t.table()?.tombstones_arc());
+        }
+        let rules = Rules {
+            snapshots: self.snapshots.list(),
+            tombstones: unite(deletions),
+            beneath: Beneath::new(c.beneath()),
+            merge: c.options.merge.clone(),
+            purge: c.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
+            settle: true,
+        };
+        let newest = all.iter().map(|t| t.meta.newest_micros).max().unwrap_or(0);
+        let oldest_tombstone = all.iter().filter_map(|t| t.meta.oldest_tombstone_micros).min();
+        let read: u64 = all.iter().map(|t| t.meta.size).sum();
+        let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
+        let sources = inputs.iter().map(|r| (Source::Run(RunCursor::new(r.clone(), false)), Seq::MAX)).collect();
+        let mut go_on = || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
+        let mut out = NewTables {
+            core: self,
+            tree: &c.tree,
+            options: c.options.clone(),
+            level: c.job.output_level,
+            created: vec![],
+            during: &mut go_on,
+        };
+        let made = out.run(sources, rules, &c.job.cuts)?;
+        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, newest, oldest_tombstone)).collect();
+        let written = tables.iter().map(|t| t.size).sum();
+        let place = |t| (c.job.output_level, c.job.output_run, t);
+        self.counters.dropped(&made.dropped);
+        self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
+        Ok((read, written))
+    }
+
+    fn move_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+        let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
+        let ids = tables.iter().map(|t| t.id).collect();
+        let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
+        self.install(&c.tree, ids, added, None)?;
+        Ok((0, 0))
+    }
+
+    fn drop_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+        let ids = c.inputs().iter().flat_map(|r| &r.tables).map(|t| t.meta.id).collect();
+        self.install(&c.tree, ids, vec![], None)?;
+        Ok((0, 0))
+    }
+
+    /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for
+    /// running jobs that are in the way.
+    pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<(&[u8], &[u8])>) -> Result<()> {
+        let mut first = true;
+        loop {
+            let generation = *self.work.generation.lock();
+            let mut blocked = false;
+            let claimed = self.claim_by(tree, |options, shape| match manual(&options.policy, shape, range, first) {
+                Ok(job) => Ok(job),
+                Err(_) => {
+                    blocked = true;
+                    Ok(None)
+                }
+            })?;
+            match claimed {
+                Some(c) => {
+                    self.run_job(&c, &mut || Ok(()))?;
+                    first = false;
+                }
+                None if blocked => self.wait_for_change(generation)?,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Claimed {
+    /// How urgent it is.
+    pub fn score(&self) -> f64 {
+        self.job.score
+    }
+
+    /// The inputs as runs, newest first.
+    fn inputs(&self) -> Vec<Arc<Run>> {
+        let of = |i: &crate::compaction::Input| {
+            let run = self.version.runs.iter().find(|r| r.level == i.level && r.number == i.run)?;
+            let tables = run.tables.iter().filter(|t| i.tables.contains(&t.meta.id)).cloned().collect();
+            Some(Arc::new(Run::new(i.level, i.run, tables)))
+        };
+        self.job.inputs.iter().filter_map(of).collect()
+    }
+
+    /// What is older than the job's inputs: the runs after the oldest input, and what the input runs and those between leave
+    /// behind, since that lies in other key ranges or is newer than what is asked.
+    fn beneath(&self) -> Vec<Arc<Run>> {
+        let taken: HashSet<u64> = self.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let newest = self.version.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id))).unwrap_or(0);
+        let rest = |r: &Arc<Run>| {
+            let tables: Vec<_> = r.tables.iter().filter(|t| !taken.contains(&t.meta.id)).cloned().collect();
+            (!tables.is_empty()).then(|| Arc::new(Run::new(r.level, r.number, tables)))
+        };
+        self.version.runs[newest..].iter().filter_map(rest).collect()
+    }
+}

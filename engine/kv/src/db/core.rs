@@ -1,0 +1,219 @@
+//! The inside of an open Db, shared by its handles, its trees and its workers.
+//!
+//! Locks, in the order in which they may be taken: a tree's `flushing`, `catalog`, a tree's `files`, `write`, a tree's view lock,
+//! `snapshots`. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::Seq;
+use crate::base::ops::TreeId;
+use crate::base::options::DbOptions;
+use crate::cache::Cache;
+use crate::env::{Env, FileLock};
+use crate::manifest::{Edit, Manifest, State};
+use crate::memtable::ArenaPool;
+use crate::merge::run::TableOpener;
+use crate::wal::{Lsn, Syncer};
+
+use super::events::Events;
+use super::pace::Pace;
+use super::snapshot::Snapshots;
+use super::stats::Counters;
+use super::tree::TreeCore;
+use super::view::MemHandle;
+use super::write::WriteState;
+
+/// The inside of an open Db.
+pub struct Core {
+    /// The door to the world.
+    pub env: Arc<dyn Env>,
+    /// The directory.
+    pub dir: PathBuf,
+    /// As given at open.
+    pub options: DbOptions,
+    /// Opens tables.
+    pub opener: Arc<TableOpener>,
+    /// Decoded blocks.
+    pub cache: Arc<Cache>,
+    /// Memory of memtables.
+    pub arenas: Arc<ArenaPool>,
+    /// How many memtables of a tree may wait for their flush before its writers wait too.
+    pub max_sealed: usize,
+    /// The log and the sequence numbers.
+    pub write: Mutex<WriteState>,
+    /// Group commit.
+    pub syncer: Arc<Syncer>,
+    /// The newest sequence number that may be read.
+    pub visible: AtomicU64,
+    /// The manifest and what it says; `None` for a Db opened read-only.
+    pub catalog: Mutex<Catalog>,
+    /// The trees by number.
+    pub trees: RwLock<Vec<Arc<TreeCore>>>,
+    /// Live snapshots.
+    pub snapshots: Snapshots,
+    /// Counters and histograms.
+    pub counters: Counters,
+    /// The event log.
+    pub events: Events,
+    /// Back-pressure.
+    pub pace: Pace,
+    /// Work that waits for a worker.
+    pub work: Work,
+    /// The first failure after which nothing may be written.
+    latched: Mutex<Option<Error>>,
+    is_latched: AtomicBool,
+    /// Keeps other processes out.
+    pub lock: Option<Box<dyn FileLock>>,
+}
+
+/// The manifest with the state that it holds.
+pub struct Catalog {
+    /// What is live.
+    pub state: State,
+    /// The file; `None` when the Db was opened read-only.
+    pub manifest: Option<Manifest>,
+    /// The number of the manifest in use.
+    pub manifest_number: u64,
+}
+
+/// Signals between writers and workers.
+#[derive(Default)]
+pub struct Work {
+    /// Bumped whenever there may be something to do.
+    pub generation: Mutex<u64>,
+    /// Wakes workers.
+    pub wake: Condvar,
+    /// Wakes writers that wait for room, and callers that wait for flushes and compactions.
+    pub done: Condvar,
+    /// Set when the Db closes.
+    pub closing: AtomicBool,
+    /// How many compactions run now.
+    pub compacting: AtomicU64,
+}
+
+impl Core {
+    /// An error when the Db takes no writes.
+    #[inline]
+    pub fn check_writable(&self) -> Result<()> {
+        if self.is_latched.load(Ordering::Relaxed) {
+            return Err(self.why_latched());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn why_latched(&self) -> Error {
+        match &*self.latched.lock() {
+            Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
+            Some(e) => Error::new(ErrorKind::ReadOnly, format!("the store has been read-only since a failure: {e}")),
+            None => Error::new(ErrorKind::ReadOnly, "the store was opened read-only"),
+        }
+    }
+
+    /// Makes the Db read-only because of `e`, and gives `e` back. The first cause is kept.
+    pub fn latch(&self, e: Error) -> Error {
+        let mut l = self.latched.lock();
+        if l.is_none() {
+            self.events.note("latched", |o| o.str("error", &e.to_string()));
+            *l = Some(e.clone());
+            self.is_latched.store(true, Ordering::Relaxed);
+        }
+        drop(l);
+        self.work.done.notify_all();
+        e
+    }
+
+    /// Makes the Db read-only from the start.
+    pub fn latch_read_only(&self) {
+        *self.latched.lock() = Some(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
+        self.is_latched.store(true, Ordering::Relaxed);
+    }
+
+    /// The tree with this number.
+    pub fn tree_by_id(&self, id: TreeId) -> Option<Arc<TreeCore>> {
+        self.trees.read().iter().find(|t| t.id == id).cloned()
+    }
+
+    /// A fresh file number. Numbers are handed out in memory; the manifest learns of them with the next edit.
+    pub fn new_file(&self) -> u64 {
+        let mut c = self.catalog.lock();
+        let id = c.state.next_file;
+        c.state.next_file += 1;
+        id
+    }
+
+    /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory, and since
+    /// nobody can know what reached the file, the Db is latched.
+    pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
+        self.check_writable()?;
+        let mut next = c.state.clone();
+        edits.push(Edit::Counters {
+            next_file: next.next_file,
+            last_seq: self.visible.load(Ordering::Acquire),
+            wal_floor: next.wal_floor,
+        });
+        for e in &edits {
+            next.apply(e).map_err(|e| self.latch(e))?;
+        }
+        let Some(manifest) = &mut c.manifest else {
+            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
+        };
+        manifest.append(&edits).map_err(|e| self.latch(e))?;
+        c.state = next;
+        if manifest.size() > MANIFEST_LIMIT.max(4 * c.state.encoded_len() as u64) {
+            self.renew_manifest(c)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the manifest by one that holds only the present state.
+    pub fn renew_manifest(&self, c: &mut Catalog) -> Result<()> {
+        let number = c.manifest_number + 1;
+        let fresh = Manifest::create(self.env.clone(), &self.dir, number, &c.state).map_err(|e| self.latch(e))?;
+        let old = crate::manifest::manifest_path(&self.dir, c.manifest_number);
+        c.manifest = Some(fresh);
+        c.manifest_number = number;
+        // What cannot be removed now is collected at the next open.
+        let _ = self.env.remove(&old);
+        Ok(())
+    }
+
+    /// The position below which no tree needs the log any more, once `flushed` is in tables. Under the write lock, because a
+    /// writer has its place in the log before its entry is in the memtable.
+    pub fn wal_floor(&self, w: &WriteState, flushed: Option<&MemHandle>) -> Lsn {
+        let trees = self.trees.read();
+        let mut floor = w.wal.end();
+        for t in trees.iter().filter(|t| !t.is_dropped()) {
+            let v = t.view.load_full();
+            let waiting = v.memtables().filter(|m| m.is_touched() && !flushed.is_some_and(|f| std::ptr::eq(&***m, f)));
+            floor = waiting.map(|m| m.start).fold(floor, Lsn::min);
+        }
+        floor
+    }
+
+    /// Tells the workers that there may be something to do.
+    pub fn signal_work(&self) {
+        *self.work.generation.lock() += 1;
+        self.work.wake.notify_all();
+    }
+
+    /// Tells those who wait that something has been done.
+    pub fn signal_done(&self) {
+        let _g = self.work.generation.lock();
+        self.work.done.notify_all();
+    }
+
+    /// The newest sequence number that may be read.
+    #[inline]
+    pub fn read_point(&self) -> Seq {
+        self.visible.load(Ordering::Acquire)
+    }
+}
+
+/// A manifest below this size is never rewritten while the Db is open.
+const MANIFEST_LIMIT: u64 = 1 << 20;

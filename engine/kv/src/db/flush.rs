@@ -1,0 +1,233 @@
+//! A sealed memtable becomes a run of tables.
+//!
+//! Invariants:
+//! - Memtables of a tree are flushed oldest first, one at a time (`flushing` is held).
+//! - The tables are durable before the manifest names them; the manifest names them before readers lose the memtable; the log is
+//!   let go of last. A crash at any point finds each write in the log, or in a table, or in both.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::Seq;
+use crate::base::options::TreeOptions;
+use crate::compaction::Cuts;
+use crate::compaction::job::{Made, Outputs, run};
+use crate::manifest::{Edit, TableMeta};
+use crate::memtable::Memtable;
+use crate::merge::merging::Source;
+use crate::merge::retain::{Beneath, Rules};
+use crate::merge::run::{TableHandle, table_path};
+use crate::sstable::{TableFacts, TableOptions, TableWriter};
+
+use super::core::Core;
+use super::tree::{TreeCore, build_version};
+use super::view::{MemHandle, View};
+use crate::wal::Lsn;
+
+/// Makes output tables in the Db's directory.
+pub(super) struct NewTables<'a> {
+    pub core: &'a Core,
+    pub tree: &'a TreeCore,
+    pub options: Arc<TreeOptions>,
+    pub level: u8,
+    pub created: Vec<u64>,
+    pub during: &'a mut dyn FnMut() -> Result<()>,
+}
+
+impl Outputs for NewTables<'_> {
+    fn create(&mut self) -> Result<TableWriter> {
+        let id = self.core.new_file();
+        self.created.push(id);
+        let path = table_path(&self.core.dir, id);
+        let file = self.core.env.create(&path)?;
+        let o = &self.options;
+        let options = TableOptions {
+            tree: self.tree.id,
+            level: self.level,
+            block_size: o.block_size,
+            compression: o.compression_at(self.level as usize),
+            filter: o.filter_at(self.level as usize),
+            filter_prefix: o.filter_prefix.clone(),
+            summary: o.summary.clone(),
+            merge: o.merge.as_ref().map(|h| h.name().to_owned()),
+            purge: o.purge.as_ref().map(|h| h.name().to_owned()),
+            created_micros: self.core.env.wall_micros(),
+        };
+        Ok(TableWriter::new(file, &path, id, options))
+    }
+
+    fn progress(&mut self) -> Result<()> {
+        (self.during)()
+    }
+}
+
+impl NewTables<'_> {
+    /// Runs a job; its files are removed again when it fails.
+    pub fn run(&mut self, sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts) -> Result<Made> {
+        let made = run(sources, rules, cuts, self).and_then(|made| {
+            self.core.env.sync_dir(&self.core.dir)?;
+            Ok(made)
+        });
+        if made.is_err() {
+            remove_tables(self.core, &self.created);
+        }
+        made
+    }
+}
+
+/// Removes files that were written but never named by the manifest. What stays is collected at the next open.
+pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
+    for &id in ids {
+        let _ = core.env.remove(&table_path(&core.dir, id));
+    }
+}
+
+/// The manifest's facts of a table that has been written. `newest` and `oldest_tombstone` are those of the inputs.
+pub(super) fn meta(facts: &TableFacts, newest_micros: u64, oldest_tombstone: Option<u64>) -> TableMeta {
+    let deletes = facts.deletes > 0 || facts.range_deletes > 0;
+    TableMeta {
+        id: facts.id,
+        size: facts.size,
+        entries: facts.entries,
+        deletes: facts.deletes,
+        merges: facts.merges,
+        range_deletes: facts.range_deletes,
+        raw_bytes: facts.raw_bytes,
+        first_key: facts.first_key.clone(),
+        last_key: facts.last_key.clone(),
+        min_seq: facts.min_seq,
+        max_seq: facts.max_seq,
+        created_micros: facts.created_micros,
+        newest_micros,
+        oldest_tombstone_micros: oldest_tombstone.filter(|_| deletes),
+    }
+}
+
+impl Core {
+    /// Flushes the oldest sealed memtable of `tree`. False when there is none.
+    pub fn flush_oldest(&self, tree: &TreeCore) -> Result<bool> {
+        let one = tree.flushing.lock();
+        self.flush_oldest_locked(tree, &one)
+    }
+
+    /// As [`flush_oldest`](Core::flush_oldest), for a caller that holds the tree's `flushing` lock.
+    pub fn flush_oldest_locked(&self, tree: &TreeCore, _one: &MutexGuard<'_, ()>) -> Result<bool> {
+        let view = tree.view.load_full();
+        let Some(sealed) = view.sealed.last() else { return Ok(false) };
+        sealed.settle();
+        if tree.is_dropped() {
+            self.forget(tree, sealed);
+            return Ok(true);
+        }
+        self.check_writable()?;
+        let from = self.env.monotonic_nanos();
+        let now = self.env.wall_micros();
+        let made = self.write_memtable(tree, &view, sealed)?;
+        let end = sealed.end.get().copied().unwrap_or(sealed.start);
+        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, Some(now))).collect();
+        let bytes: u64 = tables.iter().map(|t| t.size).sum();
+        let number = tables.first().map_or(0, |t| t.id);
+        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
+        let added = tables.into_iter().map(|t| (0, number, t)).collect();
+        let floor = self.install(tree, vec![], added, Some((sealed, end)))?;
+        let nanos = self.env.monotonic_nanos().saturating_sub(from);
+        self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
+        self.events.note("flush", |e| {
+            e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
+            e.num("memory", sealed.mem.used() as u64).num("micros", nanos / 1000);
+        });
+        self.write.lock().wal.retire(floor).map_err(|e| self.latch(e))?;
+        Ok(true)
+    }
+
+    fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle) -> Result<Made> {
+        if sealed.mem.is_empty() {
+            return Ok(Made::default());
+        }
+        let rules = Rules {
+            snapshots: self.snapshots.list(),
+            tombstones: sealed.mem.tombstones().unwrap_or_default(),
+            beneath: Beneath::new(vec![]),
+            merge: view.options.merge.clone(),
+            purge: None,
+            settle: false,
+        };
+        let cuts = Cuts { size: view.options.table_size, at: vec![] };
+        let mut go_on = || Ok(());
+        let mut out =
+            NewTables { core: self, tree, options: view.options.clone(), level: 0, created: vec![], during: &mut go_on };
+        out.run(vec![(Source::Mem(Memtable::cursor(&sealed.mem)), Seq::MAX)], rules, &cuts)
+    }
+
+    /// Drops the memtable of a tree that is gone.
+    fn forget(&self, tree: &TreeCore, sealed: &MemHandle) {
+        tree.change_view(|v| View {
+            active: v.active.clone(),
+            sealed: without(v, Some(sealed)),
+            version: v.version.clone(),
+            options: v.options.clone(),
+        });
+    }
+
+    /// Makes a change of tables durable and visible: `removed` leave, `added` (level, run, facts) come, and the memtable that they
+    /// were made of goes, with the position that the tree is flushed to. Gives the position below which the log is not needed.
+    pub(super) fn install(
+        &self,
+        tree: &TreeCore,
+        removed: Vec<u64>,
+        added: Vec<(u8, u64, TableMeta)>,
+        flushed: Option<(&MemHandle, Lsn)>,
+    ) -> Result<Lsn> {
+        let mut gone: Vec<Arc<TableHandle>> = vec![];
+        let floor;
+        {
+            let mut c = self.catalog.lock();
+            if !c.state.trees.contains_key(&tree.id) {
+                return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", tree.name)));
+            }
+            let added: Vec<_> = added.into_iter().map(|(l, r, m)| (l, r, Arc::new(m))).collect();
+            let edit = Edit::Tables {
+                tree: tree.id,
+                removed: removed.clone(),
+                added: added.clone(),
+                flushed: flushed.map(|(_, end)| end),
+            };
+            floor = c.state.wal_floor.max(self.wal_floor(&self.write.lock(), flushed.map(|(m, _)| m)));
+            c.state.wal_floor = floor;
+            self.log_edits(&mut c, vec![edit])?;
+            let mut files = tree.files.lock();
+            for (_, _, m) in added {
+                files.handles.entry(m.id).or_insert_with(|| TableHandle::new(m, self.opener.clone()));
+            }
+            if let Some(state) = c.state.trees.get(&tree.id) {
+                let live: std::collections::HashSet<u64> =
+                    state.runs.iter().flat_map(|r| r.tables.iter().map(|t| t.id)).collect();
+                gone.extend(removed.iter().filter(|id| !live.contains(id)).filter_map(|id| files.handles.remove(id)));
+                let version = Arc::new(build_version(state, &files));
+                tree.change_view(|v| View {
+                    active: v.active.clone(),
+                    sealed: without(v, flushed.map(|(m, _)| m)),
+                    version,
+                    options: v.options.clone(),
+                });
+            }
+        }
+        gone.iter().for_each(|t| t.make_obsolete());
+        self.signal_done();
+        Ok(floor)
+    }
+}
+
+/// The sealed memtables of a view but one.
+fn without(v: &View, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
+    v.sealed.iter().filter(|m| !gone.is_some_and(|g| std::ptr::eq(&***m, g))).cloned().collect()
+}
+
+/// Whether a name is that of a table file, and which.
+pub(super) fn table_number(name: &str) -> Option<u64> {
+    let stem = Path::new(name).file_stem()?.to_str()?;
+    if !name.ends_with(".sst") || stem.len() < 8 { None } else { stem.parse().ok() }
+}

@@ -1,0 +1,283 @@
+//! Walking the keys of a tree: [`Cursor`] (lends slices, fastest) and [`Range`] (a double-ended iterator of owned handles).
+//!
+//! Invariant: both see one state: the view and the read point are taken once, the view first, and held until the end. Files and
+//! memtables that they need stay until they are dropped.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::key::{Seq, prefix_end};
+use crate::merge::merging::Source;
+use crate::merge::run::RunCursor;
+use crate::merge::shadow::Shadow;
+use crate::merge::value::Value;
+use crate::merge::visible::{KeyRange, Visible};
+
+use super::Tree;
+use super::snapshot::Snapshot;
+use super::view::View;
+
+/// The half-open form of any range.
+pub fn key_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> KeyRange {
+    let bound = |b: Bound<&K>| -> Bound<Vec<u8>> { b.map(|k| k.as_ref().to_vec()) };
+    let (start, end) = (bound(range.start_bound()), bound(range.end_bound()));
+    KeyRange::new(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))
+}
+
+/// What a reader at `read` sees of `range`.
+pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
+    let mut sources: Vec<(Source, Seq)> = vec![];
+    let mut shadows = vec![];
+    if !range.is_empty() {
+        for m in view.memtables() {
+            if m.mem.entries() > 0 {
+                sources.push((Source::Mem(m.mem.cursor()), Seq::MAX));
+            }
+            shadows.extend(m.mem.tombstones());
+        }
+        let until = range.until.as_deref();
+        for run in &view.version.runs {
+            let mut here = run.tables.iter().filter(|t| t.overlaps(Some(&range.from), until)).peekable();
+            if here.peek().is_none() {
+                continue;
+            }
+            for t in here.filter(|t| t.meta.range_deletes > 0) {
+                shadows.push(t.table()?.tombstones_arc());
+            }
+            sources.push((Source::Run(RunCursor::new(run.clone(), true)), run.max_seq()));
+        }
+    }
+    Ok(Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range))
+}
+
+/// A cursor over the keys of a range: moves both ways and lends out slices of the key and value it stands on.
+///
+/// A new cursor stands nowhere; position it with [`first`](Cursor::first), [`last`](Cursor::last), [`seek`](Cursor::seek) or
+/// [`seek_before`](Cursor::seek_before). After an error it stands nowhere.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("firn-doc-cursor-{}", std::process::id()));
+/// use firn_kv::{Db, TreeOptions};
+/// let tree = Db::open(&dir)?.tree("t", TreeOptions::default())?;
+/// for k in ["a", "b", "c"] {
+///     tree.put(k.as_bytes(), b"")?;
+/// }
+/// let mut c = tree.cursor::<&[u8]>(..)?;
+/// c.seek(b"bb")?;
+/// assert_eq!(c.key(), b"c");
+/// c.prev()?;
+/// assert_eq!(c.key(), b"b");
+/// # drop((c, tree)); std::fs::remove_dir_all(dir).ok();
+/// # Ok::<(), firn_kv::Error>(())
+/// ```
+pub struct Cursor {
+    inner: Visible,
+    _snapshot: Option<Snapshot>,
+}
+
+impl Cursor {
+    /// Whether it stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.inner.valid()
+    }
+
+    /// The key; empty when it stands nowhere.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        if self.inner.valid() { self.inner.key() } else { &[] }
+    }
+
+    /// The value; empty when it stands nowhere.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        if self.inner.valid() { self.inner.value() } else { &[] }
+    }
+
+    /// To the first key of the range.
+    ///
+    /// # Errors
+    /// This and all other moves: corruption and I/O errors of the tables read, and errors of the merge hook.
+    pub fn first(&mut self) -> Result<()> {
+        self.inner.first()
+    }
+
+    /// To the last key of the range.
+    ///
+    /// # Errors
+    /// As [`first`](Cursor::first).
+    pub fn last(&mut self) -> Result<()> {
+        self.inner.last()
+    }
+
+    /// To the first key at or after `key`.
+    ///
+    /// # Errors
+    /// As [`first`](Cursor::first).
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.inner.seek(key)
+    }
+
+    /// To the last key before `key`.
+    ///
+    /// # Errors
+    /// As [`first`](Cursor::first).
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.inner.seek_before(key)
+    }
+
+    /// To the next key.
+    ///
+    /// # Errors
+    /// As [`first`](Cursor::first).
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        self.inner.next()
+    }
+
+    /// To the previous key.
+    ///
+    /// # Errors
+    /// As [`first`](Cursor::first).
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        self.inner.prev()
+    }
+}
+
+/// An iterator over the keys of a range, from both ends. Items own handles on what holds their bytes.
+pub struct Range {
+    view: Arc<View>,
+    range: KeyRange,
+    read: Seq,
+    front: Option<Visible>,
+    back: Option<Visible>,
+    done: bool,
+    _snapshot: Option<Snapshot>,
+}
+
+impl Range {
+    fn step(&mut self, forward: bool) -> Result<Option<(Value, Value)>> {
+        let slot = if forward { &mut self.front } else { &mut self.back };
+        match slot {
+            Some(v) if forward => v.next()?,
+            Some(v) => v.prev()?,
+            None => {
+                let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
+                if forward { v.first()? } else { v.last()? }
+            }
+        }
+        let (Some(here), other) = (if forward { (&self.front, &self.back) } else { (&self.back, &self.front) }) else {
+            return Ok(None);
+        };
+        let met = match other {
+            Some(o) if o.valid() && here.valid() => {
+                if forward { here.key() >= o.key() } else { here.key() <= o.key() }
+            }
+            _ => false,
+        };
+        if met || !here.valid() {
+            self.done = true;
+            return Ok(None);
+        }
+        Ok(Some((here.key().into(), here.pin_value())))
+    }
+
+    fn item(&mut self, forward: bool) -> Option<Result<(Value, Value)>> {
+        if self.done {
+            return None;
+        }
+        let item = self.step(forward).transpose();
+        if matches!(item, Some(Err(_))) {
+            self.done = true;
+        }
+        item
+    }
+}
+
+impl Iterator for Range {
+    type Item = Result<(Value, Value)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.item(true)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.item(false)
+    }
+}
+
+impl std::iter::FusedIterator for Range {}
+
+impl Tree {
+    pub(super) fn range_at<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, read: Seq, snapshot: Option<Snapshot>) -> Range {
+        self.range_of(key_range(range), self.core.view.load_full(), read, snapshot)
+    }
+
+    pub(super) fn prefix_at(&self, prefix: &[u8], read: Seq, snapshot: Option<Snapshot>) -> Range {
+        let range = KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) };
+        self.range_of(range, self.core.view.load_full(), read, snapshot)
+    }
+
+    fn range_of(&self, range: KeyRange, view: Arc<View>, read: Seq, snapshot: Option<Snapshot>) -> Range {
+        Range { view, range, read, front: None, back: None, done: false, _snapshot: snapshot }
+    }
+
+    pub(super) fn cursor_at<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+        read: Seq,
+        snapshot: Option<Snapshot>,
+    ) -> Result<Cursor> {
+        self.core.check_live()?;
+        let inner = visible(&self.core.view.load_full(), key_range(range), read)?;
+        Ok(Cursor { inner, _snapshot: snapshot })
+    }
+
+    /// The keys of a range with their values, in order, from both ends.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-range-{}", std::process::id()));
+    /// use firn_kv::{Db, TreeOptions};
+    /// let tree = Db::open(&dir)?.tree("t", TreeOptions::default())?;
+    /// for k in ["a", "b", "c"] {
+    ///     tree.put(k.as_bytes(), b"v")?;
+    /// }
+    /// let last = tree.range("a".."c").next_back().unwrap()?;
+    /// assert_eq!(&*last.0, b"b");
+    /// assert_eq!(tree.range::<&[u8]>(..).count(), 3);
+    /// # drop(last); drop(tree); std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
+        let view = self.core.view.load_full();
+        let read = self.handle.core.read_point();
+        self.range_of(key_range(range), view, read, None)
+    }
+
+    /// The keys that start with `prefix`, in order, from both ends.
+    pub fn prefix(&self, prefix: &[u8]) -> Range {
+        let view = self.core.view.load_full();
+        let read = self.handle.core.read_point();
+        self.range_of(KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) }, view, read, None)
+    }
+
+    /// All keys in order, from both ends.
+    pub fn iter(&self) -> Range {
+        self.range::<&[u8]>(..)
+    }
+
+    /// A cursor over a range.
+    ///
+    /// # Errors
+    /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range deletions.
+    pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Cursor> {
+        self.core.check_live()?;
+        let view = self.core.view.load_full();
+        let read = self.handle.core.read_point();
+        Ok(Cursor { inner: visible(&view, key_range(range), read)?, _snapshot: None })
+    }
+}

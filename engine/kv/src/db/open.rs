@@ -1,0 +1,283 @@
+//! Opening a Db: the lock, the manifest, the garbage, the log.
+//!
+//! Order, and why: the lock first, so that nobody changes what is read; the manifest next, which alone says what is live; then
+//! files that it does not name are removed (a crash left them); then the log is replayed into memtables, skipping what each tree
+//! has in tables; last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end.
+//!
+//! A Db opened read-only takes no lock and writes nothing: it reads the manifest, opens all live files (a writer may remove them
+//! later; an open file stays), and replays the log into its own memtables. If the writer moved on meanwhile it starts over.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::Seq;
+use crate::base::options::{DbOptions, TreeOptions};
+use crate::cache::Cache;
+use crate::env::{Env, FileLock};
+use crate::manifest::{Manifest, State, TreeState};
+use crate::memtable::{ArenaPool, Memtable};
+use crate::merge::run::{TableHandle, TableOpener};
+use crate::wal::{Lsn, Recovered, Wal, recover};
+
+use super::core::{Catalog, Core, Work};
+use super::events::Events;
+use super::flush::table_number;
+use super::pace::Pace;
+use super::snapshot::Snapshots;
+use super::stats::Counters;
+use super::tree::{Files, TreeCore};
+use super::view::MemHandle;
+use super::write::{WriteState, insert_ops};
+
+const LOCK: &str = "LOCK";
+/// How often a read-only open starts over when the writer changes files under it.
+const READ_ONLY_TRIES: usize = 10;
+
+impl Core {
+    /// Opens the store in `dir`.
+    pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Core> {
+        if options.read_only {
+            let mut tries = 0;
+            loop {
+                tries += 1;
+                match open_once(env.clone(), dir, options.clone(), None) {
+                    Err(e) if tries < READ_ONLY_TRIES && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
+                        if !env.list(dir)?.iter().any(|n| n == "CURRENT") {
+                            return Err(e);
+                        }
+                    }
+                    done => return done,
+                }
+            }
+        }
+        if options.create {
+            env.create_dir_all(dir)?;
+        }
+        check_directory(&*env, dir, options.create)?;
+        let lock = env.lock(&dir.join(LOCK))?;
+        open_once(env, dir, options, Some(lock))
+    }
+}
+
+/// Refuses a directory that holds something else than a store.
+fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
+    let names = env.list(dir)?;
+    if names.iter().any(|n| n == "CURRENT") {
+        return Ok(());
+    }
+    if !create {
+        return Err(Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir));
+    }
+    let foreign = |n: &&String| {
+        let ours = ["LOCK", "CURRENT.tmp", "EVENTS.jsonl"].contains(&n.as_str());
+        !(ours || n.starts_with("MANIFEST-") || n.ends_with(".wal"))
+    };
+    if let Some(n) = names.iter().find(foreign) {
+        let words = if table_number(n).is_some() {
+            format!("the directory has tables ({n}) but no CURRENT file: the manifest is lost; run `sstable-dump repair`")
+        } else {
+            format!("the directory is not empty ({n}) and holds no store: name an empty or a new one")
+        };
+        return Err(Error::invalid(words).in_file(dir));
+    }
+    Ok(())
+}
+
+/// What the log gave back.
+struct Replayed {
+    recovered: Recovered,
+    last_seq: Seq,
+}
+
+fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box<dyn FileLock>>) -> Result<Core> {
+    let loaded = Manifest::load(&*env, dir)?;
+    if loaded.is_none() && options.read_only {
+        return Err(Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir));
+    }
+    let (state, manifest_number) = loaded.unwrap_or_else(|| (State::new(env.random()), 0));
+    let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
+    if !options.read_only {
+        collect_garbage(&*env, dir, &state, manifest_number)?;
+    }
+    let budget = options.memory_budget;
+    let cache = Cache::new(budget / 2);
+    let arenas = ArenaPool::new(budget / 4);
+    let opener =
+        Arc::new(TableOpener { env: env.clone(), dir: dir.to_path_buf(), cache: cache.clone(), mode: options.read_mode });
+    let mut trees = vec![];
+    for t in state.trees.values() {
+        let tree_options = t.options.to_options();
+        let mem = Memtable::new(&arenas, tree_options.memtable_size)?;
+        trees.push(tree_of(t, tree_options, t.options.has_no_hooks(), MemHandle::new(mem, state.wal_floor), &opener));
+    }
+    if options.read_only {
+        for h in trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()) {
+            h.table()?;
+        }
+    }
+    let replayed = replay(&*env, dir, &state, &trees, &arenas)?;
+    let last_seq = state.last_seq.max(replayed.last_seq);
+    if let Some(t) = &replayed.recovered.torn {
+        events.note("log ended early", |e| {
+            e.str("file", &t.file.display().to_string()).num("offset", t.offset).str("reason", t.reason);
+            e.num("bytes_beyond", t.bytes_beyond).num("records_beyond", t.records_beyond);
+        });
+    }
+    let (manifest, manifest_number, wal) = if options.read_only {
+        (None, manifest_number, Wal::detached(env.clone(), dir, &replayed.recovered))
+    } else {
+        let mut state = state.clone();
+        state.last_seq = last_seq;
+        let m = Manifest::create(env.clone(), dir, manifest_number + 1, &state)?;
+        if manifest_number > 0 {
+            let _ = env.remove(&crate::manifest::manifest_path(dir, manifest_number));
+        }
+        (Some(m), manifest_number + 1, Wal::create(env.clone(), dir, &replayed.recovered, options.wal_segment)?)
+    };
+    let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
+    let core = Core {
+        max_sealed: (budget / 2 / largest.max(1)).clamp(1, 4),
+        syncer: wal.syncer(),
+        write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0 }),
+        visible: AtomicU64::new(last_seq),
+        catalog: Mutex::new(Catalog { state: State { last_seq, ..state }, manifest, manifest_number }),
+        trees: RwLock::new(trees),
+        snapshots: Snapshots::default(),
+        counters: Counters::default(),
+        pace: Pace::default(),
+        work: Work::default(),
+        latched: Default::default(),
+        is_latched: Default::default(),
+        env,
+        dir: dir.to_path_buf(),
+        options,
+        opener,
+        cache,
+        arenas,
+        events,
+        lock,
+    };
+    core.rebalance();
+    if core.options.read_only {
+        core.latch_read_only();
+    }
+    core.events.note("open", |e| {
+        e.num("seq", last_seq).num("records_replayed", replayed.recovered.records);
+    });
+    Ok(core)
+}
+
+/// A tree as the manifest has it, its files not yet opened.
+fn tree_of(
+    state: &TreeState,
+    options: TreeOptions,
+    hooked: bool,
+    active: Arc<MemHandle>,
+    opener: &Arc<TableOpener>,
+) -> Arc<TreeCore> {
+    let mut files = Files::default();
+    for m in state.runs.iter().flat_map(|r| &r.tables) {
+        files.handles.insert(m.id, TableHandle::new(m.clone(), opener.clone()));
+    }
+    TreeCore::new(state, options, hooked, active, files)
+}
+
+impl Core {
+    /// A tree that has just been created.
+    pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, hooked: bool, start: Lsn) -> Result<Arc<TreeCore>> {
+        let mem = Memtable::new(&self.arenas, options.memtable_size)?;
+        Ok(tree_of(state, options, hooked, MemHandle::new(mem, start), &self.opener))
+    }
+}
+
+/// Removes what a crash left behind: tables that the manifest does not name, other manifests, temporary files.
+fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u64) -> Result<()> {
+    let live: std::collections::HashSet<u64> =
+        state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
+    for name in env.list(dir)? {
+        let garbage = match (table_number(&name), name.strip_prefix("MANIFEST-").and_then(|n| n.parse::<u64>().ok())) {
+            (Some(id), _) => !live.contains(&id),
+            (_, Some(number)) => number != manifest_number,
+            _ => name.ends_with(".tmp"),
+        };
+        if garbage {
+            env.remove(&dir.join(&name))?;
+        }
+    }
+    for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
+        let path = crate::merge::run::table_path(dir, t.id);
+        match env.file_len(&path) {
+            Ok(n) if n == t.size => {}
+            Ok(n) => {
+                let words = format!("the manifest says {} bytes, the file has {n}; run `firn verify`, then salvage it", t.size);
+                return Err(Error::corruption(words).at(path, n).keys(&t.first_key, &t.last_key));
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let words = "a live table is missing; restore the file, or repair the store without it";
+                return Err(Error::corruption(words).at(path, 0).keys(&t.first_key, &t.last_key));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Puts the log's operations into memtables, skipping what a tree has in tables already.
+fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], arenas: &Arc<ArenaPool>) -> Result<Replayed> {
+    let mut last_seq = 0;
+    let recovered = recover(env, dir, state.wal_floor, &mut |seq, end, payload| {
+        let mut cost = vec![0usize; trees.len()];
+        for op in crate::base::ops::Ops::new(payload) {
+            let Some((tree, op)) = op else {
+                return Err(Error::corruption("a log record with a sound checksum holds no sound operations; a newer version?"));
+            };
+            if let Some(i) = trees.iter().position(|t| t.id == tree) {
+                cost[i] += Memtable::cost_of(&op);
+            }
+        }
+        let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
+        for (t, cost) in trees.iter().zip(cost).filter(|(_, c)| *c > 0) {
+            if state.trees.get(&t.id).is_some_and(|s| end <= s.flushed) {
+                continue;
+            }
+            let mut active = t.view.load_full().active.clone();
+            if !active.mem.reserve(cost) {
+                let options = t.view.load_full().options.clone();
+                let fresh = Memtable::new(arenas, options.memtable_size.max(cost + cost / 8 + (64 << 10)))?;
+                active = t.start_memtable(MemHandle::new(fresh, end_of_previous(end, payload.len())));
+                if !active.mem.reserve(cost) {
+                    return Err(Error::invalid(format!("a log record of {} bytes does not fit a memtable", payload.len())));
+                }
+            }
+            active.enter();
+            mems.push((t.id, active));
+        }
+        let count = insert_ops(seq, payload, |tree| mems.iter().find(|(t, _)| *t == tree).map(|(_, m)| &*m.mem));
+        mems.iter().for_each(|(_, m)| m.leave());
+        last_seq = last_seq.max(seq + count.unwrap_or(1).max(1) - 1);
+        Ok(())
+    })?;
+    Ok(Replayed { recovered, last_seq })
+}
+
+/// A position at or before the start of a record with this end and payload: a bound for what its memtable needs of the log.
+fn end_of_previous(end: Lsn, payload: usize) -> Lsn {
+    end.saturating_sub(payload as u64 + 64)
+}
+
+impl TreeCore {
+    /// Seals the active memtable and makes `fresh` the active one; gives it back.
+    fn start_memtable(&self, fresh: Arc<MemHandle>) -> Arc<MemHandle> {
+        self.change_view(|v| {
+            let _ = v.active.end.set(fresh.start);
+            let mut sealed = vec![v.active.clone()];
+            sealed.extend(v.sealed.iter().cloned());
+            super::view::View { active: fresh.clone(), sealed, version: v.version.clone(), options: v.options.clone() }
+        });
+        fresh
+    }
+}

@@ -1,0 +1,221 @@
+//! The read path of one key: memtables, then runs, newest first, until a version decides.
+//!
+//! Invariants:
+//! - The view is taken before the read point, so the view may lack writes newer than itself but never part of an older one: the
+//!   answer is the state at the moment the view was taken, or later.
+//! - Without operands, the first version that may be seen decides; a range deletion in a newer source hides all older sources.
+//! - The key is hashed once, and only if a table has to be asked.
+
+use crossbeam_epoch::Guard;
+
+use crate::base::cursor::Cursor;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hash::key_hash;
+use crate::base::hooks::Folded;
+use crate::base::key::{Kind, Seq, Trailer};
+use crate::base::options::TreeOptions;
+use crate::merge::run::TableHandle;
+use crate::merge::value::Value;
+use crate::merge::visible::fold;
+
+use super::core::Core;
+use super::tree::TreeCore;
+use super::view::{MemHandle, View};
+
+/// What one source says about a key.
+enum Answer {
+    /// Nothing: ask older ones.
+    Nothing,
+    /// It has no value.
+    Absent,
+    /// It has this value.
+    Present(Value),
+    /// Its newest version is an operand.
+    Operand,
+}
+
+impl Core {
+    /// The newest value of `key`.
+    #[inline]
+    pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
+        let guard = crossbeam_epoch::pin();
+        let view = tree.view.load(&guard);
+        search(view, key, self.read_point(), &guard)
+    }
+
+    /// The value of `key` as a reader at `read` sees it.
+    pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
+        let guard = crossbeam_epoch::pin();
+        search(tree.view.load(&guard), key, read, &guard)
+    }
+
+    /// The sequence number of the newest version of `key`, deletions included: for the checks of transactions.
+    pub fn newest_seq(&self, tree: &TreeCore, key: &[u8]) -> Result<Seq> {
+        let guard = crossbeam_epoch::pin();
+        let view = tree.view.load(&guard);
+        let read = self.read_point();
+        let mut newest = 0;
+        for m in view.memtables() {
+            let cover = m.mem.tombstones().and_then(|t| t.newest_covering(key, read));
+            newest = newest.max(cover.unwrap_or(0)).max(m.mem.get(key, read).map_or(0, |f| f.trailer.seq()));
+            if newest > 0 {
+                return Ok(newest);
+            }
+        }
+        for run in &view.version.runs {
+            let Some(t) = run.find(key) else { continue };
+            let table = t.table()?;
+            let cover = table.tombstones().newest_covering(key, read);
+            let hit = table.get(key, None, read, &guard)?;
+            newest = newest.max(cover.unwrap_or(0)).max(hit.map_or(0, |h| h.trailer().seq()));
+            if newest > 0 {
+                return Ok(newest);
+            }
+        }
+        Ok(newest)
+    }
+}
+
+/// Hash of the part of a key that filters hold.
+#[inline]
+pub fn filter_hash(options: &TreeOptions, key: &[u8]) -> u64 {
+    match &options.filter_prefix {
+        None => key_hash(key),
+        Some(p) => key_hash(&key[..p.prefix_len(key).min(key.len())]),
+    }
+}
+
+#[inline]
+fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+    for m in view.memtables() {
+        match ask_memtable(m, key, read)? {
+            Answer::Nothing => {}
+            Answer::Absent => return Ok(None),
+            Answer::Present(v) => return Ok(Some(v)),
+            Answer::Operand => return gather(view, key, read),
+        }
+    }
+    let mut hash = None;
+    for run in &view.version.runs {
+        let Some(t) = run.find(key) else { continue };
+        let h = *hash.get_or_insert_with(|| filter_hash(&view.options, key));
+        match ask_table(t, key, h, read, guard)? {
+            Answer::Nothing => {}
+            Answer::Absent => return Ok(None),
+            Answer::Present(v) => return Ok(Some(v)),
+            Answer::Operand => return gather(view, key, read),
+        }
+    }
+    Ok(None)
+}
+
+#[inline]
+fn ask_memtable(m: &MemHandle, key: &[u8], read: Seq) -> Result<Answer> {
+    let cover = match m.mem.tombstones() {
+        None => 0,
+        Some(t) => t.newest_covering(key, read).unwrap_or(0),
+    };
+    let Some(found) = m.mem.get(key, read) else {
+        return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
+    };
+    if found.trailer.seq() < cover {
+        return Ok(Answer::Absent);
+    }
+    Ok(match found.trailer.kind() {
+        Some(Kind::Put) => Answer::Present(m.mem.pin(&found).into()),
+        Some(Kind::Delete) => Answer::Absent,
+        Some(Kind::Merge) => Answer::Operand,
+        None => return Err(unknown_kind(key, found.trailer)),
+    })
+}
+
+#[inline]
+fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -> Result<Answer> {
+    let table = t.table()?;
+    let cover = match t.meta.range_deletes {
+        0 => 0,
+        _ => table.tombstones().newest_covering(key, read).unwrap_or(0),
+    };
+    let hit = if table.may_contain(hash) { table.get(key, None, read, guard)? } else { None };
+    let Some(hit) = hit else {
+        return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
+    };
+    let trailer = hit.trailer();
+    if trailer.seq() < cover {
+        return Ok(Answer::Absent);
+    }
+    Ok(match trailer.kind() {
+        Some(Kind::Put) => Answer::Present(hit.pin().into()),
+        Some(Kind::Delete) => Answer::Absent,
+        Some(Kind::Merge) => Answer::Operand,
+        None => return Err(unknown_kind(key, trailer)),
+    })
+}
+
+fn unknown_kind(key: &[u8], t: Trailer) -> Error {
+    Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
+}
+
+/// The versions of one key in one source, newest first, until a base is met. True when there is nothing older to look for.
+fn versions(c: &mut impl Cursor, key: &[u8], read: Seq, cover: Seq, ops: &mut Vec<Vec<u8>>, base: &mut Option<Vec<u8>>) -> Result<bool> {
+    c.seek(key, Trailer::at(read))?;
+    while c.valid() && c.key() == key {
+        let t = c.trailer();
+        if t.seq() < cover {
+            return Ok(true);
+        }
+        match t.kind() {
+            Some(Kind::Merge) => ops.push(c.value().to_vec()),
+            Some(Kind::Put) => {
+                *base = Some(c.value().to_vec());
+                return Ok(true);
+            }
+            Some(Kind::Delete) => return Ok(true),
+            None => return Err(unknown_kind(key, t)),
+        }
+        c.next()?;
+    }
+    Ok(cover > 0)
+}
+
+/// Folds the operands of a key. Not the fast path.
+#[cold]
+fn gather(view: &View, key: &[u8], read: Seq) -> Result<Option<Value>> {
+    let Some(merge) = view.options.merge.as_deref() else {
+        let words = "the tree holds merge operands; open it with its merge hook";
+        return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
+    };
+    let (mut ops, mut base) = (vec![], None);
+    let mut done = false;
+    for m in view.memtables() {
+        let cover = m.mem.tombstones().and_then(|t| t.newest_covering(key, read)).unwrap_or(0);
+        done = versions(&mut m.mem.cursor(), key, read, cover, &mut ops, &mut base)?;
+        if done {
+            break;
+        }
+    }
+    let mut hash = None;
+    for run in &view.version.runs {
+        if done {
+            break;
+        }
+        let Some(t) = run.find(key) else { continue };
+        let table = t.table()?;
+        let cover = table.tombstones().newest_covering(key, read).unwrap_or(0);
+        let hash = *hash.get_or_insert_with(|| filter_hash(&view.options, key));
+        if !table.may_contain(hash) {
+            done = cover > 0;
+            continue;
+        }
+        let newest: Vec<&[u8]> = ops.iter().map(Vec::as_slice).collect();
+        if !newest.is_empty() && merge.decided(key, &newest, &table.properties().summary) {
+            break;
+        }
+        done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base)?;
+    }
+    ops.reverse();
+    Ok(match fold(Some(merge), key, base.as_deref(), &ops)? {
+        Folded::Value(v) => Some(v.into()),
+        Folded::Absent => None,
+    })
+}

@@ -1,0 +1,131 @@
+//! Snapshots: read points that compactions respect, with a name, so that one can see who holds what back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::base::error::Result;
+use crate::base::key::Seq;
+use crate::merge::value::Value;
+
+use super::core::Core;
+use super::iter::{Cursor, Range};
+use super::{Handle, Tree};
+
+/// The registry of live snapshots.
+#[derive(Default)]
+pub struct Snapshots(Mutex<BTreeMap<(Seq, u64), Held>>);
+
+struct Held {
+    name: String,
+    since_micros: u64,
+}
+
+/// A live snapshot as listed by the statistics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// The name given when it was taken.
+    pub name: String,
+    /// Its read point.
+    pub seq: Seq,
+    /// Wall clock when it was taken, in microseconds since 1970.
+    pub since_micros: u64,
+}
+
+impl Snapshots {
+    /// Takes a read point and registers it.
+    pub fn take(&self, core: &Core, name: &str) -> (Seq, u64) {
+        let mut s = self.0.lock();
+        let seq = core.read_point();
+        let id = s.last_key_value().map_or(0, |(k, _)| k.1 + 1).max(s.len() as u64);
+        let id = (id..).find(|i| !s.contains_key(&(seq, *i))).unwrap_or(id);
+        s.insert((seq, id), Held { name: name.to_owned(), since_micros: core.env.wall_micros() });
+        (seq, id)
+    }
+
+    fn release(&self, key: (Seq, u64)) {
+        self.0.lock().remove(&key);
+    }
+
+    /// The read points in ascending order, without repeats.
+    pub fn list(&self) -> Vec<Seq> {
+        let mut v: Vec<Seq> = self.0.lock().keys().map(|k| k.0).collect();
+        v.dedup();
+        v
+    }
+
+    /// All live snapshots.
+    pub fn infos(&self) -> Vec<SnapshotInfo> {
+        let s = self.0.lock();
+        s.iter().map(|(k, h)| SnapshotInfo { name: h.name.clone(), seq: k.0, since_micros: h.since_micros }).collect()
+    }
+}
+
+/// A registered read point.
+pub(super) struct ReadPoint {
+    pub(super) handle: Arc<Handle>,
+    key: (Seq, u64),
+}
+
+impl ReadPoint {
+    pub(super) fn new(handle: Arc<Handle>, name: &str) -> ReadPoint {
+        let key = handle.core.snapshots.take(&handle.core, name);
+        ReadPoint { handle, key }
+    }
+
+    pub(super) fn seq(&self) -> Seq {
+        self.key.0
+    }
+}
+
+impl Drop for ReadPoint {
+    fn drop(&mut self) {
+        self.handle.core.snapshots.release(self.key);
+    }
+}
+
+/// A frozen view of all trees of a Db. While it lives, compactions keep what it can see; drop it when done.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(super) point: Arc<ReadPoint>,
+}
+
+impl Snapshot {
+    /// The sequence number up to which it sees.
+    pub fn seq(&self) -> Seq {
+        self.point.seq()
+    }
+
+    /// The value of `key` in `tree` at the time of the snapshot.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors of the tables read; `Closed` when the tree was dropped.
+    pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
+        tree.core.check_live()?;
+        tree.handle.core.get_at(&tree.core, key, self.seq())
+    }
+
+    /// Whether `key` had a value.
+    ///
+    /// # Errors
+    /// As [`get`](Snapshot::get).
+    pub fn contains(&self, tree: &Tree, key: &[u8]) -> Result<bool> {
+        Ok(self.get(tree, key)?.is_some())
+    }
+
+    /// The keys of a range, from both ends.
+    pub fn range<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl std::ops::RangeBounds<K>) -> Range {
+        tree.range_at(range, self.seq(), Some(self.clone()))
+    }
+
+    /// The keys that start with `prefix`, from both ends.
+    pub fn prefix(&self, tree: &Tree, prefix: &[u8]) -> Range {
+        tree.prefix_at(prefix, self.seq(), Some(self.clone()))
+    }
+
+    /// A cursor over a range.
+    pub fn cursor<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl std::ops::RangeBounds<K>) -> Result<Cursor> {
+        tree.cursor_at(range, self.seq(), Some(self.clone()))
+    }
+}

@@ -1,0 +1,117 @@
+//! One tree inside a Db: its view, its options, its locks. The public handle is [`Tree`](super::Tree).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ops::TreeId;
+use crate::base::options::TreeOptions;
+use crate::base::shared::Shared;
+use crate::manifest::TreeState;
+use crate::merge::run::{Run, TableHandle};
+
+use super::view::{MemHandle, Version, View};
+
+/// The inside of a tree.
+pub struct TreeCore {
+    /// Its number in the Db.
+    pub id: TreeId,
+    /// Its name.
+    pub name: String,
+    /// What readers see.
+    pub view: Shared<View>,
+    view_lock: Mutex<()>,
+    /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a time.
+    pub flushing: Mutex<()>,
+    /// Files of the tree, and which of them a job holds. Changed together with the manifest.
+    pub files: Mutex<Files>,
+    dropped: AtomicBool,
+    /// Whether every hook that the manifest names has been handed in, so that compactions may run.
+    hooked: AtomicBool,
+}
+
+/// The files of a tree.
+#[derive(Default)]
+pub struct Files {
+    /// Live tables by number.
+    pub handles: HashMap<u64, Arc<TableHandle>>,
+    /// Tables that a running job reads.
+    pub busy: HashSet<u64>,
+}
+
+impl TreeCore {
+    /// A tree as the manifest describes it.
+    pub fn new(state: &TreeState, options: TreeOptions, hooked: bool, active: Arc<MemHandle>, files: Files) -> Arc<TreeCore> {
+        let version = Arc::new(build_version(state, &files));
+        let view = View { active, sealed: vec![], version, options: Arc::new(options) };
+        Arc::new(TreeCore {
+            id: state.id,
+            name: state.name.clone(),
+            view: Shared::new(Arc::new(view)),
+            view_lock: Mutex::new(()),
+            flushing: Mutex::new(()),
+            files: Mutex::new(files),
+            dropped: AtomicBool::new(false),
+            hooked: AtomicBool::new(hooked),
+        })
+    }
+
+    /// Replaces the view by one made from it.
+    pub fn change_view(&self, f: impl FnOnce(&View) -> View) {
+        let _one = self.view_lock.lock();
+        let now = self.view.load_full();
+        self.view.replace(Arc::new(f(&now)));
+    }
+
+    /// An error when the tree has been dropped.
+    #[inline]
+    pub fn check_live(&self) -> Result<()> {
+        if self.dropped.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", self.name)));
+        }
+        Ok(())
+    }
+
+    /// Whether the tree has been dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Marks the tree as dropped.
+    pub fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether compactions may run.
+    pub fn is_hooked(&self) -> bool {
+        self.hooked.load(Ordering::Acquire)
+    }
+
+    /// Hands in the options with their hooks.
+    pub fn set_options(&self, options: TreeOptions) {
+        let options = Arc::new(options);
+        self.change_view(|v| View {
+            active: v.active.clone(),
+            sealed: v.sealed.clone(),
+            version: v.version.clone(),
+            options: options.clone(),
+        });
+        self.hooked.store(true, Ordering::Release);
+    }
+}
+
+/// The runs of a tree from its state and its open files.
+pub fn build_version(state: &TreeState, files: &Files) -> Version {
+    let runs = state
+        .runs
+        .iter()
+        .map(|r| {
+            let tables = r.tables.iter().filter_map(|t| files.handles.get(&t.id).cloned()).collect();
+            Arc::new(Run::new(r.level, r.number, tables))
+        })
+        .collect();
+    Version { runs }
+}

@@ -1,0 +1,82 @@
+//! What a reader of one tree sees at one moment: memtables and runs behind one pointer.
+//!
+//! Invariants:
+//! - A [`View`] never changes; a new one replaces it. Whoever holds one (by epoch or by count) holds its memtables and files.
+//! - Sources are ordered newest first: the active memtable, the sealed ones, the runs. For one key every version in an earlier
+//!   source is newer than all in later ones, so a search stops at the first version it may see.
+//! - Views of one tree are replaced only under the tree's `view_lock`.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::base::options::TreeOptions;
+use crate::memtable::Memtable;
+use crate::merge::run::Run;
+use crate::wal::Lsn;
+
+/// A memtable with its place in the log.
+pub struct MemHandle {
+    /// The memtable.
+    pub mem: Arc<Memtable>,
+    /// Every record of the tree at or after this position is in this memtable or a newer one.
+    pub start: Lsn,
+    /// Set when it is sealed: every record of the tree before this position is in this memtable or older.
+    pub end: OnceLock<Lsn>,
+    writers: AtomicU32,
+    touched: AtomicBool,
+}
+
+impl MemHandle {
+    /// A fresh memtable for records from `start` on.
+    pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
+        Arc::new(MemHandle { mem, start, end: OnceLock::new(), writers: AtomicU32::new(0), touched: AtomicBool::new(false) })
+    }
+
+    /// Says that a writer with a place in the log will insert here. Called under the write lock, before the memtable is sealed.
+    pub fn enter(&self) {
+        self.writers.fetch_add(1, Ordering::Relaxed);
+        self.touched.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any writer has been sent here.
+    pub fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    /// Says that the writer has inserted and published.
+    pub fn leave(&self) {
+        self.writers.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Waits for the writers of a sealed memtable to finish: they have their place in the log already, so this is short.
+    pub fn settle(&self) {
+        while self.writers.load(Ordering::Acquire) != 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The runs of a tree, newest first.
+pub struct Version {
+    /// The runs.
+    pub runs: Vec<Arc<Run>>,
+}
+
+/// What a reader sees.
+pub struct View {
+    /// The memtable that takes writes.
+    pub active: Arc<MemHandle>,
+    /// Memtables on their way to tables, newest first.
+    pub sealed: Vec<Arc<MemHandle>>,
+    /// The tables.
+    pub version: Arc<Version>,
+    /// The tree's options, hooks included.
+    pub options: Arc<TreeOptions>,
+}
+
+impl View {
+    /// The memtables, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemHandle>> {
+        std::iter::once(&self.active).chain(&self.sealed)
+    }
+}

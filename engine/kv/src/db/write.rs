@@ -1,0 +1,242 @@
+//! The write path: a place in the log, then the memtable, then the new state becomes visible.
+//!
+//! ```text
+//! lock            room in each memtable concerned (else seal it and start another)
+//!                 sequence numbers; append to the log
+//! unlock          insert into the memtables, in parallel with other writers
+//! publish         in log order: everything up to here may be seen
+//! sync            for Durability::Power: one sync serves all who wait
+//! ```
+//! Invariants:
+//! - W1: sequence numbers are consecutive and in log order.
+//! - W2: `visible` only moves over writes that are wholly in their memtables, so a reader sees whole batches.
+//! - W3: a memtable is sealed under the write lock; writers that have a place in the log finish into the one they were given.
+//! - W4: what failed has written nothing, or the Db is latched read-only.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_epoch::Guard;
+
+use crate::base::coding::write_varint;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
+use crate::base::ops::{Op, Ops};
+use crate::base::options::Durability;
+use crate::base::tombstone::RangeTombstone;
+use crate::memtable::Memtable;
+use crate::wal::Wal;
+
+use super::batch::{Batch, check_key, check_value};
+use super::core::Core;
+use super::tree::TreeCore;
+use super::view::{MemHandle, View};
+
+/// What the write lock protects.
+pub struct WriteState {
+    /// The log.
+    pub wal: Wal,
+    /// The next sequence number.
+    pub next_seq: Seq,
+    /// Operations written since the Db was opened.
+    pub ops: u64,
+    /// Bytes of keys and values (or of encoded batches) written since the Db was opened.
+    pub bytes: u64,
+}
+
+/// The head of an encoded point operation: kind, tree, key length.
+fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
+    buf[0] = kind as u8;
+    let mut n = 1;
+    n += write_varint(&mut buf[n..], tree as u64);
+    n += write_varint(&mut buf[n..], key_len as u64);
+    &buf[..n]
+}
+
+impl Core {
+    /// Writes one point operation.
+    #[inline]
+    pub fn write_point(&self, tree: &TreeCore, kind: Kind, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+        check_key(key)?;
+        check_value(value)?;
+        let mut head = [0; 16];
+        let head = op_head(&mut head, kind, tree.id, key.len());
+        let mut len = [0; 10];
+        let len = match kind {
+            Kind::Delete => &[][..],
+            _ => {
+                let n = write_varint(&mut len, value.len() as u64);
+                &len[..n]
+            }
+        };
+        self.pace(key.len() + value.len());
+        let mut guard = crossbeam_epoch::pin();
+        let cost = Memtable::cost(key.len(), value.len());
+        let (seq, lsn, mem) = {
+            let mut w = self.write.lock();
+            let mem = loop {
+                let view = self.writable_view(tree, &guard)?;
+                if view.active.mem.reserve(cost) {
+                    break &view.active;
+                }
+                w = guard.repin_after(|| self.make_room(w, tree, cost))?;
+            };
+            let seq = self.next_seq(&w, 1)?;
+            let lsn = w.wal.append(seq, &[head, key, len, value]).map_err(|e| self.log_failed(e))?;
+            w.next_seq = seq + 1;
+            w.ops += 1;
+            w.bytes += (key.len() + value.len()) as u64;
+            mem.enter();
+            (seq, lsn, mem)
+        };
+        mem.mem.add(key, Trailer::new(seq, kind), value);
+        self.publish(seq, 1);
+        mem.leave();
+        drop(guard);
+        self.finish_write(lsn, durability)
+    }
+
+    /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
+    pub fn write_batch(&self, batch: &Batch, durability: Durability, check: Option<&dyn Fn(&Core) -> Result<()>>) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.pace(batch.bytes.len());
+        let mut w = self.write.lock();
+        // Making room in one tree may give up the lock, and then another tree's memtable may have been sealed: so all over.
+        let mems = loop {
+            let mut mems: Vec<(&TreeCore, Arc<MemHandle>)> = vec![];
+            let mut full = None;
+            for (tree, cost) in &batch.trees {
+                self.check_writable()?;
+                tree.check_live()?;
+                let active = tree.view.load_full().active.clone();
+                if !active.mem.reserve(*cost) {
+                    full = Some((tree, *cost));
+                    break;
+                }
+                mems.push((tree, active));
+            }
+            match full {
+                Some((tree, cost)) => w = self.make_room(w, tree, cost)?,
+                None => break mems,
+            }
+        };
+        let first = self.next_seq(&w, batch.count)?;
+        if let Some(check) = check {
+            while self.visible.load(Ordering::Acquire) + 1 != first {
+                std::thread::yield_now();
+            }
+            check(self)?;
+        }
+        let lsn = w.wal.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
+        w.next_seq = first + batch.count;
+        w.ops += batch.count;
+        w.bytes += batch.bytes.len() as u64;
+        mems.iter().for_each(|(_, m)| m.enter());
+        drop(w);
+        insert_ops(first, &batch.bytes, |tree| mems.iter().find(|(t, _)| t.id == tree).map(|(_, m)| &*m.mem));
+        self.publish(first, batch.count);
+        for (tree, m) in &mems {
+            m.leave();
+        }
+        self.finish_write(lsn, durability)
+    }
+
+    fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g View> {
+        self.check_writable()?;
+        tree.check_live()?;
+        Ok(tree.view.load(guard))
+    }
+
+    fn next_seq(&self, w: &WriteState, count: u64) -> Result<Seq> {
+        if w.next_seq + count > MAX_SEQ {
+            return Err(Error::new(ErrorKind::ReadOnly, "the store has used up its sequence numbers"));
+        }
+        Ok(w.next_seq)
+    }
+
+    /// A failed append that wrote nothing for want of space can be tried again; after anything else the log's state is unknown.
+    fn log_failed(&self, e: Error) -> Error {
+        if e.kind() == ErrorKind::NoSpace || e.kind() == ErrorKind::InvalidArgument { e } else { self.latch(e) }
+    }
+
+    /// Lets everything up to the end of this write be seen, after all earlier writes.
+    #[inline]
+    fn publish(&self, first: Seq, count: u64) {
+        let mut tries = 0u32;
+        while self.visible.load(Ordering::Acquire) + 1 != first {
+            tries += 1;
+            if tries < 64 {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        self.visible.store(first + count - 1, Ordering::Release);
+    }
+
+    #[inline]
+    fn finish_write(&self, lsn: u64, durability: Durability) -> Result<()> {
+        if durability == Durability::Power {
+            self.syncer.sync(lsn).map_err(|e| self.latch(e))?;
+        }
+        if self.options.background_threads == 0 {
+            self.work_inline()?;
+        }
+        Ok(())
+    }
+
+    /// Seals the active memtable of `tree` and starts another of at least `cost` bytes. Waits while too many are sealed; the
+    /// write lock is given up meanwhile, so callers look again at everything.
+    #[cold]
+    fn make_room<'a>(
+        &'a self,
+        w: parking_lot::MutexGuard<'a, WriteState>,
+        tree: &TreeCore,
+        cost: usize,
+    ) -> Result<parking_lot::MutexGuard<'a, WriteState>> {
+        let sealed = tree.view.load_full().sealed.len();
+        if sealed >= self.max_sealed {
+            drop(w);
+            self.wait_for_flush(tree)?;
+            return Ok(self.write.lock());
+        }
+        self.seal(&w, tree, cost)?;
+        self.signal_work();
+        Ok(w)
+    }
+
+    /// Seals the active memtable of `tree`. The caller holds the write lock.
+    pub fn seal(&self, w: &WriteState, tree: &TreeCore, cost: usize) -> Result<()> {
+        let end = w.wal.end();
+        let capacity = tree.view.load_full().options.memtable_size.max(cost + cost / 8 + (64 << 10));
+        let fresh = MemHandle::new(Memtable::new(&self.arenas, capacity)?, end);
+        tree.change_view(|v| {
+            // Set once: only the holder of the write lock seals.
+            let _ = v.active.end.set(end);
+            let mut sealed = vec![v.active.clone()];
+            sealed.extend(v.sealed.iter().cloned());
+            View { active: fresh, sealed, version: v.version.clone(), options: v.options.clone() }
+        });
+        Ok(())
+    }
+}
+
+/// Inserts encoded operations into the memtables that `of` names, numbered from `first`. Returns how many there were.
+pub fn insert_ops<'m>(first: Seq, bytes: &[u8], of: impl Fn(u32) -> Option<&'m Memtable>) -> Option<u64> {
+    let mut seq = first;
+    for op in Ops::new(bytes) {
+        let (tree, op) = op?;
+        if let Some(mem) = of(tree) {
+            match op {
+                Op::Point { kind, key, value } => mem.add(key, Trailer::new(seq, kind), value),
+                Op::DeleteRange { start, end } => {
+                    mem.add_tombstone(RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq })
+                }
+            }
+        }
+        seq += 1;
+    }
+    Some(seq - first)
+}

@@ -1,0 +1,386 @@
+//! Which versions a flush or a compaction must keep.
+//!
+//! Snapshots cut the sequence numbers into *stripes*: two versions lie in one stripe when no snapshot can see the older without
+//! the newer. Invariants of what comes out:
+//! - R1: a reader at any live snapshot, or at the newest state, sees the same through the output as through the input.
+//! - R2: of one stripe at most one version of a key survives (more only where merge operands cannot be combined).
+//! - R3: a delete survives only while an older table outside the job may hold its key, or a snapshot may see what it hides.
+//! - R4: a put that every reader sees, and under which nothing older lies anywhere, loses its sequence number (becomes 0).
+//! - R5: order is kept: user key ascending, newest first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor;
+use crate::base::error::{Error, Result};
+use crate::base::hooks::{Folded, Merge, PurgePass, Verdict};
+use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer, head};
+use crate::base::tombstone::{Fragment, Fragments};
+
+use super::run::Run;
+use super::visible::fold;
+
+/// Answers, for keys in ascending order, whether any of some runs may hold the key.
+pub struct Beneath {
+    runs: Vec<(Arc<Run>, usize)>,
+}
+
+impl Beneath {
+    /// Asks about these runs: all that are older than the job's inputs.
+    pub fn new(runs: Vec<Arc<Run>>) -> Beneath {
+        Beneath { runs: runs.into_iter().map(|r| (r, 0)).collect() }
+    }
+
+    /// Whether no run can hold `key`. Keys must be asked in ascending order.
+    pub fn is_alone(&mut self, key: &[u8]) -> bool {
+        self.runs.iter_mut().all(|(run, at)| {
+            while run.tables.get(*at).is_some_and(|t| t.meta.last_key.as_slice() < key) {
+                *at += 1;
+            }
+            run.tables.get(*at).is_none_or(|t| t.meta.first_key.as_slice() > key)
+        })
+    }
+
+    /// Whether no run can hold a key in `[start, end)`.
+    pub fn is_range_alone(&self, start: &[u8], end: &[u8]) -> bool {
+        !self
+            .runs
+            .iter()
+            .any(|(run, _)| run.tables.iter().any(|t| t.meta.last_key.as_slice() >= start && t.meta.first_key.as_slice() < end))
+    }
+}
+
+/// What a pass knows besides its input.
+pub struct Rules {
+    /// Live snapshots, ascending.
+    pub snapshots: Vec<Seq>,
+    /// The range deletions of the input.
+    pub tombstones: Arc<Fragments>,
+    /// What lies beneath.
+    pub beneath: Beneath,
+    /// The tree's merge hook.
+    pub merge: Option<Arc<dyn Merge>>,
+    /// The purge hook's pass.
+    pub purge: Option<Box<dyn PurgePass>>,
+    /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is known beneath.
+    pub settle: bool,
+}
+
+/// Counts of what a pass left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Older versions of a key that no reader sees.
+    pub shadowed: u64,
+    /// Deletes under which nothing lies.
+    pub deletes: u64,
+    /// Entries covered by a range deletion.
+    pub covered: u64,
+    /// Entries that the purge hook let go.
+    pub purged: u64,
+}
+
+/// An entry held by value.
+type Held = (Trailer, Vec<u8>);
+
+/// What lies under a stripe's operands.
+enum Base {
+    /// Nothing in this stripe of the input: it may lie in an older stripe or table.
+    Unknown,
+    /// A put.
+    Put(Held),
+    /// A delete.
+    Delete(Held),
+    /// A range deletion.
+    Covered,
+}
+
+enum Shown {
+    Nothing,
+    Input,
+    Replaced(Vec<u8>),
+    Queue,
+}
+
+/// The surviving entries of a sorted input.
+pub struct Retain<C> {
+    input: C,
+    rules: Rules,
+    started: bool,
+    key: Vec<u8>,
+    key_head: u64,
+    /// The stripe of the last version of `key` that hides older ones.
+    hides: Option<Seq>,
+    shown: Shown,
+    trailer: Trailer,
+    queue: VecDeque<Held>,
+    dropped: Dropped,
+}
+
+/// The end of the stripe of `seq`: the oldest snapshot that sees it, or [`MAX_SEQ`] when only the newest state does.
+fn stripe(snapshots: &[Seq], seq: Seq) -> Seq {
+    let i = snapshots.partition_point(|&s| s < seq);
+    snapshots.get(i).copied().unwrap_or(MAX_SEQ)
+}
+
+impl<C: Cursor> Retain<C> {
+    /// The surviving entries of `input`.
+    pub fn new(input: C, rules: Rules) -> Self {
+        Retain {
+            input,
+            rules,
+            started: false,
+            key: vec![],
+            key_head: 0,
+            hides: None,
+            shown: Shown::Nothing,
+            trailer: Trailer(0),
+            queue: VecDeque::new(),
+            dropped: Dropped::default(),
+        }
+    }
+
+    /// The key of the current entry.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The trailer of the current entry.
+    pub fn trailer(&self) -> Trailer {
+        self.trailer
+    }
+
+    /// The value of the current entry.
+    pub fn value(&self) -> &[u8] {
+        match &self.shown {
+            Shown::Input => self.input.value(),
+            Shown::Replaced(v) => v,
+            Shown::Queue => self.queue.front().map_or(&[], |(_, v)| v),
+            Shown::Nothing => &[],
+        }
+    }
+
+    /// What has been left out so far.
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// To the next surviving entry; false at the end.
+    pub fn advance(&mut self) -> Result<bool> {
+        match std::mem::replace(&mut self.shown, Shown::Nothing) {
+            Shown::Queue => {
+                self.queue.pop_front();
+            }
+            Shown::Input | Shown::Replaced(_) => self.input.next()?,
+            Shown::Nothing if !self.started => {
+                self.started = true;
+                self.input.first()?;
+                self.new_key();
+            }
+            Shown::Nothing => {}
+        }
+        loop {
+            if let Some((t, _)) = self.queue.front() {
+                self.trailer = *t;
+                self.shown = Shown::Queue;
+                return Ok(true);
+            }
+            if !self.input.valid() {
+                return Ok(false);
+            }
+            if self.input.head() != self.key_head || self.input.key() != self.key.as_slice() {
+                self.new_key();
+            }
+            if self.judge()? {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn new_key(&mut self) {
+        self.hides = None;
+        self.key.clear();
+        if self.input.valid() {
+            self.key.extend_from_slice(self.input.key());
+            self.key_head = head(&self.key);
+        }
+    }
+
+    /// The newest range deletion of the current key inside the stripe that ends at `stripe`.
+    fn cover(&self, stripe: Seq) -> Seq {
+        if self.rules.tombstones.is_empty() {
+            return 0;
+        }
+        self.rules.tombstones.newest_covering(&self.key, stripe).unwrap_or(0)
+    }
+
+    /// Judges the entry under the input cursor: true when it is to be shown, else the cursor has moved on.
+    fn judge(&mut self) -> Result<bool> {
+        let t = self.input.trailer();
+        let stripe = stripe(&self.rules.snapshots, t.seq());
+        if self.hides.is_some_and(|h| h == stripe) {
+            self.dropped.shadowed += 1;
+            self.input.next()?;
+            return Ok(false);
+        }
+        if self.cover(stripe) > t.seq() {
+            self.dropped.covered += 1;
+            self.input.next()?;
+            return Ok(false);
+        }
+        let oldest = self.rules.snapshots.first().is_none_or(|&s| t.seq() <= s);
+        match t.kind() {
+            Some(Kind::Merge) if self.rules.merge.is_some() => {
+                self.gather(stripe, oldest)?;
+                return Ok(false);
+            }
+            Some(Kind::Merge) => {
+                self.show(t);
+                return Ok(true);
+            }
+            Some(Kind::Delete) => {
+                self.hides = Some(stripe);
+                if self.rules.settle && oldest && self.rules.beneath.is_alone(&self.key) {
+                    self.dropped.deletes += 1;
+                    self.input.next()?;
+                    return Ok(false);
+                }
+            }
+            Some(Kind::Put) => self.hides = Some(stripe),
+            None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(&self.key, &self.key)),
+        }
+        self.purge(t, stripe, oldest)
+    }
+
+    fn show(&mut self, t: Trailer) {
+        self.trailer = t;
+        self.shown = Shown::Input;
+    }
+
+    /// Asks the purge hook about the entry under the input cursor and shows what is left of it.
+    fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
+        let Some(kind) = t.kind() else { return Ok(false) };
+        self.show(t);
+        if !self.rules.settle {
+            return Ok(true);
+        }
+        let alone = self.rules.beneath.is_alone(&self.key);
+        if stripe == MAX_SEQ
+            && let Some(purge) = &mut self.rules.purge
+        {
+            match purge.judge(&self.key, kind, self.input.value(), alone) {
+                Verdict::Keep => {}
+                Verdict::Replace(v) => self.shown = Shown::Replaced(v),
+                Verdict::Drop => {
+                    self.dropped.purged += 1;
+                    self.shown = Shown::Nothing;
+                    self.input.next()?;
+                    return Ok(false);
+                }
+            }
+        }
+        if alone && oldest && kind == Kind::Put {
+            self.trailer = Trailer::new(0, Kind::Put);
+        }
+        Ok(true)
+    }
+
+    /// Gathers the operands of one stripe from the input cursor on and queues what stands for them.
+    fn gather(&mut self, stripe: Seq, oldest: bool) -> Result<()> {
+        let cover = self.cover(stripe);
+        let mut operands: Vec<Held> = vec![];
+        let mut base = Base::Unknown;
+        while self.input.valid() && self.input.key() == self.key.as_slice() {
+            let t = self.input.trailer();
+            if self::stripe(&self.rules.snapshots, t.seq()) != stripe {
+                break;
+            }
+            if t.seq() < cover {
+                base = Base::Covered;
+                break;
+            }
+            let held = (t, self.input.value().to_vec());
+            self.input.next()?;
+            match t.kind() {
+                Some(Kind::Merge) => operands.push(held),
+                Some(Kind::Put) => base = Base::Put(held),
+                _ => base = Base::Delete(held),
+            }
+            if !matches!(base, Base::Unknown) {
+                break;
+            }
+        }
+        if !matches!(base, Base::Unknown) {
+            self.hides = Some(stripe);
+        }
+        let ended = !(self.input.valid() && self.input.key() == self.key.as_slice());
+        let bottom = oldest && self.rules.settle && self.rules.beneath.is_alone(&self.key);
+        let known = !matches!(base, Base::Unknown) || (ended && bottom);
+        if known && self.fold(&operands, &base, bottom) {
+            return Ok(());
+        }
+        self.combine(operands);
+        match base {
+            Base::Put(held) | Base::Delete(held) => self.queue.push_back(held),
+            Base::Unknown | Base::Covered => {}
+        }
+        Ok(())
+    }
+
+    /// Queues the one entry that operands (newest first) and their base fold to. False when the hook refuses.
+    fn fold(&mut self, operands: &[Held], base: &Base, bottom: bool) -> bool {
+        let values: Vec<Vec<u8>> = operands.iter().rev().map(|(_, v)| v.clone()).collect();
+        let under = if let Base::Put((_, v)) = base { Some(v.as_slice()) } else { None };
+        let Ok(folded) = fold(self.rules.merge.as_deref(), &self.key, under, &values) else { return false };
+        let seq = operands.first().map_or(0, |(t, _)| t.seq());
+        self.dropped.shadowed += operands.len() as u64 - 1 + matches!(base, Base::Put(_) | Base::Delete(_)) as u64;
+        match folded {
+            Folded::Value(v) => self.queue.push_back((Trailer::new(if bottom { 0 } else { seq }, Kind::Put), v)),
+            Folded::Absent if bottom => self.dropped.deletes += 1,
+            Folded::Absent => self.queue.push_back((Trailer::new(seq, Kind::Delete), vec![])),
+        }
+        true
+    }
+
+    /// Queues operands (newest first), neighbours combined where the hook can.
+    fn combine(&mut self, operands: Vec<Held>) {
+        let mut oldest_first: Vec<Held> = vec![];
+        for (t, v) in operands.into_iter().rev() {
+            let joined = match (&self.rules.merge, oldest_first.last()) {
+                (Some(m), Some((_, older))) => m.combine(&self.key, older, &v),
+                _ => None,
+            };
+            match (joined, oldest_first.last_mut()) {
+                (Some(j), Some(last)) => {
+                    self.dropped.shadowed += 1;
+                    *last = (t, j);
+                }
+                _ => oldest_first.push((t, v)),
+            }
+        }
+        self.queue.extend(oldest_first.into_iter().rev());
+    }
+}
+
+/// The range deletions that must survive: those that some reader may still need because a snapshot sees what they hide, or
+/// because something older lies beneath.
+pub fn retain_tombstones(tombstones: &Fragments, snapshots: &[Seq], beneath: &Beneath, settle: bool) -> Fragments {
+    let mut out = vec![];
+    for f in tombstones.as_slice() {
+        let alone = settle && beneath.is_range_alone(&f.start, &f.end);
+        let mut last = None;
+        let mut seqs = vec![];
+        for &seq in &f.seqs {
+            let stripe = stripe(snapshots, seq);
+            let oldest = snapshots.first().is_none_or(|&s| seq <= s);
+            if last == Some(stripe) || (alone && oldest) {
+                continue;
+            }
+            last = Some(stripe);
+            seqs.push(seq);
+        }
+        if !seqs.is_empty() {
+            out.push(Fragment { start: f.start.clone(), end: f.end.clone(), seqs });
+        }
+    }
+    Fragments::from_sorted(out).unwrap_or_default()
+}

@@ -1,0 +1,506 @@
+//! What a reader sees of a merge: the newest version of each key at a read point, operands folded, deletions left out.
+//!
+//! Invariants:
+//! - Only keys in `[from, until)` are shown.
+//! - `At::Entry`: the inner cursor stands on the entry that is shown, and key and value are read from it in place.
+//! - `At::Held`: key and value are held here. After a step forward the inner cursor stands behind the first entries of the key,
+//!   maybe on older versions of it; after a step backward it stands before all of them.
+//! - A block that is *plain* (puts of distinct keys) of a lone source whose entries are all at or before the read point needs no
+//!   checks at all: that is the path of a scan over a compacted tree.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hooks::{Folded, Merge};
+use crate::base::key::{Kind, Seq, Trailer, head};
+
+use super::merging::{Merging, Source};
+use super::shadow::Shadow;
+use super::value::Value;
+
+/// After how many versions that must be passed over a seek is tried instead of steps.
+const PATIENCE: u32 = 8;
+
+/// A range of user keys, `[from, until)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    /// First key of the range.
+    pub from: Vec<u8>,
+    /// First key after the range; `None` for no end.
+    pub until: Option<Vec<u8>>,
+}
+
+fn successor(key: &[u8]) -> Vec<u8> {
+    let mut k = Vec::with_capacity(key.len() + 1);
+    k.extend_from_slice(key);
+    k.push(0);
+    k
+}
+
+impl KeyRange {
+    /// The same range with half-open bounds.
+    pub fn new(start: Bound<&[u8]>, end: Bound<&[u8]>) -> KeyRange {
+        let from = match start {
+            Bound::Included(k) => k.to_vec(),
+            Bound::Excluded(k) => successor(k),
+            Bound::Unbounded => vec![],
+        };
+        let until = match end {
+            Bound::Included(k) => Some(successor(k)),
+            Bound::Excluded(k) => Some(k.to_vec()),
+            Bound::Unbounded => None,
+        };
+        KeyRange { from, until }
+    }
+
+    /// Whether `key` lies in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.from.as_slice() <= key && self.until.as_deref().is_none_or(|u| key < u)
+    }
+
+    /// Whether no key can lie in the range.
+    pub fn is_empty(&self) -> bool {
+        self.until.as_deref().is_some_and(|u| u <= self.from.as_slice())
+    }
+}
+
+enum Inner {
+    One(Box<Source>, Seq),
+    Many(Merging<Source>),
+}
+
+macro_rules! each {
+    ($self:expr, $c:ident => $e:expr) => {
+        match $self {
+            Inner::One($c, _) => $e,
+            Inner::Many($c) => $e,
+        }
+    };
+}
+
+impl Inner {
+    #[inline]
+    fn current(&self) -> &Source {
+        match self {
+            Inner::One(s, _) => s,
+            Inner::Many(m) => m.current(),
+        }
+    }
+
+    fn skip_older(&mut self, end: &[u8], seq: Seq) -> Result<()> {
+        match self {
+            Inner::One(s, max_seq) if *max_seq < seq && s.valid() && s.key() < end => s.seek(end, Trailer::NEWEST),
+            Inner::One(..) => Ok(()),
+            Inner::Many(m) => m.skip_older(end, seq),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    Entry,
+    Held,
+}
+
+/// A cursor over what a reader sees.
+pub struct Visible {
+    inner: Inner,
+    read: Seq,
+    shadow: Shadow,
+    merge: Option<Arc<dyn Merge>>,
+    range: KeyRange,
+    from_head: u64,
+    until_head: u64,
+    trusting: bool,
+    at: At,
+    forward: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    operands: Vec<Vec<u8>>,
+}
+
+impl Visible {
+    /// What a reader at `read` sees in `range` of `sources` (newest first, each with the newest sequence number it can hold).
+    /// The cursor starts nowhere.
+    pub fn new(
+        mut sources: Vec<(Source, Seq)>,
+        read: Seq,
+        shadow: Shadow,
+        merge: Option<Arc<dyn Merge>>,
+        range: KeyRange,
+    ) -> Visible {
+        let trusting = sources.len() == 1 && sources[0].1 <= read && shadow.is_empty();
+        let inner = match sources.len() {
+            1 => {
+                let (s, max_seq) = sources.remove(0);
+                Inner::One(Box::new(s), max_seq)
+            }
+            _ => Inner::Many(Merging::new(sources)),
+        };
+        Visible {
+            inner,
+            read,
+            shadow,
+            merge,
+            from_head: head(&range.from),
+            until_head: range.until.as_deref().map_or(u64::MAX, head),
+            range,
+            trusting,
+            at: At::Nowhere,
+            forward: true,
+            key: vec![],
+            value: vec![],
+            operands: vec![],
+        }
+    }
+
+    /// Whether the cursor stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.at != At::Nowhere
+    }
+
+    /// The key it stands on. Only while valid.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        if self.at == At::Entry { each!(&self.inner, c => c.key()) } else { &self.key }
+    }
+
+    /// The value it stands on. Only while valid.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        if self.at == At::Entry { each!(&self.inner, c => c.value()) } else { &self.value }
+    }
+
+    /// The value as an owned handle, without copying where it lies in a block or a memtable.
+    pub fn pin_value(&self) -> Value {
+        if self.at != At::Entry {
+            return self.value().into();
+        }
+        match self.inner.current() {
+            Source::Run(c) => c.pin_value().into(),
+            Source::Mem(c) => c.pin_value().into(),
+        }
+    }
+
+    /// To the first key of the range that is at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let key = if key < self.range.from.as_slice() { &self.range.from } else { key };
+        self.forward = true;
+        self.at = At::Nowhere;
+        let at = Trailer::at(self.read);
+        each!(&mut self.inner, c => c.seek(key, at))?;
+        self.settle_forward()
+    }
+
+    /// To the last key of the range that is before `key`.
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let key = match &self.range.until {
+            Some(u) if u.as_slice() < key => u,
+            _ => key,
+        };
+        self.forward = false;
+        self.at = At::Nowhere;
+        each!(&mut self.inner, c => c.seek_before(key))?;
+        self.settle_backward()
+    }
+
+    /// To the first key of the range.
+    pub fn first(&mut self) -> Result<()> {
+        let from = std::mem::take(&mut self.range.from);
+        self.forward = true;
+        self.at = At::Nowhere;
+        let at = Trailer::at(self.read);
+        let done = if from.is_empty() {
+            each!(&mut self.inner, c => c.first())
+        } else {
+            each!(&mut self.inner, c => c.seek(&from, at))
+        };
+        self.range.from = from;
+        done?;
+        self.settle_forward()
+    }
+
+    /// To the last key of the range.
+    pub fn last(&mut self) -> Result<()> {
+        self.forward = false;
+        self.at = At::Nowhere;
+        match &self.range.until {
+            Some(u) => each!(&mut self.inner, c => c.seek_before(u)),
+            None => each!(&mut self.inner, c => c.last()),
+        }?;
+        self.settle_backward()
+    }
+
+    /// To the next key. Does nothing when it stands nowhere.
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        if self.trusting && self.at == At::Entry && self.plain() {
+            self.at = At::Nowhere;
+            self.forward = true;
+            each!(&mut self.inner, c => c.next())?;
+            return self.settle_forward();
+        }
+        self.next_slow()
+    }
+
+    fn next_slow(&mut self) -> Result<()> {
+        let at = std::mem::replace(&mut self.at, At::Nowhere);
+        match at {
+            At::Nowhere => return Ok(()),
+            At::Entry => self.hold_key(),
+            At::Held => {}
+        }
+        if !self.forward {
+            self.forward = true;
+            let key = std::mem::take(&mut self.key);
+            let done = each!(&mut self.inner, c => c.seek(&key, Trailer(0)));
+            self.key = key;
+            done?;
+        } else {
+            self.skip_held()?;
+        }
+        self.settle_forward()
+    }
+
+    /// To the previous key. Does nothing when it stands nowhere.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        if self.trusting && self.at == At::Entry && self.plain() {
+            self.at = At::Nowhere;
+            self.forward = false;
+            each!(&mut self.inner, c => c.prev())?;
+            return self.settle_backward();
+        }
+        self.prev_slow()
+    }
+
+    fn prev_slow(&mut self) -> Result<()> {
+        let at = std::mem::replace(&mut self.at, At::Nowhere);
+        match at {
+            At::Nowhere => return Ok(()),
+            At::Entry => self.hold_key(),
+            At::Held if !self.forward => return self.settle_backward(),
+            At::Held => {}
+        }
+        self.forward = false;
+        let key = std::mem::take(&mut self.key);
+        let done = each!(&mut self.inner, c => c.seek_before(&key));
+        self.key = key;
+        done?;
+        self.settle_backward()
+    }
+
+    #[inline]
+    fn plain(&self) -> bool {
+        match &self.inner {
+            Inner::One(s, _) => matches!(&**s, Source::Run(r) if r.block_is_plain()),
+            Inner::Many(_) => false,
+        }
+    }
+
+    #[inline]
+    fn hold_key(&mut self) {
+        self.key.clear();
+        let k = each!(&self.inner, c => c.key());
+        self.key.extend_from_slice(k);
+    }
+
+    /// Passes over what is left of the held key.
+    fn skip_held(&mut self) -> Result<()> {
+        let h = head(&self.key);
+        let mut passed = 0;
+        each!(&mut self.inner, c => {
+            while c.valid() && c.head() == h && c.key() == self.key.as_slice() {
+                passed += 1;
+                if passed > PATIENCE {
+                    return c.seek(&self.key, Trailer(0));
+                }
+                c.next()?;
+            }
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn beyond(&self) -> bool {
+        let h = each!(&self.inner, c => c.head());
+        if h < self.until_head {
+            return false;
+        }
+        self.range.until.as_deref().is_some_and(|u| each!(&self.inner, c => c.key()) >= u)
+    }
+
+    #[inline]
+    fn before(&self) -> bool {
+        let h = each!(&self.inner, c => c.head());
+        h <= self.from_head && each!(&self.inner, c => c.key()) < self.range.from.as_slice()
+    }
+
+    /// From where the inner cursor stands to the first key that is to be shown.
+    #[inline]
+    fn settle_forward(&mut self) -> Result<()> {
+        if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
+            if !self.beyond() {
+                self.at = At::Entry;
+            }
+            return Ok(());
+        }
+        self.settle_forward_checking()
+    }
+
+    fn settle_forward_checking(&mut self) -> Result<()> {
+        let mut hidden = 0;
+        while each!(&self.inner, c => c.valid()) && !self.beyond() {
+            let t = each!(&self.inner, c => c.trailer());
+            if t.seq() > self.read {
+                hidden += 1;
+                if hidden > PATIENCE {
+                    hidden = 0;
+                    self.hold_key();
+                    let at = Trailer::at(self.read);
+                    each!(&mut self.inner, c => c.seek(&self.key, at))?;
+                } else {
+                    each!(&mut self.inner, c => c.next())?;
+                }
+                continue;
+            }
+            hidden = 0;
+            if let Some(s) = self.shadow.covering(each!(&self.inner, c => c.key()))
+                && s > t.seq()
+            {
+                self.hold_key();
+                self.skip_held()?;
+                if let Some(end) = self.shadow.until()
+                    && each!(&self.inner, c => c.valid() && c.key() < end)
+                {
+                    self.inner.skip_older(end, s)?;
+                }
+                continue;
+            }
+            match t.kind() {
+                Some(Kind::Put) => {
+                    self.at = At::Entry;
+                    return Ok(());
+                }
+                Some(Kind::Delete) => {
+                    self.hold_key();
+                    self.skip_held()?;
+                }
+                Some(Kind::Merge) => {
+                    if self.fold_forward()? {
+                        self.at = At::Held;
+                        return Ok(());
+                    }
+                    self.skip_held()?;
+                }
+                None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds the operands from the current entry on. True when the key has a value.
+    fn fold_forward(&mut self) -> Result<bool> {
+        self.hold_key();
+        self.operands.clear();
+        let mut base = None;
+        let cover = self.shadow.covering(&self.key).unwrap_or(0);
+        while each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice()) {
+            let t = each!(&self.inner, c => c.trailer());
+            if t.seq() < cover {
+                break;
+            }
+            let value = each!(&self.inner, c => c.value());
+            match t.kind() {
+                Some(Kind::Merge) => self.operands.push(value.to_vec()),
+                Some(Kind::Put) => {
+                    base = Some(value.to_vec());
+                    break;
+                }
+                _ => break,
+            }
+            each!(&mut self.inner, c => c.next())?;
+        }
+        self.operands.reverse();
+        self.fold(base)
+    }
+
+    /// Folds `self.operands` (oldest first) over `base` into `self.value`. True when the key has a value.
+    fn fold(&mut self, base: Option<Vec<u8>>) -> Result<bool> {
+        let folded = fold(self.merge.as_deref(), &self.key, base.as_deref(), &self.operands)?;
+        Ok(match folded {
+            Folded::Value(v) => {
+                self.value = v;
+                true
+            }
+            Folded::Absent => false,
+        })
+    }
+
+    /// From where the inner cursor stands backward to the first key that is to be shown.
+    #[inline]
+    fn settle_backward(&mut self) -> Result<()> {
+        if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
+            if !self.before() {
+                self.at = At::Entry;
+            }
+            return Ok(());
+        }
+        self.settle_backward_checking()
+    }
+
+    fn settle_backward_checking(&mut self) -> Result<()> {
+        while each!(&self.inner, c => c.valid()) && !self.before() {
+            self.hold_key();
+            let h = each!(&self.inner, c => c.head());
+            let cover = self.shadow.covering(&self.key).unwrap_or(0);
+            // Versions come oldest first: a newer one replaces what was gathered from older ones.
+            let mut present = false;
+            self.operands.clear();
+            while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice()) {
+                let t = each!(&self.inner, c => c.trailer());
+                if t.seq() <= self.read && t.seq() >= cover {
+                    let value = each!(&self.inner, c => c.value());
+                    match t.kind() {
+                        Some(Kind::Put) => {
+                            self.operands.clear();
+                            self.value.clear();
+                            self.value.extend_from_slice(value);
+                            present = true;
+                        }
+                        Some(Kind::Delete) => {
+                            self.operands.clear();
+                            present = false;
+                        }
+                        Some(Kind::Merge) => self.operands.push(value.to_vec()),
+                        None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))),
+                    }
+                }
+                each!(&mut self.inner, c => c.prev())?;
+            }
+            if !self.operands.is_empty() {
+                let base = present.then(|| std::mem::take(&mut self.value));
+                present = self.fold(base)?;
+            }
+            if present {
+                self.at = At::Held;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Folds operands (oldest first) over a base by the tree's hook.
+pub fn fold(merge: Option<&dyn Merge>, key: &[u8], base: Option<&[u8]>, operands: &[Vec<u8>]) -> Result<Folded> {
+    let Some(merge) = merge else {
+        let words = "the tree holds merge operands; open it with its merge hook";
+        return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
+    };
+    let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+    merge.fold(key, base, &operands)
+}
