@@ -132,7 +132,7 @@ impl Core {
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let mut deletions = vec![];
         for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
-            deletions.push(t.table()?.tombstones_arc());
+            deletions.push(t.table()?.tombstones().clone());
         }
         let rules = Rules {
             snapshots: self.snapshots.list(),
@@ -156,8 +156,9 @@ impl Core {
             created: vec![],
             during: &mut go_on,
         };
-        let made = out.run(sources, rules, &c.job.cuts)?;
-        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, newest, oldest_tombstone)).collect();
+        let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
+        let now = self.env.wall_micros();
+        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
         let written = tables.iter().map(|t| t.size).sum();
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);

@@ -198,7 +198,7 @@ fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> 
     }
     for run in view.version.runs.iter().filter(|r| r.max_seq() > since) {
         for t in run.tables.iter().filter(|t| t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), until)) {
-            deletions.push(t.table()?.tombstones_arc());
+            deletions.push(t.table()?.tombstones().clone());
         }
         sources.push((Source::Run(RunCursor::new(run.clone(), true)), Seq::MAX));
     }
