@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::base::error::Result;
 
 pub mod fault;
+mod map;
 pub mod mem;
 pub mod os;
 
