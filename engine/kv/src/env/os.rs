@@ -166,7 +166,9 @@ fn reserve(file: &File, len: u64, fresh: bool) -> io::Result<()> {
 }
 
 fn fill_with_zeros(file: &File, len: u64) -> io::Result<()> {
-    let zeros = vec![0u8; 1 << 16];
+    // One page at a time: a large write makes large folios in the page cache, and then each sync of a small record through the
+    // map writes a whole folio back (measured on ext4: three times slower).
+    let zeros = [0u8; 4096];
     let mut at = 0;
     while at < len {
         let n = (len - at).min(zeros.len() as u64);
