@@ -19,6 +19,8 @@ pub mod fault;
 mod map;
 pub mod mem;
 pub mod os;
+#[cfg(test)]
+mod tests;
 
 /// A file that is read at any place by any thread.
 pub trait ReadFile: Send + Sync {

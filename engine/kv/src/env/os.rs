@@ -291,7 +291,14 @@ impl Env for OsEnv {
             _ => {}
         }
         let named = Named::open(OpenOptions::new().read(true).write(true).create_new(true), "create", file)?;
-        Ok(Box::new(OsLog::open(named, capacity, true)?))
+        match OsLog::open(named, capacity, true) {
+            Ok(log) => Ok(Box::new(log)),
+            Err(e) => {
+                // What could be reserved is given back: the device may be full.
+                let _ = std::fs::remove_file(file);
+                Err(e)
+            }
+        }
     }
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
