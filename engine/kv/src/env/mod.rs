@@ -7,7 +7,7 @@
 //!   that its crash images are what a disk may show.
 //!
 //! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation, makes crash images),
-//! [`fault`] (wraps another one and makes its nth operation fail).
+//! [`fault`] (wraps another one and makes its nth operation fail). `map` holds the floor's only `unsafe` code.
 
 use std::path::Path;
 use std::sync::Arc;

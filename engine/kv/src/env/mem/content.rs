@@ -82,7 +82,7 @@ impl Content {
         if len < self.len {
             self.pages.truncate(len.div_ceil(PAGE) as usize);
             let page = (len / PAGE) as usize;
-            if len % PAGE != 0 && self.pages.get(page).is_some_and(Option::is_some) {
+            if !len.is_multiple_of(PAGE) && self.pages.get(page).is_some_and(Option::is_some) {
                 self.page_mut(page)[(len % PAGE) as usize..].fill(0);
             }
         }

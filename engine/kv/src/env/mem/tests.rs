@@ -299,7 +299,7 @@ impl Oracle {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
     fn a_file_is_what_the_oracle_says(steps in prop::collection::vec(step(), 1..40)) {
         let mut oracle = Oracle::default();
