@@ -177,9 +177,8 @@ impl SegmentReader {
             }
             let Some(b) = self.bytes(offset, left.min(CHUNK))? else { return Ok(None) };
             let places = (b.len() - RECORD_HEADER as usize) / 8 + 1;
-            let place = (0..places).find(|p| {
-                u32_at(b, 8 * p + 8) == generation && matches!(u32_at(b, 8 * p + 12), DATA | MARK)
-            });
+            let place =
+                (0..places).find(|p| u32_at(b, 8 * p + 8) == generation && matches!(u32_at(b, 8 * p + 12), DATA | MARK));
             let Some(place) = place else {
                 offset += 8 * places as u64;
                 continue;

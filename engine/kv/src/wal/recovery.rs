@@ -18,6 +18,9 @@ use crate::base::error::{Error, Result};
 use crate::base::key::Seq;
 use crate::env::Env;
 
+/// Is shown every record: its sequence number, the position after it, its payload.
+pub type Visit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
+
 /// What recovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
@@ -102,8 +105,8 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
     }
 }
 
-/// Reads the log in `dir` from position `from` on, where a record began or the log ended, and shows every record to `visit`: its
-/// sequence number, the position after it, its payload.
+/// Reads the log in `dir` from position `from` on, where a record began or the log ended, and shows every record to
+/// `visit`.
 ///
 /// A log of which nothing reaches `from` ends there: that is what a power cut leaves when tables were made durable and the log
 /// was not. The Db creates its first segment before its first manifest; a Db without any segment has lost its log.
@@ -111,12 +114,7 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
 /// # Errors
 /// `Corruption` for damage to what had been durable, naming the place; `Incompatible` for a newer format version; what `visit`
 /// and the environment say.
-pub fn recover(
-    env: &dyn Env,
-    dir: &Path,
-    from: Lsn,
-    visit: &mut dyn FnMut(Seq, Lsn, &[u8]) -> Result<()>,
-) -> Result<Recovered> {
+pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
     let mut segments = list(env, dir)?;
     bound(&mut segments, Lsn::MAX);
     let last_number = segments.last().map_or(0, |s| s.number);
@@ -163,7 +161,7 @@ fn read(
     segments: &[SegmentInfo],
     mut pos: Lsn,
     records: &mut u64,
-    visit: &mut dyn FnMut(Seq, Lsn, &[u8]) -> Result<()>,
+    visit: &mut Visit<'_>,
 ) -> Result<Stop> {
     loop {
         // Of the segments that begin at or before `pos` the newest holds it (W2).

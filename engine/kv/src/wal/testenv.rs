@@ -15,7 +15,6 @@ pub struct File {
     pub now: Mutex<Vec<u8>>,
     pub synced: Mutex<Vec<u8>>,
     failing: AtomicBool,
-    syncs: AtomicU64,
 }
 
 #[derive(Default, Clone)]
@@ -42,7 +41,6 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Handle {
     fn flush(&self) -> Result<()> {
         self.env.syncs.fetch_add(1, Ordering::Relaxed);
-        self.file.syncs.fetch_add(1, Ordering::Relaxed);
         if self.env.fail_syncs.load(Ordering::Relaxed) {
             self.file.failing.store(true, Ordering::Relaxed);
         }
@@ -100,15 +98,6 @@ impl ReadFile for Handle {
 }
 
 impl TestEnv {
-    /// A copy that shares nothing with this one: the image that a crash leaves.
-    pub fn image(&self) -> TestEnv {
-        let copy = TestEnv::default();
-        for (path, file) in lock(&self.files).iter() {
-            copy.put(path, lock(&file.now).clone());
-            *lock(&copy.file(path).synced) = lock(&file.synced).clone();
-        }
-        copy
-    }
     pub fn put(&self, path: &Path, bytes: Vec<u8>) {
         let file = File { synced: Mutex::new(bytes.clone()), now: Mutex::new(bytes), ..File::default() };
         lock(&self.files).insert(path.to_path_buf(), Arc::new(file));

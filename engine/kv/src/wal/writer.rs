@@ -130,7 +130,9 @@ impl Wal {
     pub fn create(env: Arc<dyn Env>, dir: &Path, after: &Recovered, segment_size: u64) -> Result<Wal> {
         let (number, start) = (after.last_number.saturating_add(1), after.end);
         if !start.is_multiple_of(8) || segment_size < 4096 {
-            return Err(Error::invalid(format!("a log cannot start at position {start} with segments of {segment_size} bytes")));
+            return Err(Error::invalid(format!(
+                "a log cannot start at position {start} with segments of {segment_size} bytes"
+            )));
         }
         for s in after.segments.iter().filter(|s| s.end > 0) {
             env.reuse_log(&segment_path(dir, s.number))?.sync()?;
@@ -182,14 +184,8 @@ impl Wal {
             c.file.prepare(c.prepared, to - c.prepared);
             c.prepared = to;
         }
-        let header = RecordHeader {
-            crc: 0,
-            len: len as u32,
-            generation: c.number as u32,
-            kind,
-            seq,
-            synced: self.syncer.synced(),
-        };
+        let header =
+            RecordHeader { crc: 0, len: len as u32, generation: c.number as u32, kind, seq, synced: self.syncer.synced() };
         let header = header.encode_without_crc();
         if len <= SMALL {
             self.write_small(header, parts, len)?;
@@ -255,12 +251,7 @@ impl Wal {
         };
         let next = begin(ready, self.end, self.current.number, &self.syncer)?;
         let full = std::mem::replace(&mut self.current, next);
-        self.old.push_back(SegmentInfo {
-            number: full.number,
-            base: Some(full.base),
-            end: self.end,
-            capacity: full.capacity,
-        });
+        self.old.push_back(SegmentInfo { number: full.number, base: Some(full.base), end: self.end, capacity: full.capacity });
         Ok(())
     }
 
