@@ -11,6 +11,7 @@ use super::*;
 use crate::base::options::{Compression, FilterKind, Policy, TreeOptions};
 
 #[path = "../wal/testenv.rs"]
+#[allow(clippy::duplicate_mod)] // siblings do not know each other, in tests neither
 mod testenv;
 use testenv::TestEnv;
 
