@@ -10,6 +10,7 @@ use crate::manifest::Manifest;
 use crate::merge::run::table_path;
 
 use super::core::Core;
+use super::open::create_dir;
 use super::{Db, Tree};
 
 /// What [`Db::verify`] has looked at.
@@ -108,7 +109,7 @@ impl Tree {
 impl Core {
     fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.check_writable()?;
-        self.env.create_dir_all(dir)?;
+        create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
             return Err(Error::invalid(format!("the directory is not empty ({n})")).in_file(dir));
         }

@@ -65,8 +65,9 @@ pub struct Core {
     /// Work that waits for a worker.
     pub work: Work,
     /// The first failure after which nothing may be written.
-    latched: Mutex<Option<Error>>,
-    is_latched: AtomicBool,
+    pub latched: Mutex<Option<Error>>,
+    /// Whether `latched` is set.
+    pub is_latched: AtomicBool,
     /// Keeps other processes out.
     pub lock: Option<Box<dyn FileLock>>,
 }

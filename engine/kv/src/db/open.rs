@@ -55,12 +55,28 @@ impl Core {
             }
         }
         if options.create {
-            env.create_dir_all(dir)?;
+            create_dir(&*env, dir)?;
         }
         check_directory(&*env, dir, options.create)?;
         let lock = env.lock(&dir.join(LOCK))?;
         open_once(env, dir, options, Some(lock))
     }
+}
+
+/// Creates a directory and makes its name survive a power cut, and those of the parents that had to be made.
+pub(super) fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
+    let mut fresh = vec![];
+    let mut at = Some(dir);
+    while let Some(d) = at.filter(|d| !d.as_os_str().is_empty() && env.list(d).is_err()) {
+        fresh.push(d);
+        at = d.parent();
+    }
+    env.create_dir_all(dir)?;
+    for d in fresh {
+        let parent = d.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        env.sync_dir(parent)?;
+    }
+    Ok(())
 }
 
 /// Refuses a directory that holds something else than a store.
@@ -133,11 +149,12 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     } else {
         let mut state = state.clone();
         state.last_seq = last_seq;
+        // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
+        let wal = Wal::create(env.clone(), dir, &replayed.recovered, options.wal_segment)?;
         let m = Manifest::create(&*env, dir, manifest_number + 1, &state)?;
         if manifest_number > 0 {
             let _ = env.remove(&dir.join(manifest_name(manifest_number)));
         }
-        let wal = Wal::create(env.clone(), dir, &replayed.recovered, options.wal_segment)?;
         (Some(m), manifest_number + 1, Some(wal))
     };
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);

@@ -103,6 +103,9 @@ pub struct TableMeta {
     pub max_seq: Seq,
     /// When it was made, in microseconds since 1970.
     pub created_micros: u64,
+    /// When the newest of its entries was flushed, in microseconds since 1970: of a flushed table the same as `created_micros`, of a
+    /// merged one the largest of its inputs.
+    pub newest_micros: u64,
     /// When the oldest delete in it was written, at the earliest, in microseconds since 1970.
     pub oldest_tombstone_micros: Option<u64>,
 }
@@ -444,15 +447,16 @@ impl TableMeta {
         w.number(20, self.min_seq);
         w.number(22, self.max_seq);
         w.number(24, self.created_micros);
+        w.number(26, self.newest_micros);
         if let Some(t) = self.oldest_tombstone_micros {
-            w.number(26, t);
+            w.number(28, t);
         }
     }
 
     fn decode(bytes: &[u8]) -> Result<TableMeta> {
         const OF: &str = "table";
-        /// The numbers with tags 2, 4, … 24, keys left out.
-        const NAMES: [&str; 12] = [
+        /// The numbers with tags 2, 4, … 26, keys left out.
+        const NAMES: [&str; 13] = [
             "id",
             "size",
             "entries",
@@ -465,16 +469,17 @@ impl TableMeta {
             "least sequence number",
             "greatest sequence number",
             "time of creation",
+            "time of the newest entry",
         ];
-        let mut numbers = [None; 12];
+        let mut numbers = [None; 13];
         let (mut first, mut last, mut tombstone) = (None, None, None);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
                 16 => first = Some(f.bytes.to_vec()),
                 18 => last = Some(f.bytes.to_vec()),
-                26 => tombstone = Some(f.number()?),
-                2..=24 if f.tag % 2 == 0 => numbers[f.tag as usize / 2 - 1] = Some(f.number()?),
+                28 => tombstone = Some(f.number()?),
+                2..=26 if f.tag % 2 == 0 => numbers[f.tag as usize / 2 - 1] = Some(f.number()?),
                 _ => f.unknown()?,
             }
         }
@@ -492,6 +497,7 @@ impl TableMeta {
             min_seq: number(20)?,
             max_seq: number(22)?,
             created_micros: number(24)?,
+            newest_micros: number(26)?,
             oldest_tombstone_micros: tombstone,
         })
     }
