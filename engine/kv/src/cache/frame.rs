@@ -244,7 +244,8 @@ pub(super) struct State {
 impl Pool {
     /// A pool with chunks of `chunk_size` bytes, a power of two of 64 KiB to 2 MiB.
     pub(super) fn new(chunk_size: usize) -> Arc<Pool> {
-        let state = State { slab: Slab::new(chunk_size), clock: Clock::default(), memory: Memory { chunk_size, regions: vec![] } };
+        let state =
+            State { slab: Slab::new(chunk_size), clock: Clock::default(), memory: Memory { chunk_size, regions: vec![] } };
         Arc::new(Pool { state: Mutex::new(state) })
     }
 

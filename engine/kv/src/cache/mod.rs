@@ -66,7 +66,7 @@ pub struct CacheStats {
     pub capacity: usize,
     /// Memory held, in bytes: whole chunks, and frames with an allocation of their own.
     pub resident: usize,
-    /// Frames in slots.
+    /// Frames in slots, and those still held whose table is gone.
     pub frames: usize,
     /// Their memory, in bytes: contents, header and rounding to the size class.
     pub frame_bytes: usize,

@@ -100,7 +100,7 @@ fn dropping_slots_lets_frames_go_after_the_epoch() {
     (0..20).for_each(|i| check(1, i, seen[i]));
     drop(guard);
     drop(others);
-    assert!(settle(|| cache.usage().unlinked_bytes == 4096));
+    assert!(settle(|| cache.usage().unlinked_bytes + cache.usage().frame_bytes == 4096), "{cache:?}");
     check(1, 7, &kept);
     drop(cache);
     check(1, 7, &kept); // a frame outlives its cache
@@ -160,7 +160,7 @@ fn read_frames_survive_a_scan() {
     let frame = |slots: &Arc<Slots>, i| drop(cache.insert(slots, i, cache.allocate(4032).freeze()));
     (0..40).for_each(|i| frame(&hot, i));
     for i in 0..if SMALL { 200 } else { 2000 } {
-        (0..40).for_each(|h| drop(hot.get(h, &epoch::pin())));
+        (0..40).for_each(|h| assert!(hot.get(h, &epoch::pin()).is_some()));
         frame(&scan, i);
     }
     let left = (0..40).filter(|&h| hot.get(h, &epoch::pin()).is_some()).count();
@@ -173,13 +173,16 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
     let cache = Cache::new(capacity);
     for len in [4032, 960, 7000, 4032, 200_000] {
         let slots = Arc::new(Slots::new(3 * capacity / len));
-        for i in 0..slots.len() {
-            drop(cache.insert(&slots, i, cache.allocate(len).freeze()));
-        }
-        let stats = cache.usage();
-        assert!(stats.resident <= capacity + capacity / 32 + len + HEADER, "{len}: {stats:?}");
-        let last = (0..slots.len()).rev().take_while(|&i| slots.peek(i, &epoch::pin()).is_some()).count();
-        assert!(len > 100_000 || last * len > capacity / 3, "{len}: {last} {stats:?}");
+        // More than once, because the other tests of the process may hold back the epoch.
+        assert!(settle(|| {
+            for i in 0..slots.len() {
+                drop(cache.insert(&slots, i, cache.allocate(len).freeze()));
+            }
+            let stats = cache.usage();
+            assert!(stats.resident <= capacity + capacity / 32 + len + HEADER, "{len}: {stats:?}");
+            let cached = (0..slots.len()).filter(|&i| slots.peek(i, &epoch::pin()).is_some()).count();
+            cached * len > if len > 100_000 { 0 } else { capacity / 3 }
+        }));
     }
     cache.set_capacity(0);
     assert!(settle(|| {
@@ -225,7 +228,7 @@ fn threads_always_see_the_right_bytes() {
             .map(|id| {
                 let (cache, tables, hits, misses) = (&cache, &tables, &hits, &misses);
                 s.spawn(move || {
-                    let mut seed = id * 0x9e37_79b9_7f4a_7c15;
+                    let mut seed = id << 40 | 0x7f4a_7c15;
                     let mut kept: Vec<(usize, usize, FrameRef)> = vec![];
                     for _ in 0..rounds {
                         let (t, r) = (rng(&mut seed) % TABLES, rng(&mut seed));
