@@ -169,6 +169,11 @@ impl SkipList {
         let mut right = None;
         let mut level = self.height.load(Relaxed) as usize - 1;
         loop {
+            if level == 0 {
+                leaf.prefetch_body(&self.arena);
+            } else if let Some(below) = leaf.link(level - 1, &self.arena).and_then(|link| link.load()) {
+                self.arena.prefetch_node(below);
+            }
             if let Some(link) = leaf.link(level, &self.arena)
                 && let next @ Some(n) = link.load()
                 && next != right

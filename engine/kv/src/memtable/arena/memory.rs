@@ -177,10 +177,12 @@ impl Arena {
         self.prefetch(r.0.get() + 64);
     }
 
-    /// Asks for a node's first cache line.
+    /// Asks for all of a node's cache lines.
     #[inline]
     pub fn prefetch_node<T: Node>(&self, r: Ref<T>) {
-        self.prefetch(r.0.get());
+        for line in 0..size_of::<T>().div_ceil(64) as u32 {
+            self.prefetch(r.0.get() + 64 * line);
+        }
     }
 
     #[inline]
