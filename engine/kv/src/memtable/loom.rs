@@ -53,19 +53,22 @@ fn holds(met: &[u8], keys: &[u8]) {
     assert!(keys.iter().all(|k| met.contains(k)), "{met:?} lacks some of {keys:?}");
 }
 
-/// One writer adds `new` to a table of `old`, while a reader looks and walks.
+/// One writer adds `new` to a table of `old`, while a reader looks and walks. The writer goes first by default, for loom finds
+/// the other orders from loads that come after stores.
 fn beside_a_reader(old: &'static [u8], new: &'static [u8], forward: bool) {
     model(move || {
         let t = table(old);
-        let writer = thread::spawn({
+        let reader = thread::spawn({
             let t = t.clone();
-            move || new.iter().for_each(|&k| put(&t, k))
+            move || {
+                let mut seen = old.to_vec();
+                seen.extend(new.iter().filter(|&&k| has(&t, k)));
+                assert!(old.iter().all(|&k| has(&t, k)));
+                holds(&walk(&t, forward), &seen);
+            }
         });
-        let mut seen = old.to_vec();
-        seen.extend(new.iter().filter(|&&k| has(&t, k)));
-        assert!(old.iter().all(|&k| has(&t, k)));
-        holds(&walk(&t, forward), &seen);
-        writer.join().unwrap();
+        new.iter().for_each(|&k| put(&t, k));
+        reader.join().unwrap();
         let all: Vec<u8> = walk(&t, forward);
         assert_eq!(all.len(), old.len() + new.len());
         assert!(all.iter().all(|&k| has(&t, k)));

@@ -355,7 +355,7 @@ impl SkipList {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 impl SkipList {
     /// How many leaves there are on each level.
     pub fn heights(&self) -> Vec<usize> {

@@ -209,6 +209,19 @@ pub(super) fn word(key: &[u8], at: usize) -> u64 {
     key.get(at..).map_or(0, head)
 }
 
+/// Reads what only the holder of the lock writes. Loom remembers one access per atomic: a visible load here would hide from it
+/// that the store which follows races with readers, and it would not try the orders that matter.
+#[inline]
+fn own(a: &AtomicU32) -> u32 {
+    #[cfg(not(loom))]
+    return a.load(Relaxed);
+    #[cfg(loom)]
+    // SAFETY: the lock orders all stores before this; loom checks it.
+    unsafe {
+        a.unsync_load()
+    }
+}
+
 /// The exclusive right to write to a leaf's body. Bodies are written through it only (A4).
 pub(super) struct Locked<'a> {
     leaf: &'a Leaf,
@@ -223,14 +236,17 @@ impl<'a> Locked<'a> {
 
     /// The body that [`push`](Self::push) would write to.
     pub fn body(&self) -> &'a Body {
-        self.leaf.body(self.arena)
+        match NonZeroU32::new(own(&self.leaf.body.0)) {
+            Some(body) => self.arena.get(Ref::new(body)),
+            None => unreachable!("a leaf without a body"),
+        }
     }
 
     /// Appends and publishes a slot; `false` when the body is full.
     #[inline]
     pub fn push(&self, head: u64, entry: Ref<Record>) -> bool {
         let body = self.body();
-        let i = body.count.load(Relaxed) as usize;
+        let i = own(&body.count) as usize;
         if i == LEAF {
             return false;
         }
