@@ -16,6 +16,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 
+#[cfg(not(miri))]
 const HUGE: usize = 2 << 20;
 
 /// Anonymous memory of a fixed size, aligned to 2 MiB when it is that large. Not cleared when it is reused.
