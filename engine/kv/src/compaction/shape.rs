@@ -25,6 +25,11 @@ use crate::base::key::{common_prefix, head};
 /// The deepest level that a policy uses.
 pub const MAX_LEVEL: u8 = 62;
 
+/// The smallest and the largest key of a range, inclusive.
+pub type KeyRange = (Arc<[u8]>, Arc<[u8]>);
+/// The same, borrowed from tables.
+pub(super) type Bounds<'a> = (&'a Arc<[u8]>, &'a Arc<[u8]>);
+
 /// A tree at one moment, as far as a compaction policy needs to know it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
@@ -311,7 +316,7 @@ impl Job {
     }
 
     /// The smallest key range that covers all inputs; `None` when one is not in the shape or there are none.
-    pub fn range(&self, shape: &Shape) -> Option<(Arc<[u8]>, Arc<[u8]>)> {
+    pub fn range(&self, shape: &Shape) -> Option<KeyRange> {
         let found = self.find(shape).ok()?;
         hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t])).map(|(a, b)| (a.clone(), b.clone()))
     }
@@ -418,7 +423,8 @@ impl Job {
         };
         if self.action == Action::Merge {
             let Some((lo, hi)) = hull(tables.into_iter()) else { return Ok(()) };
-            return clash(lo, hi).map_or(Ok(()), |id| Err(format!("table {id} of the output run lies in the range of the job")));
+            return clash(lo, hi)
+                .map_or(Ok(()), |id| Err(format!("table {id} of the output run lies in the range of the job")));
         }
         if let Some((a, b)) = first_overlap(&tables) {
             return Err(format!("tables {a} and {b} overlap and cannot move into one run"));
@@ -454,7 +460,7 @@ pub(super) fn first_overlap(tables: &[&TableShape]) -> Option<(u64, u64)> {
 }
 
 /// The smallest range that covers all tables.
-pub(super) fn hull<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Option<(&'a Arc<[u8]>, &'a Arc<[u8]>)> {
+pub(super) fn hull<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Option<Bounds<'a>> {
     tables.fold(None, |range, t| match range {
         None => Some((&t.first, &t.last)),
         Some((lo, hi)) => Some((lo.min(&t.first), hi.max(&t.last))),
@@ -624,7 +630,8 @@ pub fn split(first: &[u8], last: &[u8], n: usize) -> Vec<Arc<[u8]>> {
     let mut previous = lo;
     for i in 1..n as u128 {
         let exact = lo + (width * i / n as u128) as u64;
-        let short = (1..=8u32).map(|b| (b, exact & (u64::MAX << (64 - 8 * b)))).find(|&(_, v)| v > previous && exact - v <= slack);
+        let short =
+            (1..=8u32).map(|b| (b, exact & (u64::MAX << (64 - 8 * b)))).find(|&(_, v)| v > previous && exact - v <= slack);
         let Some((bytes, v)) = short else { continue };
         let mut key = first[..prefix].to_vec();
         key.extend_from_slice(&v.to_be_bytes()[..bytes as usize]);
@@ -634,4 +641,29 @@ pub fn split(first: &[u8], last: &[u8], n: usize) -> Vec<Arc<[u8]>> {
         }
     }
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_split_is_ascending_and_inside(a: Vec<u8>, b: Vec<u8>, n in 0usize..200) {
+            let (first, last) = if a <= b { (a, b) } else { (b, a) };
+            let keys = split(&first, &last, n);
+            prop_assert!(keys.len() < n.max(1));
+            prop_assert!(keys.windows(2).all(|w| w[0] < w[1]));
+            prop_assert!(keys.iter().all(|k| k[..] > first[..] && k[..] <= last[..]));
+        }
+    }
+
+    #[test]
+    fn a_split_is_even_behind_the_common_prefix() {
+        let keys = split(b"user/\x00", b"user/\xff\xff", 4);
+        let tails: Vec<u8> = keys.iter().map(|k| k[5]).collect();
+        assert_eq!(tails, [0x3f, 0x7f, 0xbf]);
+        assert!(split(b"a", b"a", 4).is_empty() && split(b"a", b"b", 1).is_empty());
+    }
 }

@@ -36,7 +36,7 @@ pub(super) fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
             jobs.push(grow(view, runs.start, view.size_of(runs.clone()) as f64 / capacity(view, last, ratio).max(1) as f64));
         }
     }
-    jobs.extend(space_job(view, 2.0));
+    jobs.extend(space_job(view, 2.0, MAX_FAN));
     jobs
 }
 

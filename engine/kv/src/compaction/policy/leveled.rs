@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::{MAX_FAN, View};
-use crate::compaction::shape::{self, Action, Job, MAX_LEVEL, Place, Reason, TableShape};
+use crate::compaction::shape::{self, Action, Job, MAX_LEVEL, Place, Reason, RunShape};
 
 pub(super) fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
@@ -23,7 +23,9 @@ pub(super) fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64)
             jobs.extend(level0(view, runs, level0_runs));
         } else if runs.len() > 1 {
             // From the oldest: its run grows until it is the only one.
-            jobs.extend(runs.clone().take(runs.len() - 1).rev().filter_map(|r| one_down(view, r, Reason::OneRun, runs.len() as f64)));
+            jobs.extend(
+                runs.clone().take(runs.len() - 1).rev().filter_map(|r| one_down(view, r, Reason::OneRun, runs.len() as f64)),
+            );
         } else {
             let score = weight(view, runs.start) as f64 / target(level, ratio, base).max(1) as f64;
             if score > 1.0 && level < MAX_LEVEL {
@@ -88,12 +90,12 @@ fn one_down(view: &View<'_>, r: usize, reason: Reason, score: f64) -> Option<Job
     let run = view.run(r);
     let new = Place { level: run.level + 1, number: run.number };
     let next = view.shape.runs.get(r + 1).filter(|next| next.level <= new.level);
-    let overlap = |t: &TableShape| next.map_or(0..0, |next| next.overlapping(&t.first, &t.last));
+    let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
     let best = (0..run.tables.len())
-        .filter(|&t| !view.busy[r][t] && !overlap(&run.tables[t]).any(|o| view.busy[r + 1][o]))
+        .filter(|&t| !view.busy[r][t] && !overlaps[t].clone().any(|o| view.busy[r + 1][o]))
         .map(|t| {
             let table = &run.tables[t];
-            let beneath: u64 = overlap(table).map(|o| view.table(r + 1, o).size).sum();
+            let beneath: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();
             let cost = u128::from(beneath) * 1024 / u128::from(table.size.max(1));
             (!table.is_dense(), cost, table.created_micros, table.id, t)
         })
@@ -102,29 +104,58 @@ fn one_down(view: &View<'_>, r: usize, reason: Reason, score: f64) -> Option<Job
     view.push(r, t..t + 1, next.map(|_| r + 1), next.map_or(new, |next| next.place()), reason, score)
 }
 
+/// For each table of `run`, which tables of `next` it overlaps. One walk over both.
+fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
+    let (mut start, mut end) = (0, 0);
+    let ranges = run.tables.iter().map(|t| {
+        while next.tables.get(start).is_some_and(|o| o.last < t.first) {
+            start += 1;
+        }
+        end = end.max(start);
+        while next.tables.get(end).is_some_and(|o| o.first <= t.last) {
+            end += 1;
+        }
+        start..end
+    });
+    ranges.collect()
+}
+
 /// Bytes to rewrite, level by level: what is too much goes down, together with its share of the next level, and makes that one
 /// too large in turn.
 pub(super) fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
     let levels = view.levels();
-    let size_at = |level: u8| levels.iter().find(|(l, _)| *l == level).map_or(0, |(_, runs)| view.size_of(runs.clone()));
     let (mut total, mut carried) = (0u64, 0u64);
-    if levels.first().is_some_and(|(level, runs)| *level == 0 && runs.len() >= level0_runs) {
-        carried = size_at(0);
-        total = if size_at(1) > 0 { carried + size_at(1) } else { 0 };
-    }
-    for level in 1..MAX_LEVEL {
-        let several = levels.iter().any(|(l, runs)| *l == level && runs.len() > 1);
-        let size = size_at(level) + carried;
-        if several {
-            total = total.saturating_add(size);
+    for level in 0..MAX_LEVEL {
+        let here = levels.iter().find(|(l, _)| *l == level).map(|(_, runs)| runs.clone());
+        if level == 0 {
+            let job = here.and_then(|runs| level0(view, runs, level0_runs));
+            total = job.as_ref().map_or(0, |job| job.rewritten(view.shape));
+            let taken = |job: &Job| view.size_of(0..job.inputs.iter().filter(|i| i.level == 0).count());
+            carried = job.as_ref().map_or(0, taken);
+            continue;
+        }
+        let size = carried + here.clone().map_or(0, |runs| view.size_of(runs));
+        if let Some(runs) = here.clone().filter(|runs| runs.len() > 1) {
+            let apart =
+                shape::first_overlap(&view.shape.runs[runs].iter().flat_map(|r| &r.tables).collect::<Vec<_>>()).is_none();
+            total = total.saturating_add(if apart { 0 } else { size });
         }
         carried = size.saturating_sub(target(level, ratio, base));
-        let share = carried as f64 / size.max(1) as f64 * size_at(level + 1) as f64;
-        if share > 0.0 {
-            total = total.saturating_add(carried).saturating_add(share as u64);
-        }
+        let last = here.map(|runs| runs.end - 1);
+        total = total.saturating_add((carried as f64 * last.map_or(0.0, |r| cost_down(view, r))) as u64);
     }
     total
+}
+
+/// How many bytes are rewritten for each byte that goes down from run `r`.
+fn cost_down(view: &View<'_>, r: usize) -> f64 {
+    let Some(next) = view.shape.runs.get(r + 1).filter(|next| next.level == view.run(r).level + 1) else { return 0.0 };
+    let run = view.run(r);
+    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, beneath)| match &next.tables[beneath] {
+        [] => 0,
+        beneath => t.size + beneath.iter().map(|o| o.size).sum::<u64>(),
+    });
+    bytes.sum::<u64>() as f64 / view.sizes[r].max(1) as f64
 }
 
 /// Twice the trigger of level 0, and one run for each further level.

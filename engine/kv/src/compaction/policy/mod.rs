@@ -2,14 +2,14 @@
 //!
 //! Each file is one policy and says in its header what it is in the four words of the VLDB'21 design space of compactions:
 //! *trigger* (what makes it want work), *layout* (how many runs a level has), *granularity* (how much is taken at once) and
-//! *movement* (which data are taken). [`deletes`] is common to all but `Fifo`.
+//! *movement* (which data are taken). `deletes` is common to all but `Fifo`.
 //!
 //! Invariants:
 //!
 //! 1. Every job that leaves here has passed [`Job::check`] on the shape that it was made from.
 //! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content, while nothing is flushed. So a
 //!    tree may be opened with another policy than the one that shaped it.
-//! 3. A content shape has no debt, and less runs than the soft limit of [`run_limits`]: pacing by them never ends in a
+//! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by them never ends in a
 //!    tree that waits for work that nobody will do.
 //! 4. A merge whose inputs do not overlap each other is a [`Action::Move`], unless the tables are small and should grow
 //!    together, or are mostly deletes that the merge would get rid of.
@@ -23,10 +23,10 @@ mod unified;
 mod window;
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
 
-use super::shape::{self, Action, Cuts, Input, Job, MAX_LEVEL, Place, Reason, RunShape, Shape, TableShape};
+use super::shape::{self, Action, Cuts, Input, Job, KeyRange, MAX_LEVEL, Place, Reason, RunShape, Shape, TableShape};
 use crate::base::options::Policy;
 
 /// Most whole runs that one job merges.
@@ -125,7 +125,15 @@ impl<'a> View<'a> {
     }
 
     /// Pushes neighbouring tables of run `from` into run `to`, or into `output` where there is no run yet.
-    fn push(&self, from: usize, tables: Range<usize>, to: Option<usize>, output: Place, reason: Reason, score: f64) -> Option<Job> {
+    fn push(
+        &self,
+        from: usize,
+        tables: Range<usize>,
+        to: Option<usize>,
+        output: Place,
+        reason: Reason,
+        score: f64,
+    ) -> Option<Job> {
         let taken = &self.run(from).tables[tables.clone()];
         let (lo, hi) = shape::hull(taken.iter())?;
         let beneath = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
@@ -136,15 +144,7 @@ impl<'a> View<'a> {
             inputs.push(self.input(k, beneath));
         }
         let action = if inputs.len() == 1 && !purge { Action::Move } else { Action::Merge };
-        Some(Job {
-            reason,
-            action,
-            inputs,
-            output_level: output.level,
-            output_run: output.number,
-            cuts: self.cuts(),
-            score,
-        })
+        Some(Job { reason, action, inputs, output_level: output.level, output_run: output.number, cuts: self.cuts(), score })
     }
 
     fn admits(&self, job: &Job) -> bool {
@@ -156,8 +156,9 @@ impl<'a> View<'a> {
             let place = Place { level: input.level, number: input.run };
             let at = self.shape.runs.partition_point(|r| r.place() < place);
             let Some(run) = self.shape.runs.get(at) else { continue };
+            let taken: HashSet<u64> = input.tables.iter().copied().collect();
             for (t, table) in run.tables.iter().enumerate() {
-                self.busy[at][t] |= input.tables.contains(&table.id);
+                self.busy[at][t] |= taken.contains(&table.id);
             }
         }
     }
@@ -210,8 +211,8 @@ fn cheapest(view: &View<'_>, runs: Range<usize>, want: usize) -> Option<RangeInc
 }
 
 /// The bound of space of the policies that merge whole runs: when the runs newer than the oldest hold more than `most` times
-/// its size, most of the tree may be dead, and all of it is merged.
-fn space_job(view: &View<'_>, most: f64) -> Option<Job> {
+/// its size, most of the tree may be dead, and all of it is merged; first in parts, if it has more than `fan` runs.
+fn space_job(view: &View<'_>, most: f64, fan: usize) -> Option<Job> {
     let n = view.len();
     // Small jobs on new runs may always be running: they are left out, not waited for.
     let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
@@ -222,7 +223,7 @@ fn space_job(view: &View<'_>, most: f64) -> Option<Job> {
     if score <= 1.0 {
         return None;
     }
-    let runs = if n - start > MAX_FAN { cheapest(view, start..n, MAX_FAN)? } else { start..=n - 1 };
+    let runs = if n - start > fan { cheapest(view, start..n, fan)? } else { start..=n - 1 };
     let output = view.below(*runs.end());
     Some(view.whole(runs, output, Reason::Space, score))
 }
@@ -253,7 +254,10 @@ fn wishes(policy: &Policy, view: &View<'_>) -> Vec<Job> {
         Policy::TimeWindow { window_secs, min_runs } => window::wishes(view, *window_secs, *min_runs as usize),
         Policy::Fifo { max_bytes, max_age_secs } => return fifo::wishes(view, *max_bytes, *max_age_secs),
     };
-    jobs.extend(deletes::wishes(view));
+    jobs.extend(match policy {
+        Policy::TimeWindow { window_secs, .. } => deletes::wishes(view, &window::apart(view, *window_secs)),
+        _ => deletes::wishes(view, &|_, _| false),
+    });
     jobs
 }
 
@@ -284,8 +288,9 @@ pub fn pick(policy: &Policy, shape: &Shape) -> Option<Job> {
 pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
     let mut view = View::new(shape, false);
     let mut bytes = 0;
-    // What wants to run now; what that will lead to is not foreseen, except by the leveled policy, where it is the larger part.
-    for _ in 0..MAX_FAN {
+    // What wants to run now. What that will lead to is not foreseen, except by the leveled policy, where it is the larger part.
+    let jobs = if matches!(policy, Policy::Leveled { .. }) { 1 } else { MAX_FAN };
+    for _ in 0..jobs {
         let Some(job) = pick_in(policy, &view) else { break };
         bytes += job.rewritten(shape);
         view.mark(&job);
@@ -328,7 +333,7 @@ pub fn manual(policy: &Policy, shape: &Shape, range: Option<(&[u8], &[u8])>, for
     }
     let view = View::new(shape, true);
     let Some((lo, hi)) = shape::hull(shape.tables()) else { return Ok(None) };
-    let mut covered: (Arc<[u8]>, Arc<[u8]>) = range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
+    let mut covered: KeyRange = range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
     let mut picked: Vec<(usize, Range<usize>)> = Vec::new();
     for (r, run) in shape.runs.iter().enumerate() {
         let tables = run.overlapping(&covered.0, &covered.1);

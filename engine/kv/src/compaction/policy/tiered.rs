@@ -1,6 +1,6 @@
 //! Size-tiered.
 //!
-//! - *Trigger*: `min_runs` neighbouring runs of similar size; more runs than [`crowd`]; newer runs together larger than
+//! - *Trigger*: `min_runs` neighbouring runs of similar size; more runs than `crowd`; newer runs together larger than
 //!   `min_runs` times the oldest.
 //! - *Layout*: every level has several runs. The level of a run says how often its data were merged, nothing more.
 //! - *Granularity*: whole runs, at most `max_runs` alike.
@@ -19,7 +19,7 @@ use crate::compaction::shape::{Job, Reason};
 pub(super) fn wishes(view: &View<'_>, min: usize, max: usize, factor: f64) -> Vec<Job> {
     let mut jobs = similar(view, 0..view.len(), min, max, factor);
     jobs.extend(crowded(view, 0..view.len(), min));
-    jobs.extend(space_job(view, min as f64));
+    jobs.extend(space_job(view, min as f64, max));
     jobs
 }
 
@@ -27,7 +27,8 @@ pub(super) fn wishes(view: &View<'_>, min: usize, max: usize, factor: f64) -> Ve
 pub(super) fn similar(view: &View<'_>, runs: Range<usize>, min: usize, max: usize, factor: f64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for oldest in runs.clone().filter(|&r| !view.is_busy(r)) {
-        let (newest, members) = bucket(view, runs.start, oldest, max, |r, average| alike(view.weight(r) as f64, average, factor));
+        let (newest, members) =
+            bucket(view, runs.start, oldest, max, |r, average| alike(view.weight(r) as f64, average, factor));
         if members >= min {
             let score = members as f64 / min as f64 * (1.0 + view.density(newest..oldest + 1));
             jobs.push(view.whole(newest..=oldest, view.below(oldest), Reason::SimilarSizes, score));

@@ -1,7 +1,7 @@
 //! The unified strategy: one scaling parameter `w` per level, tiered above 0, leveled below.
 //!
 //! - *Trigger*: on level `i`, fan-out `f` = 2 + |w|; `t` = `f` runs when `w` > 0, 2 when `w` ≤ 0. Besides: more runs than
-//!   [`crowd`]; newer runs together larger than `t` times the oldest.
+//!   `crowd`; newer runs together larger than `t` times the oldest.
 //! - *Layout*: a run's level follows from its size alone: level 0 up to a memtable × `f0`, each next one `f` times as much. (The
 //!   level that is written with the run only orders it.) So one policy is tiered at the top and leveled at the bottom, by `scaling`.
 //! - *Granularity*: whole runs, cut into shards: `base_shards`, doubled until a table has about `target_table` bytes, between that
@@ -46,7 +46,7 @@ pub(super) fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
     }
     let most = widest(view, scaling);
     jobs.extend(crowd_job(view, 0..view.len(), crowd(view, scaling), most));
-    jobs.extend(space_job(view, most as f64));
+    jobs.extend(space_job(view, most as f64, MAX_FAN));
     jobs
 }
 
@@ -76,7 +76,8 @@ pub(super) fn cuts(shape: &Shape, job: &Job, target: u64, base: u32) -> Cuts {
     let at = match (shape::hull(shape.tables()), job.range(shape)) {
         (Some((lo, hi)), Some((from, to))) => {
             // A job on a part of the tree must cut where a job on the whole would: the run that it goes into counts.
-            let size = shape.runs.iter().filter(|r| r.place() == job.output()).map(|r| r.size()).sum::<u64>().max(job.bytes(shape));
+            let size =
+                shape.runs.iter().filter(|r| r.place() == job.output()).map(|r| r.size()).sum::<u64>().max(job.bytes(shape));
             let mut keys = shape::split(lo, hi, shards(size, target, base));
             keys.retain(|k| *k > from && *k <= to);
             keys
@@ -88,6 +89,8 @@ pub(super) fn cuts(shape: &Shape, job: &Job, target: u64, base: u32) -> Cuts {
 
 #[cfg(test)]
 mod tests {
+    use std::f64::consts::SQRT_2;
+
     use super::*;
 
     #[test]
@@ -97,8 +100,8 @@ mod tests {
             let n = shards(size, target, 4) as u64;
             assert!(n.is_multiple_of(4) && (n / 4).is_power_of_two());
             let table = size as f64 / n as f64;
-            assert!(table <= target as f64 * 1.4143, "{size} in {n}");
-            assert!(n == 4 || table >= target as f64 * 0.7071, "{size} in {n}");
+            assert!(table <= target as f64 * 1.001 * SQRT_2, "{size} in {n}");
+            assert!(n == 4 || table >= target as f64 * 0.999 / SQRT_2, "{size} in {n}");
         }
     }
 
@@ -107,6 +110,9 @@ mod tests {
         // w = 2: f = 4; w = -8: f = 10.
         let level = |size| level_of(size, 100, &[2, -8]);
         assert_eq!([level(1), level(399), level(400), level(3999), level(4000), level(39_999)], [0, 0, 1, 1, 2, 2]);
-        assert_eq!((parameters(&[2, -8, 0], 0), parameters(&[2, -8, 0], 1), parameters(&[2, -8, 0], 9)), ((4, 4), (10, 2), (2, 2)));
+        assert_eq!(
+            (parameters(&[2, -8, 0], 0), parameters(&[2, -8, 0], 1), parameters(&[2, -8, 0], 9)),
+            ((4, 4), (10, 2), (2, 2))
+        );
     }
 }

@@ -3,7 +3,8 @@
 //! - *Trigger*: in the open window as size-tiered; a window that has closed is merged once.
 //! - *Layout*: several runs in the open window, one in each closed one.
 //! - *Granularity*: whole runs of one window.
-//! - *Movement*: never across windows. What has expired is for the `Purge` hook and for whole windows to drop.
+//! - *Movement*: never across windows, not even for the sake of an old delete. A closed window of one flushed run moves to level 1.
+//!   What has expired is for the `Purge` hook.
 //!
 //! A run belongs to the window in which the newest of its data were flushed, or to that of an older run if that is later, so that
 //! windows follow the order of the runs even when a clock was set back.
@@ -11,7 +12,7 @@
 use std::ops::Range;
 
 use super::{MAX_FAN, View, tiered};
-use crate::compaction::shape::{Job, Reason};
+use crate::compaction::shape::{Action, Job, Reason};
 
 /// Largest size over average size of what is merged in the open window.
 const BUCKET: f64 = 2.0;
@@ -37,6 +38,11 @@ pub(super) fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
         if open {
             jobs.extend(tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET));
             jobs.extend(tiered::crowded(view, runs, min));
+        } else if runs.len() == 1 && view.run(runs.start).level == 0 && view.below(runs.start).level > 0 {
+            // Out of the way first, as it costs nothing: what is above it can then be written as merged data are.
+            let mut job = view.whole(runs.start..=runs.start, view.below(runs.start), Reason::WindowClosed, 2.0);
+            job.action = Action::Move;
+            jobs.push(job);
         } else if runs.len() > 1 && !view.any_busy(runs.clone()) {
             let score = 1.0 + (runs.len() - 1) as f64 / min as f64;
             let runs = runs.start.max(runs.end.saturating_sub(MAX_FAN))..runs.end;
@@ -44,6 +50,12 @@ pub(super) fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
         }
     }
     jobs
+}
+
+/// Whether two runs lie in different windows.
+pub(super) fn apart(view: &View<'_>, secs: u64) -> impl Fn(usize, usize) -> bool + use<> {
+    let windows = windows(view, secs);
+    move |a, b| !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b))
 }
 
 /// One run for each closed window, and for each open one as many as are too many in it.
