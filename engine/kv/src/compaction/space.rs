@@ -13,7 +13,7 @@
 //! | Fifo | - | 0 | `max_bytes` and one memtable, whatever the data |
 //!
 //! To these come the runs that are flushed while a merge is running: as many as the hard limit of
-//! [`run_limits`](super::policy::run_limits) allows, a memtable each.
+//! [`run_limits`] allows, a memtable each.
 
 use super::policy::run_limits;
 use super::shape::Shape;
