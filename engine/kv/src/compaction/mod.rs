@@ -4,6 +4,7 @@
 //! room each policy may take. All three are pure: no I/O, no threads, no clocks. The engine, the simulator and the text tests
 //! in `tests/policies` run this very code.
 
+pub mod job;
 pub mod policy;
 pub mod shape;
 pub mod space;

@@ -147,7 +147,8 @@ impl Core {
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
         let sources = inputs.iter().map(|r| (Source::Run(RunCursor::new(r.clone(), false)), Seq::MAX)).collect();
-        let mut go_on = || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
+        let mut go_on =
+            || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
         let mut out = NewTables {
             core: self,
             tree: &c.tree,

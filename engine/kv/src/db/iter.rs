@@ -173,7 +173,11 @@ impl Range {
         };
         let met = match other {
             Some(o) if o.valid() && here.valid() => {
-                if forward { here.key() >= o.key() } else { here.key() <= o.key() }
+                if forward {
+                    here.key() >= o.key()
+                } else {
+                    here.key() <= o.key()
+                }
             }
             _ => false,
         };

@@ -257,7 +257,9 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
         let mut cost = vec![0usize; trees.len()];
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
-                return Err(Error::corruption("a log record with a sound checksum holds no sound operations; a newer version?"));
+                return Err(Error::corruption(
+                    "a log record with a sound checksum holds no sound operations; a newer version?",
+                ));
             };
             if let Some(i) = trees.iter().position(|t| t.id == tree) {
                 cost[i] += cost_of(&op);

@@ -165,7 +165,14 @@ fn unknown_kind(key: &[u8], t: Trailer) -> Error {
 }
 
 /// The versions of one key in one source, newest first, until a base is met. True when there is nothing older to look for.
-fn versions(c: &mut impl Cursor, key: &[u8], read: Seq, cover: Seq, ops: &mut Vec<Vec<u8>>, base: &mut Option<Vec<u8>>) -> Result<bool> {
+fn versions(
+    c: &mut impl Cursor,
+    key: &[u8],
+    read: Seq,
+    cover: Seq,
+    ops: &mut Vec<Vec<u8>>,
+    base: &mut Option<Vec<u8>>,
+) -> Result<bool> {
     c.seek(key, Trailer::at(read))?;
     while c.valid() && c.key() == key {
         let t = c.trailer();

@@ -120,7 +120,12 @@ impl Core {
     }
 
     /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
-    pub fn write_batch(&self, batch: &Batch, durability: Durability, check: Option<&dyn Fn(&Core) -> Result<()>>) -> Result<()> {
+    pub fn write_batch(
+        &self,
+        batch: &Batch,
+        durability: Durability,
+        check: Option<&dyn Fn(&Core) -> Result<()>>,
+    ) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
