@@ -46,7 +46,7 @@ impl Store for RocksStore {
     fn write_batch(&self, batch: &Batch) -> Result<()> {
         let mut out = WriteBatch::default();
         batch.iter().for_each(|(key, value)| out.put(key, value));
-        Ok(self.db.write_opt(&out, &self.write)?)
+        Ok(self.db.write_opt(out, &self.write)?)
     }
 
     #[inline]
