@@ -253,7 +253,9 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
 /// Puts the log's operations into memtables, skipping what a tree has in tables already.
 fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], arenas: &Arc<ArenaPool>) -> Result<Replayed> {
     let mut last_seq = 0;
+    let mut previous = state.wal_floor;
     let recovered = recover(env, dir, state.wal_floor, &mut |seq, end, payload| {
+        let start = std::mem::replace(&mut previous, end);
         let mut cost = vec![0usize; trees.len()];
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
@@ -267,14 +269,16 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
         }
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
         for (t, cost) in trees.iter().zip(cost).filter(|(_, c)| *c > 0) {
-            if state.trees.get(&t.id).is_some_and(|s| end <= s.flushed) {
+            let flushed = state.trees.get(&t.id).map_or(0, |s| s.flushed);
+            if end <= flushed {
                 continue;
             }
             let mut active = t.view.load_full().active.clone();
             if !active.mem.reserve(cost) {
                 let options = t.view.load_full().options.clone();
                 let fresh = Memtable::new(arenas, options.memtable_size.max(cost + cost / 8 + (64 << 10)))?;
-                active = t.start_memtable(MemHandle::new(fresh, end_of_previous(end, payload.len())));
+                // Where a record began or the log ended: the log may be let go up to here, and be read from here on.
+                active = t.start_memtable(MemHandle::new(fresh, start.max(flushed)));
                 if !active.mem.reserve(cost) {
                     return Err(Error::invalid(format!("a log record of {} bytes does not fit a memtable", payload.len())));
                 }
@@ -288,11 +292,6 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
         Ok(())
     })?;
     Ok(Replayed { recovered, last_seq })
-}
-
-/// A position at or before the start of a record with this end and payload: a bound for what its memtable needs of the log.
-fn end_of_previous(end: Lsn, payload: usize) -> Lsn {
-    end.saturating_sub(payload as u64 + 64)
 }
 
 impl TreeCore {
