@@ -156,6 +156,36 @@ fn range_deletes_hide_what_is_older_and_nothing_newer() {
 }
 
 #[test]
+fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
+    for merges in [false, true] {
+        let env = MemEnv::new(1);
+        let db = Db::open_in(Arc::new(env.clone()), "/db", inline()).unwrap();
+        let policy = Policy::TimeWindow { window_secs: 3600, min_runs: 2 };
+        let tree = db.tree("t", TreeOptions { policy, merge: Some(Arc::new(Add)), ..tiny_tree() }).unwrap();
+        // In an older window, at "b" only: what the range delete must go on hiding.
+        tree.put(b"b", b"1").unwrap();
+        tree.flush().unwrap();
+        env.advance(std::time::Duration::from_secs(3600));
+        tree.delete_range(b"a", b"x").unwrap();
+        if merges {
+            tree.merge(b"m", b"2").unwrap()
+        } else {
+            tree.put(b"m", b"2").unwrap()
+        }
+        tree.flush().unwrap();
+        tree.put(b"y", b"3").unwrap();
+        tree.flush().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(db.stats().trees[0].runs.len(), 2, "the newer window is one run");
+        let all = [(b"m".to_vec(), b"2".to_vec()), (b"y".to_vec(), b"3".to_vec())];
+        for _ in 0..2 {
+            assert_eq!(dump(&tree), all);
+            tree.compact().unwrap();
+        }
+    }
+}
+
+#[test]
 fn snapshots_see_what_was_there() {
     for p in places() {
         let (db, tree) = open(&p, inline());

@@ -5,7 +5,8 @@
 //! - R1: a reader at any live snapshot, or at the newest state, sees the same through the output as through the input.
 //! - R2: of one stripe at most one version of a key survives (more only where merge operands cannot be combined).
 //! - R3: a delete survives only while an older table outside the job may hold its key, or a snapshot may see what it hides.
-//! - R4: a put that every reader sees, and under which nothing older lies anywhere, loses its sequence number (becomes 0).
+//! - R4: a put that every reader sees, and under which nothing older lies anywhere, loses its sequence number (becomes 0). Not
+//!   where a range deletion of the input covers its key: an older one that is kept for its other keys would hide the put then.
 //! - R5: order is kept: user key ascending, newest first.
 
 use std::collections::VecDeque;
@@ -251,6 +252,11 @@ impl<C: Cursor> Retain<C> {
         self.purge(t, stripe, oldest)
     }
 
+    /// Whether no range deletion could hide the current key if its sequence number were 0 (R4).
+    fn may_lose_seq(&self) -> bool {
+        self.rules.tombstones.covering(&self.key).is_none()
+    }
+
     fn show(&mut self, t: Trailer) {
         self.trailer = t;
         self.shown = Shown::Input;
@@ -278,7 +284,7 @@ impl<C: Cursor> Retain<C> {
                 }
             }
         }
-        if alone && oldest && kind == Kind::Put {
+        if alone && oldest && kind == Kind::Put && self.may_lose_seq() {
             self.trailer = Trailer::new(0, Kind::Put);
         }
         Ok(true)
@@ -334,7 +340,10 @@ impl<C: Cursor> Retain<C> {
         let seq = operands.first().map_or(0, |(t, _)| t.seq());
         self.dropped.shadowed += operands.len() as u64 - 1 + matches!(base, Base::Put(_) | Base::Delete(_)) as u64;
         match folded {
-            Folded::Value(v) => self.queue.push_back((Trailer::new(if bottom { 0 } else { seq }, Kind::Put), v)),
+            Folded::Value(v) => {
+                let seq = if bottom && self.may_lose_seq() { 0 } else { seq };
+                self.queue.push_back((Trailer::new(seq, Kind::Put), v));
+            }
             Folded::Absent if bottom => self.dropped.deletes += 1,
             Folded::Absent => self.queue.push_back((Trailer::new(seq, Kind::Delete), vec![])),
         }
