@@ -101,6 +101,7 @@ pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMet
         max_seq: facts.max_seq,
         created_micros: now,
         newest_micros,
+        ingested_seq: 0,
         oldest_tombstone_micros: facts.oldest_tombstone_micros,
     }
 }
