@@ -16,7 +16,7 @@ use firn_kv::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
 
 mod history;
-use history::{DIR, Step, Store, Trees, checkpoint_dir, difference, same, step, tree_options};
+use history::{DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
 
 /// Histories of a run that nobody asked more of.
 const DEFAULT_SEEDS: u64 = 12;
@@ -25,7 +25,7 @@ const LIVES: usize = 3;
 /// Steps in one life.
 const STEPS: usize = 40;
 /// One image in so many is written to and opened again.
-const CONTINUE: u64 = 8;
+const CONTINUE: u64 = 40;
 /// One image in so many has its own recovery crashed at each operation.
 const RECRASH: u64 = 700;
 
