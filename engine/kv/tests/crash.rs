@@ -19,15 +19,15 @@ mod history;
 use history::{DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
 
 /// Histories of a run that nobody asked more of.
-const DEFAULT_SEEDS: u64 = 12;
+const DEFAULT_SEEDS: u64 = 13;
 /// Lives of a store in one history: each but the first begins with what a crash left of the one before.
 const LIVES: usize = 3;
 /// Steps in one life.
 const STEPS: usize = 40;
 /// One image in so many is written to and opened again.
-const CONTINUE: u64 = 40;
+const CONTINUE: u64 = 120;
 /// One image in so many has its own recovery crashed at each operation.
-const RECRASH: u64 = 700;
+const RECRASH: u64 = 1500;
 
 /// A step that was taken: the recorded operations before and after it, and how many states are durable from then on.
 struct Mark {
@@ -82,9 +82,7 @@ impl Life {
         let durable = match &step {
             Step::Write(_, Durability::Process) => 0,
             // A flush makes durable what the tree had been given, and what came before that.
-            Step::Flush(t) | Step::Compact(t) => {
-                self.marks.iter().rposition(|m| m.step.touches(t)).map_or(0, |i| i + 1)
-            }
+            Step::Flush(t) | Step::Compact(t) => self.marks.iter().rposition(|m| m.step.touches(t)).map_or(0, |i| i + 1),
             _ => all,
         };
         let durable = durable.max(self.marks.last().map_or(0, |m| m.durable));
@@ -184,10 +182,10 @@ fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng)
 }
 
 /// Crashes the recovery of an image at each of its operations.
-fn crash_recovery(life: &Life, image: &MemEnv, cut: &Cut, b: Bounds, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
+fn crash_recovery(life: &Life, at: usize, image: &MemEnv, cut: &Cut, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
     let disk = image.fork();
     disk.start_journal();
-    let (k, store) = recover(life, &disk, b)?;
+    let (k, store) = recover(life, &disk, life.bounds(at, cut))?;
     let open = disk.journal_len();
     drop(store);
     let mut crasher = disk.crasher();
@@ -198,8 +196,9 @@ fn crash_recovery(life: &Life, image: &MemEnv, cut: &Cut, b: Bounds, rng: &mut R
         for second in &cuts {
             tally.during_recovery.fetch_add(1, Ordering::Relaxed);
             // What a power cut left is durable, and so is what has been recovered once the opening has returned.
-            let exact = *cut != Cut::Process || *second == Cut::Process || crasher.at() >= open;
-            let b = if exact { Bounds { low: k, high: k } } else { b };
+            let kept = matches!(second, Cut::Process | Cut::PowerAll | Cut::Torn { .. });
+            let exact = *cut != Cut::Process || kept || crasher.at() >= open;
+            let b = if exact { Bounds { low: k, high: k } } else { life.bounds(at, second) };
             recover(life, &crasher.image(second), b).map_err(|e| {
                 let op = crasher.last_op().unwrap_or("nothing".into());
                 format!("recovered to {k}, then again after {} operations of that ({op}), cut {second:?}: {e}", crasher.at())
@@ -256,7 +255,7 @@ fn enumerate(life: &Life, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
                     check_copies(life, &image, at)?;
                     go_on(life, k, store, &image, rng)?;
                 }
-                again.map_or(Ok(()), |disk| crash_recovery(life, &disk, &cut, b, rng, tally))
+                again.map_or(Ok(()), |disk| crash_recovery(life, at, &disk, &cut, rng, tally))
             });
             tried.map_err(|e| format!("{}: {e}", life.words(at, &cut, b)))?;
             tally.images.fetch_add(1, Ordering::Relaxed);
@@ -335,5 +334,5 @@ fn a_crash_anywhere_leaves_a_prefix_with_all_that_was_acknowledged() {
     );
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(std::env::var("FIRN_CRASH_SEEDS").is_ok() || n(&tally.images) >= 50_000);
+    assert!(std::env::var("FIRN_CRASH_SEEDS").is_ok() || n(&tally.images) + n(&tally.during_recovery) >= 50_000);
 }

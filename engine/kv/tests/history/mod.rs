@@ -66,13 +66,7 @@ impl Merge for Append {
 
 /// Options with everything as small as it may be.
 pub fn db_options() -> DbOptions {
-    DbOptions {
-        memory_budget: 1 << 20,
-        background_threads: 0,
-        wal_segment: 64 << 10,
-        event_log: false,
-        ..DbOptions::default()
-    }
+    DbOptions { memory_budget: 1 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
 }
 
 /// The options of a tree: each name has its own policy.
@@ -153,7 +147,11 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     };
     let mut v = vec![0; len as usize];
     // Half of the long values cannot be compressed.
-    if rng.one_in(2) { rng.fill(&mut v) } else { v.fill(b'a' + rng.below(26) as u8) }
+    if rng.one_in(2) {
+        rng.fill(&mut v)
+    } else {
+        v.fill(b'a' + rng.below(26) as u8)
+    }
     v
 }
 
