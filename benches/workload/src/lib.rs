@@ -1,0 +1,50 @@
+//! Workloads for key-value stores: db_bench's, YCSB's and mixgraph's, through one loop for every engine.
+//!
+//! A [`Store`] is what a driver implements; a [`Runner`] takes it through [`Phase`]s and returns an [`Outcome`] for each. All
+//! loops are generic over the store, so that an engine pays for its own calls and for nothing else: no virtual call per
+//! operation, no allocation, a clock read only on every [`Config::sample_every`]-th operation.
+//!
+//! What every workload has in common:
+//! - Equal [`Config`]s and phases give every engine the same keys and values in the same order per thread.
+//! - Keys are numbers ([`keys`]), values are slices of a pool made beforehand ([`values`]).
+//! - Whatever is read is touched: the first byte and the length of each value (and key, in scans) enter a sum that the
+//!   compiler cannot drop.
+//!
+//! ```
+//! use firn_workload::{Config, Phase, Runner, map::MapStore};
+//! # fn main() -> firn_workload::Result<()> {
+//! let store = MapStore::default();
+//! let runner = Runner::new(Config { num: 1000, ..Config::default() })?;
+//! for phase in Phase::parse_list("filluniquerandom,readrandom:2,seekrandom@100")? {
+//!     let outcome = runner.run(&store, &phase, |_| ())?;
+//!     println!("{phase}: {:.0} operations a second, {} found", outcome.ops_per_second, outcome.found);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+// A measuring program reads the machine's clocks, starts threads and looks at files itself: none of it is engine code.
+#![allow(clippy::disallowed_methods)]
+
+pub mod dist;
+pub mod keys;
+pub mod map;
+pub mod meter;
+pub mod mixgraph;
+pub mod outcome;
+pub mod process;
+pub mod rng;
+pub mod runner;
+pub mod spec;
+pub mod store;
+pub mod values;
+
+mod loops;
+mod ycsb;
+
+pub use dist::Distribution;
+pub use mixgraph::MixParams;
+pub use outcome::{Class, Latency, OpKind, Outcome, Point, Progress};
+pub use runner::Runner;
+pub use spec::{Config, Phase, Workload};
+pub use store::{Batch, Direction, Error, Result, Store, StoreStats};
+pub use values::ValueSize;

@@ -1,0 +1,112 @@
+//! A store in memory: what the loops themselves cost, and the oracle of their tests.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::store::{Batch, Direction, Result, Store, StoreStats};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A `BTreeMap` behind a lock.
+#[derive(Debug)]
+pub struct MapStore {
+    map: RwLock<Map>,
+    /// Writes until all calls fail.
+    writes_left: AtomicU64,
+}
+
+impl Default for MapStore {
+    fn default() -> Self {
+        Self::failing_after(u64::MAX)
+    }
+}
+
+impl MapStore {
+    /// A store all of whose calls fail after this many writes: what a driver's error does to a run.
+    pub fn failing_after(writes: u64) -> Self {
+        MapStore { map: RwLock::new(Map::new()), writes_left: AtomicU64::new(writes) }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.read().is_empty()
+    }
+
+    /// A copy of all entries, in key order.
+    pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Map> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> Result<RwLockWriteGuard<'_, Map>> {
+        let map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let left = self.writes_left.load(Ordering::Relaxed);
+        if left == 0 {
+            return Err("this store was told to fail".into());
+        }
+        self.writes_left.store(left - 1, Ordering::Relaxed);
+        Ok(map)
+    }
+}
+
+impl Store for MapStore {
+    fn put(&self, key: &[u8], value: &[u8], _sync: bool) -> Result<()> {
+        self.write()?.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn write_batch(&self, batch: &Batch) -> Result<()> {
+        let mut map = self.write()?;
+        batch.iter().for_each(|(key, value)| {
+            map.insert(key.to_vec(), value.to_vec());
+        });
+        Ok(())
+    }
+
+    fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        Ok(self.read().get(key).map(|value| f(value)))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write()?.remove(key);
+        Ok(())
+    }
+
+    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let map = self.read();
+        let mut count = 0;
+        let start = from.map_or(Bound::Unbounded, Bound::Included);
+        let mut visit = |(key, value): (&Vec<u8>, &Vec<u8>)| {
+            f(key, value);
+            count += 1;
+        };
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        match direction {
+            Direction::Forward => map.range::<[u8], _>((start, Bound::Unbounded)).take(limit).for_each(&mut visit),
+            Direction::Reverse => map.range::<[u8], _>((Bound::Unbounded, start)).rev().take(limit).for_each(&mut visit),
+        }
+        Ok(count)
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stats(&self) -> Result<StoreStats> {
+        Ok(StoreStats { disk_bytes: Some(0), written_bytes: Some(0) })
+    }
+}

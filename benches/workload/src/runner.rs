@@ -1,0 +1,412 @@
+//! Takes a store through a phase: threads, their start and end, progress, and the sum of what they counted.
+//!
+//! All threads have made what they need (distributions, buffers) before the clock starts. The thread that called looks at the
+//! counters once per interval; the workers write them to cache lines of their own.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::keys::KeyBuf;
+use crate::loops;
+use crate::meter::{Lane, Meter, Rate, Tally, Watch, histogram, latency};
+use crate::outcome::{Class, OpKind, Outcome, Point, Progress};
+use crate::rng::{Rng, mix};
+use crate::spec::{Config, Phase, Workload};
+use crate::store::{Result, Store};
+use crate::values::{ValuePool, Values};
+
+/// Runs phases that share a [`Config`]. See the [crate](crate) for an example.
+#[derive(Debug)]
+pub struct Runner {
+    config: Config,
+    pool: ValuePool,
+    /// Records that YCSB's workloads have inserted, over all phases so far.
+    records: AtomicU64,
+}
+
+/// The numbers of records that YCSB's threads insert, and up to which number all have been inserted.
+#[derive(Debug)]
+pub(crate) struct Inserts {
+    next: AtomicU64,
+    /// For each thread a number not above that of the insert it is at; the highest number when it is at none.
+    at: Vec<Slot>,
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Slot(AtomicU64);
+
+impl Inserts {
+    fn new(from: u64, threads: usize) -> Self {
+        Inserts { next: AtomicU64::new(from), at: (0..threads).map(|_| Slot(AtomicU64::new(u64::MAX))).collect() }
+    }
+
+    /// The number of the record that `thread` is to insert.
+    pub(crate) fn begin(&self, thread: usize) -> u64 {
+        // The bound is published before the number is taken: whoever sees the number taken sees the bound too.
+        self.at[thread].0.store(self.next.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.next.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// `thread` has inserted its record.
+    pub(crate) fn end(&self, thread: usize) {
+        self.at[thread].0.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// All records below this number have been inserted.
+    #[inline]
+    pub(crate) fn complete(&self) -> u64 {
+        let next = self.next.load(Ordering::SeqCst);
+        self.at.iter().fold(next, |low, slot| low.min(slot.0.load(Ordering::SeqCst)))
+    }
+}
+
+/// What the threads of a phase share.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) workload: Workload,
+    /// Operations of all threads.
+    pub(crate) total: u64,
+    pub(crate) threads: usize,
+    pub(crate) inserts: Inserts,
+    stop: AtomicBool,
+    running: AtomicUsize,
+    lanes: Vec<Lane>,
+}
+
+/// One thread of a phase.
+pub(crate) struct Worker<'a> {
+    pub(crate) job: &'a Job<'a>,
+    pub(crate) index: usize,
+    pub(crate) rng: Rng,
+    pub(crate) key: KeyBuf,
+    pub(crate) values: Values<'a>,
+    pub(crate) watch: Watch<'a>,
+    barrier: &'a Barrier,
+}
+
+impl<'a> Worker<'a> {
+    /// The operations that are this thread's: how many, and the number of the first one.
+    pub(crate) fn share(&self) -> (u64, u64) {
+        let bound = |i: usize| (u128::from(self.job.total) * i as u128 / self.job.threads as u128) as u64;
+        let first = bound(self.index);
+        (first, bound(self.index + 1) - first)
+    }
+
+    /// Waits for the other threads and starts the clock.
+    pub(crate) fn start(&self) -> Result<Meter<'a>> {
+        self.barrier.wait();
+        Meter::start(self.watch)
+    }
+}
+
+/// Tells the caller that a thread has ended, also when a driver's panic ended it.
+struct Ended<'a> {
+    job: &'a Job<'a>,
+    index: usize,
+    caller: &'a thread::Thread,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if self.index < self.job.threads {
+            self.job.running.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.caller.unpark();
+    }
+}
+
+impl Runner {
+    /// Checks `config` and makes the pool of values.
+    pub fn new(config: Config) -> Result<Self> {
+        config.check()?;
+        let longest = config.value.max().max(config.ycsb_value.max()).max(config.mix.value.max as usize);
+        let pool = ValuePool::new(longest, config.random_share, config.seed);
+        let records = AtomicU64::new(config.num);
+        Ok(Runner { config, pool, records })
+    }
+
+    /// What the runner was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Takes `store` through `phase`; `progress` is called once per interval.
+    ///
+    /// # Errors
+    /// The first error that the store reported; the other threads stop then.
+    pub fn run<S: Store>(&self, store: &S, phase: &Phase, mut progress: impl FnMut(&Progress)) -> Result<Outcome> {
+        let config = &self.config;
+        let helpers = usize::from(phase.workload == Workload::ReadWhileWriting);
+        let job = Job {
+            config,
+            workload: phase.workload,
+            total: phase.total_ops(config.num),
+            threads: phase.threads,
+            inserts: Inserts::new(self.records.load(Ordering::Relaxed), phase.threads),
+            stop: AtomicBool::new(false),
+            running: AtomicUsize::new(phase.threads),
+            lanes: (0..phase.threads + helpers).map(|_| Lane::default()).collect(),
+        };
+        // Equal phases draw equal numbers; different workloads do not follow each other's steps.
+        let seed = config.seed ^ mix(1 + phase.workload as u64);
+        let barrier = Barrier::new(job.lanes.len() + 1);
+        let (job, barrier, caller) = (&job, &barrier, thread::current());
+        let (tallies, series) = thread::scope(|scope| {
+            let caller = &caller;
+            let handles: Vec<_> = (0..job.lanes.len())
+                .map(|index| {
+                    scope.spawn(move || {
+                        let mut rng = Rng::new(seed, index as u64);
+                        let values = self.pool.values(&mut rng);
+                        let watch = watch(job, index);
+                        let key = KeyBuf::new(config.key_size);
+                        let mut worker = Worker { job, index, rng, key, values, watch, barrier };
+                        let _ended = Ended { job, index, caller };
+                        let tally = loops::run(store, &mut worker);
+                        if tally.is_err() {
+                            job.stop.store(true, Ordering::Relaxed);
+                        }
+                        tally
+                    })
+                })
+                .collect();
+            barrier.wait();
+            let series = oversee(job, &mut progress);
+            let tallies: Vec<Result<Tally>> = handles
+                .into_iter()
+                .map(|h| h.join().unwrap_or_else(|_| Err("a thread of the workload panicked".into())))
+                .collect();
+            (tallies, series)
+        });
+        self.records.store(job.inserts.complete(), Ordering::Relaxed);
+        let tallies: Vec<Tally> = tallies.into_iter().collect::<Result<_>>()?;
+        sum_up(phase, &tallies, series)
+    }
+}
+
+fn watch<'a>(job: &'a Job<'a>, index: usize) -> Watch<'a> {
+    let config = job.config;
+    let share = 1.0 / job.threads as f64;
+    let rate = if index >= job.threads {
+        config.write_rate.map(Rate::Fixed)
+    } else {
+        match (config.rate, config.mix.sine) {
+            (Some(rate), _) => Some(Rate::Fixed(rate * share)),
+            (None, Some(sine)) if job.workload == Workload::Mixgraph => Some(Rate::Sine(sine, share)),
+            _ => None,
+        }
+    };
+    // The writer beside readers runs as long as they do.
+    let max_time = config.max_time.filter(|_| index < job.threads);
+    Watch { lane: &job.lanes[index], stop: &job.stop, sample_every: config.sample_every, max_time, rate }
+}
+
+/// Looks at the lanes once per interval until all threads have ended, then stops what runs beside them.
+fn oversee(job: &Job<'_>, progress: &mut impl FnMut(&Progress)) -> Vec<Point> {
+    let of = match job.workload {
+        Workload::ReadSeq | Workload::ReadReverse => job.total.saturating_mul(job.threads as u64),
+        _ => job.total,
+    };
+    let mut series = Vec::new();
+    let start = Instant::now();
+    let (mut before, mut ops_before) = (start, 0u64);
+    loop {
+        let due = before + job.config.interval;
+        let ended = loop {
+            if job.running.load(Ordering::Acquire) == 0 {
+                break true;
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break false;
+            }
+            thread::park_timeout(left);
+        };
+        let now = Instant::now();
+        let ops: u64 = job.lanes[..job.threads].iter().map(Lane::ops).sum();
+        let span = now.duration_since(before).as_secs_f64();
+        let rate = ops.saturating_sub(ops_before) as f64 / span.max(1e-9);
+        // The last interval is cut short: a very short one would say nothing but noise.
+        if !ended || series.is_empty() || span > job.config.interval.as_secs_f64() / 4.0 {
+            series.push(Point { seconds: now.duration_since(start).as_secs_f64(), ops_per_second: rate });
+        }
+        progress(&Progress { seconds: now.duration_since(start).as_secs_f64(), ops, of, ops_per_second: rate });
+        if ended {
+            job.stop.store(true, Ordering::Relaxed);
+            return series;
+        }
+        (before, ops_before) = (now, ops);
+    }
+}
+
+fn sum_up(phase: &Phase, tallies: &[Tally], series: Vec<Point>) -> Result<Outcome> {
+    let primary = &tallies[..phase.threads.min(tallies.len())];
+    let started = primary.iter().map(|t| t.started).min();
+    let ended = primary.iter().map(|t| t.ended).max();
+    let seconds = match (started, ended) {
+        (Some(a), Some(b)) => b.duration_since(a).max(Duration::from_nanos(1)).as_secs_f64(),
+        _ => return Err("no thread ran".into()),
+    };
+    let mut all = histogram()?;
+    for t in primary {
+        t.histograms.iter().try_for_each(|h| all.add(h))?;
+    }
+    let mut classes = Vec::new();
+    for kind in OpKind::ALL {
+        let ops: u64 = tallies.iter().map(|t| t.ops[kind as usize]).sum();
+        if ops > 0 {
+            let mut times = histogram()?;
+            tallies.iter().try_for_each(|t| times.add(&t.histograms[kind as usize]))?;
+            classes.push(Class { kind, ops, ops_per_second: ops as f64 / seconds, latency: latency(&times) });
+        }
+    }
+    let ops: u64 = primary.iter().flat_map(|t| t.ops).sum();
+    Ok(Outcome {
+        workload: phase.to_string(),
+        threads: phase.threads,
+        ops,
+        seconds,
+        ops_per_second: ops as f64 / seconds,
+        bytes: primary.iter().map(|t| t.bytes).sum(),
+        found: primary.iter().map(|t| t.found).sum(),
+        latency: latency(&all),
+        ceiling_ns: primary.iter().map(|t| t.gap_ns).max().unwrap_or(0),
+        classes,
+        series,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::MapStore;
+
+    fn runner(config: Config) -> Runner {
+        Runner::new(Config { num: 2000, interval: Duration::from_millis(5), ..config }).unwrap()
+    }
+
+    fn run(runner: &Runner, store: &MapStore, phase: &str) -> Outcome {
+        runner.run(store, &phase.parse().unwrap(), |_| ()).unwrap()
+    }
+
+    #[test]
+    fn fills_hold_what_they_should() {
+        let runner = runner(Config::default());
+        for (phase, low, high) in [
+            ("fillseq", 2000, 2000),
+            ("fillseq:3", 2000, 2000),
+            ("filluniquerandom:2", 2000, 2000),
+            ("fillrandom", 1200, 1330),
+            ("fillbatch", 1200, 1330),
+            ("fillsync", 1, 2),
+            ("ycsb-load:2", 2000, 2000),
+        ] {
+            let store = MapStore::default();
+            let outcome = run(&runner, &store, phase);
+            assert!((low..=high).contains(&store.len()), "{phase}: {}", store.len());
+            assert_eq!(outcome.found, 0);
+            assert_eq!(outcome.bytes, outcome.ops * if phase.starts_with("ycsb") { 1016 } else { 116 }, "{phase}");
+            assert_eq!(outcome.workload, phase);
+        }
+    }
+
+    #[test]
+    fn reads_find_what_is_there() {
+        let (runner, store) = (runner(Config::default()), MapStore::default());
+        run(&runner, &store, "fillseq");
+        assert_eq!(run(&runner, &store, "readrandom:2").found, 2000);
+        assert_eq!(run(&runner, &store, "readmissing").found, 0);
+        let scanned = run(&runner, &store, "readseq:2");
+        assert_eq!((scanned.ops, scanned.bytes), (4000, 4000 * 116));
+        assert_eq!(run(&runner, &store, "readreverse@500").ops, 500);
+        let seeks = run(&runner, &store, "seekrandom");
+        assert_eq!((seeks.ops, seeks.found), (200, 200));
+        assert!(seeks.bytes > 190 * 10 * 116);
+        run(&runner, &store, "deleteseq");
+        assert_eq!(store.len(), 0);
+    }
+
+    #[test]
+    fn reads_beside_a_writer_count_apart() {
+        let (runner, store) = (runner(Config::default()), MapStore::default());
+        run(&runner, &store, "fillseq");
+        let outcome = run(&runner, &store, "readwhilewriting@20000:2");
+        assert_eq!((outcome.ops, outcome.found), (20_000, 20_000));
+        let kinds: Vec<OpKind> = outcome.classes.iter().map(|c| c.kind).collect();
+        assert_eq!(kinds, [OpKind::Read, OpKind::Write]);
+        assert!(outcome.latency.is_some_and(|l| l.samples >= 1250 && l.p50_ns <= l.p99_ns && l.p99_ns <= l.max_ns));
+    }
+
+    #[test]
+    fn ycsb_mixes_have_their_shares() {
+        let (runner, store) = (runner(Config::default()), MapStore::default());
+        run(&runner, &store, "ycsb-load");
+        for (phase, kind, share) in [
+            ("ycsb-a@20000", OpKind::Update, 0.5),
+            ("ycsb-b@20000", OpKind::Update, 0.05),
+            ("ycsb-c@20000", OpKind::Read, 1.0),
+            ("ycsb-d@20000:2", OpKind::Insert, 0.05),
+            ("ycsb-e@20000:2", OpKind::Scan, 0.95),
+            ("ycsb-f@20000", OpKind::ReadModifyWrite, 0.5),
+        ] {
+            let outcome = run(&runner, &store, phase);
+            assert_eq!(outcome.ops, 20_000);
+            let class = outcome.classes.iter().find(|c| c.kind == kind).unwrap();
+            assert!((class.ops as f64 / 20_000.0 - share).abs() < 0.01, "{phase}: {class:?}");
+            let written: u64 =
+                outcome.classes.iter().filter(|c| matches!(c.kind, OpKind::Update | OpKind::Insert)).map(|c| c.ops).sum();
+            assert_eq!(outcome.found, outcome.ops - written, "{phase}: every read finds its record");
+        }
+        // D and E inserted new records, each under a number of its own.
+        assert!((3800..4200).contains(&store.len()), "{}", store.len());
+    }
+
+    #[test]
+    fn mixgraph_mixes() {
+        let (runner, store) = (runner(Config::default()), MapStore::default());
+        run(&runner, &store, "fillseq");
+        let outcome = run(&runner, &store, "mixgraph@20000");
+        for (kind, share) in [(OpKind::Read, 0.83), (OpKind::Write, 0.14), (OpKind::Scan, 0.03)] {
+            let ops = outcome.classes.iter().find(|c| c.kind == kind).map_or(0, |c| c.ops);
+            assert!((ops as f64 / 20_000.0 - share).abs() < 0.01, "{kind:?}: {ops}");
+        }
+    }
+
+    #[test]
+    fn equal_seeds_leave_equal_stores() {
+        let filled = |seed: u64, phase: &str| {
+            let (runner, store) = (runner(Config { seed, ..Config::default() }), MapStore::default());
+            run(&runner, &store, phase);
+            store.entries()
+        };
+        for phase in ["fillrandom", "filluniquerandom", "fillbatch", "mixgraph"] {
+            assert_eq!(filled(1, phase), filled(1, phase), "{phase}");
+            assert_ne!(filled(1, phase), filled(2, phase), "{phase}");
+        }
+    }
+
+    #[test]
+    fn time_and_rate_bound_a_run() {
+        let bounded = runner(Config { max_time: Some(Duration::from_millis(200)), ..Config::default() });
+        let store = MapStore::default();
+        let outcome = run(&bounded, &store, "readrandom@1000m:2");
+        assert!(outcome.ops < 1_000_000_000 && outcome.seconds < 5.0 && outcome.series.len() > 1);
+        let paced = runner(Config { rate: Some(10_000.0), ..Config::default() });
+        let outcome = run(&paced, &store, "overwrite@500:2");
+        assert!((0.049..5.0).contains(&outcome.seconds) && outcome.ceiling_ns == 0);
+        assert_eq!(outcome.latency.map(|l| l.samples), Some(500));
+    }
+
+    #[test]
+    fn an_error_ends_the_run() {
+        let (runner, store) = (runner(Config::default()), MapStore::failing_after(100));
+        let err = runner.run(&store, &"fillrandom@100m:2".parse().unwrap(), |_| ()).unwrap_err();
+        assert!(err.to_string().contains("was told to fail"));
+        let err = runner.run(&store, &"readwhilewriting@100m".parse().unwrap(), |_| ()).unwrap_err();
+        assert!(err.to_string().contains("was told to fail"));
+    }
+}

@@ -1,0 +1,124 @@
+//! What an engine's driver implements.
+//!
+//! Reads and scans hand their bytes to a closure that is generic, so that each engine's loop is compiled with its own
+//! iterator and pays neither a virtual call nor a copy that it does not need. Every method may be called from many threads.
+
+use std::error;
+
+/// Whatever an engine reports.
+pub type Error = Box<dyn error::Error + Send + Sync>;
+
+/// The result of a driver's call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Which way a scan walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// In key order, from the first key at or after the start.
+    Forward,
+    /// Against key order, from the last key at or before the start.
+    Reverse,
+}
+
+/// Entries to be written at once; one buffer that is used again and again.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// End of the key and end of the value of each entry, in `bytes`.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Adds an entry.
+    #[inline]
+    pub fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The entries in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(key_end, end)| {
+            let entry = (&self.bytes[start..key_end], &self.bytes[key_end..end]);
+            start = end;
+            entry
+        })
+    }
+}
+
+/// What a store knows of itself; `None` where the engine does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StoreStats {
+    /// Bytes that the store occupies on disk.
+    pub disk_bytes: Option<u64>,
+    /// Bytes that the engine has written to files since it was opened.
+    pub written_bytes: Option<u64>,
+}
+
+/// An ordered key-value store.
+pub trait Store: Send + Sync {
+    /// Puts one entry. With `sync` it is on the device when the call returns; without, it has been handed to the operating
+    /// system.
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
+
+    /// Puts all entries of `batch` at once, without a sync.
+    fn write_batch(&self, batch: &Batch) -> Result<()>;
+
+    /// Reads the value of `key` and hands it to `f`; `None` where there is none.
+    fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>>;
+
+    /// Deletes `key`, whether it is there or not, without a sync.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Opens a cursor, walks from `from` (the end in question if `None`) over at most `limit` entries, hands each key and
+    /// value to `f`, and returns their number.
+    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64>;
+
+    /// Returns when nothing written before is left in memory only; a no-op for engines that have no memtable.
+    fn flush(&self) -> Result<()>;
+
+    /// Brings the store to the state that the engine considers fully compacted; a no-op for engines that have none.
+    fn compact(&self) -> Result<()>;
+
+    /// What the store knows of itself.
+    fn stats(&self) -> Result<StoreStats>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_gives_back_what_was_pushed() {
+        let mut batch = Batch::default();
+        for round in 0..2u8 {
+            batch.clear();
+            assert!(batch.is_empty());
+            batch.push(b"a", &[round; 3]);
+            batch.push(b"", b"");
+            batch.push(b"key", b"");
+            let entries: Vec<_> = batch.iter().collect();
+            assert_eq!(entries, [(&b"a"[..], &[round; 3][..]), (b"", b""), (b"key", b"")]);
+            assert_eq!(batch.len(), 3);
+        }
+    }
+}

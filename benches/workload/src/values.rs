@@ -1,0 +1,206 @@
+//! Values: slices of a pool that is made once, so that a put costs no random numbers per byte.
+//!
+//! The pool consists of pieces of 100 bytes (db_bench's), each of which is a random part repeated: with a random share of
+//! 0.5, LZ4 makes about 0.55 of them.
+
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+use crate::rng::Rng;
+
+/// Largest value that a workload may write: 16 MiB.
+pub const MAX_VALUE_SIZE: usize = 16 << 20;
+
+const PIECE: usize = 100;
+const POOL: usize = 1 << 20;
+
+/// How long values are.
+///
+/// As text: `100`, `100-1000`, `pareto`, or `pareto:theta:k:sigma:max`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueSize {
+    /// Always this many bytes.
+    Fixed(usize),
+    /// Every length from the first to the second with equal chance.
+    Uniform(usize, usize),
+    /// Generalized Pareto, as measured for ZippyDB (FAST'20).
+    Pareto(Pareto),
+}
+
+/// The Generalized Pareto distribution: location `theta`, shape `k`, scale `sigma`; results are capped to 1 to `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pareto {
+    /// Location: the smallest outcome.
+    pub theta: f64,
+    /// Shape: how heavy the tail is.
+    pub k: f64,
+    /// Scale.
+    pub sigma: f64,
+    /// Largest outcome.
+    pub max: u64,
+}
+
+impl Pareto {
+    /// Draws one number.
+    #[inline]
+    pub fn sample(&self, rng: &mut Rng) -> u64 {
+        let u = rng.unit_above_zero();
+        let x = if self.k == 0.0 {
+            self.theta - self.sigma * u.ln()
+        } else {
+            self.theta + self.sigma * (u.powf(-self.k) - 1.0) / self.k
+        };
+        (x.ceil() as u64).clamp(1, self.max.max(1))
+    }
+}
+
+impl ValueSize {
+    /// Draws one length.
+    #[inline]
+    pub fn sample(&self, rng: &mut Rng) -> usize {
+        match self {
+            ValueSize::Fixed(n) => *n,
+            ValueSize::Uniform(lo, hi) => lo + rng.below((hi - lo + 1) as u64) as usize,
+            ValueSize::Pareto(p) => p.sample(rng) as usize,
+        }
+    }
+
+    /// The longest value that can be drawn.
+    pub fn max(&self) -> usize {
+        match self {
+            ValueSize::Fixed(n) => *n,
+            ValueSize::Uniform(_, hi) => *hi,
+            ValueSize::Pareto(p) => usize::try_from(p.max).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+impl FromStr for ValueSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |t: &str| t.parse::<usize>().map_err(|e| format!("value size {text:?}: {e}"));
+        let size = if let Some(rest) = text.strip_prefix("pareto") {
+            let mut p = crate::mixgraph::MixParams::default().value;
+            let parts: Vec<&str> = rest.split(':').skip(1).collect();
+            match parts[..] {
+                [] if rest.is_empty() => {}
+                [theta, k, sigma, max] => {
+                    let float = |t: &str| t.parse::<f64>().map_err(|e| format!("value size {text:?}: {e}"));
+                    p = Pareto { theta: float(theta)?, k: float(k)?, sigma: float(sigma)?, max: number(max)? as u64 };
+                }
+                _ => return Err(format!("value size {text:?}: expected pareto or pareto:theta:k:sigma:max")),
+            }
+            ValueSize::Pareto(p)
+        } else if let Some((lo, hi)) = text.split_once('-') {
+            let (lo, hi) = (number(lo)?, number(hi)?);
+            if lo > hi {
+                return Err(format!("value size {text:?}: the first number is larger than the second"));
+            }
+            ValueSize::Uniform(lo, hi)
+        } else {
+            ValueSize::Fixed(number(text)?)
+        };
+        if size.max() > MAX_VALUE_SIZE {
+            return Err(format!("value size {text:?} exceeds {MAX_VALUE_SIZE}"));
+        }
+        Ok(size)
+    }
+}
+
+/// The bytes that values are cut from.
+#[derive(Debug)]
+pub struct ValuePool {
+    bytes: Vec<u8>,
+}
+
+impl ValuePool {
+    /// A pool for values of up to `longest` bytes, of whose bytes `random_share` (0 to 1) are random and the rest repeats.
+    pub fn new(longest: usize, random_share: f64, seed: u64) -> Self {
+        let len = POOL + longest;
+        let mut rng = Rng::new(seed, u64::MAX);
+        let random = ((PIECE as f64 * random_share) as usize).clamp(1, PIECE);
+        let mut bytes = Vec::with_capacity(len + PIECE);
+        while bytes.len() < len {
+            let start = bytes.len();
+            bytes.extend((0..random).map(|_| rng.bits() as u8));
+            for i in random..PIECE {
+                let byte = bytes[start + i % random];
+                bytes.push(byte);
+            }
+        }
+        ValuePool { bytes }
+    }
+
+    /// Values beginning at a place that `rng` chooses.
+    pub fn values(&self, rng: &mut Rng) -> Values<'_> {
+        Values { pool: &self.bytes, at: rng.below((POOL / PIECE) as u64) as usize * PIECE }
+    }
+}
+
+/// One thread's way through the pool.
+#[derive(Debug)]
+pub struct Values<'a> {
+    pool: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Values<'a> {
+    /// The next value, of `len` bytes (at most the pool's longest).
+    #[inline]
+    pub fn take(&mut self, len: usize) -> &'a [u8] {
+        if self.at + len > self.pool.len() {
+            self.at = 0;
+        }
+        let value = &self.pool[self.at..self.at + len];
+        self.at += len;
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_parse_or_say_why_not() {
+        assert_eq!("100".parse(), Ok(ValueSize::Fixed(100)));
+        assert_eq!("1-9".parse(), Ok(ValueSize::Uniform(1, 9)));
+        let Ok(ValueSize::Pareto(p)) = "pareto:0:0.2:30:500".parse() else { panic!("pareto") };
+        assert_eq!((p.k, p.sigma, p.max), (0.2, 30.0, 500));
+        assert_eq!("pareto".parse(), Ok(ValueSize::Pareto(crate::MixParams::default().value)));
+        for bad in ["", "x", "9-1", "pareto:1", "paretox", "99999999999"] {
+            assert!(bad.parse::<ValueSize>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_follow_their_distribution() {
+        let mut rng = Rng::new(1, 0);
+        let uniform = ValueSize::Uniform(3, 5);
+        let mut seen = [0u32; 6];
+        (0..30_000).for_each(|_| seen[uniform.sample(&mut rng)] += 1);
+        assert!(seen[..3].iter().all(|&n| n == 0) && seen[3..].iter().all(|&n| (9_500..10_500).contains(&n)), "{seen:?}");
+        // The mean of the Generalized Pareto distribution is theta + sigma / (1 - k); rounding up adds one half.
+        let pareto = Pareto { theta: 0.0, k: 0.2615, sigma: 25.45, max: 1 << 20 };
+        let mean = (0..200_000).map(|_| pareto.sample(&mut rng) as f64).sum::<f64>() / 2e5;
+        assert!((mean - (25.45 / (1.0 - 0.2615) + 0.5)).abs() < 0.6, "mean {mean}");
+        let capped = Pareto { max: 40, ..pareto };
+        assert!((0..10_000).all(|_| (1..=40).contains(&capped.sample(&mut rng))));
+    }
+
+    #[test]
+    fn half_of_each_piece_repeats() {
+        let pool = ValuePool::new(1000, 0.5, 1);
+        let mut values = pool.values(&mut Rng::new(1, 0));
+        for _ in 0..20_000 {
+            let value = values.take(100);
+            assert_eq!(value[..50], value[50..]);
+        }
+        assert_eq!(values.take(1000).len(), 1000);
+        let solid = ValuePool::new(100, 1.0, 1);
+        let value = solid.values(&mut Rng::new(1, 0)).take(100);
+        assert_ne!(value[..50], value[50..]);
+    }
+}
