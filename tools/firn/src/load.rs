@@ -33,7 +33,7 @@ Examples:
   firn load events.jsonl --key id                  value = the whole line
   zcat dump.tsv.gz | firn load - --tree old        from a pipe, into the tree \"old\"
   firn load big.tsv --bad skip --chunk 10000       report bad lines and go on
-  firn --db copy load <(firn scan)                 a copy of a tree, if your shell has <()";
+  firn scan | firn --db copy load -                a copy of a tree";
 
 /// What `firn load` takes.
 #[derive(Args, Clone, Debug)]

@@ -23,7 +23,7 @@ pub const MAX_LINE: usize = 4 * (firn_kv::MAX_KEY_LEN + firn_kv::MAX_VALUE_LEN) 
 /// A format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Lines of columns with tabs between them; tabs, line ends and backslashes within a column are written \t, \n, \r and \\
+    /// Lines of columns with tabs between them; see below for escapes
     Tsv,
     /// Comma-separated values with a header
     Csv,

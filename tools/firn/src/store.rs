@@ -10,17 +10,19 @@ use firn_kv::{Db, DbOptions, Tree};
 use crate::escape;
 use crate::output::{Color, Done, Failure, Style};
 
+const EVERYWHERE: &str = "Options of every command";
+
 /// What every command takes.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
     /// Directory of the store
-    #[arg(long, visible_alias = "dir", global = true, value_name = "DIR", default_value = "firn-data")]
+    #[arg(long, visible_alias = "dir", global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "firn-data")]
     pub db: PathBuf,
     /// Print JSON for programs instead of text for people
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: Color,
 }
 
