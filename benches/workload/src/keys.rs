@@ -2,6 +2,8 @@
 //!
 //! So key order is the order of the numbers. YCSB's keys are the same with the number scrambled ([`crate::rng::mix`]).
 
+use crate::rng::Rng;
+
 /// Shortest key: a number in 8 bytes.
 pub const MIN_KEY_SIZE: usize = 8;
 
@@ -30,19 +32,29 @@ impl KeyBuf {
 
 /// A permutation of the numbers below `n`: visits each once, in an order that depends on the seed.
 ///
-/// Feistel rounds over the next even number of bits that holds `n`, walked until the image lies below `n`.
+/// Multiplications by odd numbers and shifted exclusive-ors permute the numbers of as many bits as `n` needs; a number whose
+/// image is not below `n` is taken again, less than twice on average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
-    half: u32,
-    seed: u64,
+    mask: u64,
+    shift: u32,
+    add: u64,
+    factors: [u64; 3],
 }
 
 impl Permutation {
     /// The permutation of `seed` over the numbers below `n`.
     pub fn new(n: u64, seed: u64) -> Self {
-        let bits = 64 - n.saturating_sub(1).leading_zeros();
-        Permutation { n, half: bits.div_ceil(2).max(1), seed }
+        let bits = (64 - n.saturating_sub(1).leading_zeros()).max(1);
+        let mut rng = Rng::new(seed, 0);
+        Permutation {
+            n,
+            mask: u64::MAX >> (64 - bits),
+            shift: bits.div_ceil(2),
+            add: rng.bits(),
+            factors: std::array::from_fn(|_| rng.bits() | 1),
+        }
     }
 
     /// The image of `i`, which must be below `n`.
@@ -51,22 +63,15 @@ impl Permutation {
         debug_assert!(i < self.n);
         let mut x = i;
         loop {
-            x = self.rounds(x);
+            x = x.wrapping_add(self.add) & self.mask;
+            for factor in self.factors {
+                x = x.wrapping_mul(factor) & self.mask;
+                x ^= x >> self.shift;
+            }
             if x < self.n {
                 return x;
             }
         }
-    }
-
-    #[inline]
-    fn rounds(&self, x: u64) -> u64 {
-        let mask = (1u64 << self.half) - 1;
-        let (mut left, mut right) = (x >> self.half, x & mask);
-        for round in 0..4u64 {
-            let f = crate::rng::mix(right ^ self.seed.wrapping_add(round.wrapping_mul(0x9e37_79b9_7f4a_7c15))) & mask;
-            (left, right) = (right, left ^ f);
-        }
-        (left << self.half) | right
     }
 }
 

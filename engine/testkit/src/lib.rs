@@ -1,1 +1,5 @@
-//! Test tools for Firn: a text-driven test runner, an operation generator and an oracle. A dev-dependency only.
+//! Test tools for Firn, for dev-dependencies only: [`datadriven`] runs tests that are text files, [`rng`] is a small generator of
+//! repeatable randomness.
+
+pub mod datadriven;
+pub mod rng;

@@ -11,4 +11,5 @@ pub mod hooks;
 pub mod key;
 pub mod ops;
 pub mod options;
+pub mod shared;
 pub mod tombstone;

@@ -138,7 +138,8 @@ pub struct TreeOptions {
     pub memtable_size: usize,
     /// When to compact what.
     pub policy: Policy,
-    /// Longest time in seconds that a delete may stay without having been merged down; 0 for no bound (the default).
+    /// Longest time in seconds that a delete may stay without having been merged down; 0 for no bound (the default). `TimeWindow`
+    /// keeps it within a window only, `Fifo` not at all.
     pub tombstone_age_secs: u64,
     /// Folds versions.
     pub merge: Option<Arc<dyn Merge>>,

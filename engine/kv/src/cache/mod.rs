@@ -1,1 +1,249 @@
-//! Placeholder until the module lands.
+//! Floor 1: the cache of decoded blocks. It knows nothing of tables.
+//!
+//! There is no hash table: each table has an array of [`Slots`], one word per block, that leads straight to the decoded block (a
+//! [`Frame`]) when it is cached. A point read pins an epoch, loads the word and reads the frame without a lock and without touching
+//! a reference count; what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK ([`clock`]); memory
+//! comes from a slab of size classes ([`slab`], [`frame`]) and is recycled.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use firn_kv::cache::{Cache, Slots};
+//! let cache = Cache::new(1 << 20);
+//! let table = Arc::new(Slots::new(10));
+//! let mut block = cache.allocate(5);
+//! block.copy_from_slice(b"block");
+//! let kept = cache.insert(&table, 3, block.freeze());
+//! let guard = crossbeam_epoch::pin();
+//! assert_eq!(table.get(3, &guard).map(|f| &f[..]), Some(&b"block"[..]));
+//! assert_eq!(&kept[..], b"block");
+//! ```
+//!
+//! Invariants:
+//! 1. The bytes that a slot leads to never change.
+//! 2. Memory held for linked frames (whole chunks) stays within the capacity + 1/32, however long a reader stays pinned: when frames
+//!    cannot be recycled because the epoch stands still, new ones are not linked. What callers hold ([`FrameMut`], [`FrameRef`])
+//!    comes on top when it does not lie in the chunks.
+//! 3. Nothing is pinned, deferred or dropped while the pool's lock is held, because each of them may run deferred work that takes it.
+//! 4. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`] and [`Cache::usage`].
+
+mod clock;
+mod frame;
+mod slab;
+mod slot;
+mod sync;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use frame::{Frame, FrameMut, FrameRef};
+pub use slot::Slots;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use clock::{Order, Swath};
+use frame::{Pool, State};
+use slab::{HEADER, LOOSE, class_size};
+use sync::epoch::{self, Guard};
+
+/// The cache, shared by all tables of a Db.
+pub struct Cache {
+    pool: Arc<Pool>,
+    capacity: AtomicUsize,
+    /// Bytes of frames that were evicted and wait for the epoch.
+    limbo: Arc<AtomicUsize>,
+    inserts: AtomicU64,
+    evictions: AtomicU64,
+    refusals: AtomicU64,
+}
+
+/// Where a cache's memory is and what it has done. Hits are not counted here: a hit touches nothing shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// What the cache may hold, in bytes.
+    pub capacity: usize,
+    /// Memory held, in bytes: whole chunks, and frames with an allocation of their own.
+    pub resident: usize,
+    /// Frames in slots, and those still held whose table is gone.
+    pub frames: usize,
+    /// Their memory, in bytes: contents, header and rounding to the size class.
+    pub frame_bytes: usize,
+    /// Memory of frames that are in no slot, in bytes: being filled, evicted and waiting for the epoch, or still referenced.
+    pub unlinked_bytes: usize,
+    /// Frames put into slots: one for each miss that was cached.
+    pub inserts: u64,
+    /// Frames evicted.
+    pub evictions: u64,
+    /// Frames not cached because no memory could be recycled in time.
+    pub refusals: u64,
+}
+
+/// Free memory kept ready, at most, in bytes.
+const RESERVE: usize = 256 << 10;
+
+impl Cache {
+    /// An empty cache for `capacity` bytes. It takes memory as it fills, in chunks of a 64th of the capacity (64 KiB to 2 MiB).
+    pub fn new(capacity: usize) -> Arc<Cache> {
+        let chunk = 1 << (capacity / 64).clamp(64 << 10, 2 << 20).ilog2();
+        Arc::new(Cache {
+            pool: Pool::new(chunk),
+            capacity: AtomicUsize::new(capacity),
+            limbo: Arc::default(),
+            inserts: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
+        })
+    }
+
+    /// Changes the capacity. A smaller one takes effect at once as far as no reader stands in the way, and then with every
+    /// allocation.
+    pub fn set_capacity(&self, bytes: usize) {
+        self.capacity.store(bytes, Ordering::Relaxed);
+        let mut before = usize::MAX;
+        loop {
+            let guard = epoch::pin();
+            let mut state = self.pool.lock();
+            state.trim(bytes);
+            let (resident, linked) = (state.slab.resident(), state.clock.linked().0);
+            let mut swath = Swath::default();
+            if resident > bytes {
+                state.sweep(Order { class: None, goal: 256, force: true }, &guard, &mut swath);
+            }
+            drop(state);
+            drop(guard);
+            let evicted = swath.evicted;
+            self.settle(swath);
+            if resident <= bytes || (evicted == 0 && linked >= before) {
+                return;
+            }
+            before = linked;
+        }
+    }
+
+    /// A frame for `len` bytes, below 4 GiB less 64; its contents are arbitrary. Evicts others when there is no room.
+    ///
+    /// # Panics
+    /// When `len` is larger: callers cap the sizes they read from disk.
+    pub fn allocate(&self, len: usize) -> FrameMut {
+        let guard = epoch::pin();
+        let mut state = self.pool.lock();
+        let class = state.slab.class_for(len);
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        let taken = class.and_then(|class| {
+            let frame = self.pool.take(&mut state, class, len);
+            frame.or_else(|| {
+                let may_grow = state.slab.resident() + state.slab.chunk_size() <= capacity;
+                state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten()
+            })
+        });
+        let incoming = if taken.is_none() { len.saturating_add(HEADER) } else { 0 };
+        let swath = self.make_room(&mut state, capacity, class, incoming, &guard);
+        drop(state);
+        drop(guard);
+        if let Some(swath) = swath {
+            self.settle(swath);
+        }
+        taken.unwrap_or_else(|| self.pool.take_loose(len))
+    }
+
+    /// Evicts when memory is short for a class, or when more is held than may be. `None` when all is well.
+    fn make_room(
+        &self,
+        state: &mut State,
+        capacity: usize,
+        class: Option<usize>,
+        incoming: usize,
+        guard: &Guard,
+    ) -> Option<Swath> {
+        state.trim(capacity.saturating_sub(incoming));
+        let resident = state.slab.resident().saturating_add(incoming);
+        let limbo = self.limbo.load(Ordering::Relaxed);
+        let size = class.map_or(incoming, class_size).max(1);
+        let reserve = ((capacity / 64).min(RESERVE) / size).max(2);
+        let batch = (reserve / 4).max(1);
+        let growing = state.slab.has_empty() || resident + state.slab.chunk_size() <= capacity;
+        let free = class.map_or(0, |c| state.slab.free_of(c));
+        let goal = if resident.saturating_sub(limbo) > capacity || (!growing && free + limbo / size < reserve) {
+            batch
+        } else if !growing && free < batch {
+            usize::from(limbo < capacity / 32) // the epoch is late: one frame out for one in, within bounds
+        } else {
+            return None;
+        };
+        let mut swath = Swath::default();
+        let force = state.slab.chunk_bytes() > capacity;
+        state.sweep(Order { class, goal, force }, guard, &mut swath);
+        Some(swath)
+    }
+
+    /// Hands what was evicted to the epoch. Called without the pool's lock.
+    fn settle(&self, swath: Swath) {
+        let Swath { garbage, evicted, .. } = swath;
+        if garbage.is_empty() {
+            epoch::pin().flush(); // nothing to give, but room is wanted: let the epoch move on
+            return;
+        }
+        let bytes = garbage.bytes();
+        self.evictions.fetch_add(evicted as u64, Ordering::Relaxed);
+        self.limbo.fetch_add(bytes, Ordering::Relaxed);
+        let limbo = self.limbo.clone();
+        garbage.drop_then(move || {
+            limbo.fetch_sub(bytes, Ordering::Relaxed);
+        });
+    }
+
+    /// Caches `frame` as block `i` of `slots`. When another thread was first, its frame is returned and this one dropped. The
+    /// frame is returned uncached when `i` is out of range, when it is cached already or comes from another cache, and when memory
+    /// is short because readers hold back the epoch.
+    pub fn insert(&self, slots: &Arc<Slots>, i: usize, frame: FrameRef) -> FrameRef {
+        let Ok(index) = u32::try_from(i) else { return frame };
+        if !frame.is_of(&self.pool) {
+            return frame;
+        }
+        let guard = epoch::pin();
+        let mut state = self.pool.lock();
+        let place = frame.place();
+        if state.clock.knows(place) {
+            return frame;
+        }
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        if place.chunk == LOOSE && state.slab.resident() > capacity.saturating_add(capacity / 32) {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            return frame;
+        }
+        let linked = slots.link(i, &frame, &guard);
+        if linked.is_ok() {
+            state.clock.enter(place, slots, index, frame.size());
+            self.inserts.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(state);
+        match linked {
+            Err(Some(first)) => first,
+            Ok(()) | Err(None) => frame,
+        }
+    }
+
+    /// Where the memory is. Takes the lock and looks at every chunk: for statistics, not for every operation.
+    pub fn usage(&self) -> CacheStats {
+        let state = self.pool.lock();
+        let (frames, frame_bytes) = state.clock.linked();
+        CacheStats {
+            capacity: self.capacity.load(Ordering::Relaxed),
+            resident: state.slab.resident(),
+            frames,
+            frame_bytes,
+            unlinked_bytes: state.slab.live_bytes() - frame_bytes,
+            inserts: self.inserts.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            refusals: self.refusals.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cache({:?})", self.usage())
+    }
+}

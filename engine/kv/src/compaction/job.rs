@@ -66,8 +66,15 @@ fn slice(all: &Fragments, from: &[u8], until: Option<&[u8]>) -> Fragments {
     Fragments::from_sorted(inside.collect()).unwrap_or_default()
 }
 
-/// Merges `sources` (newest first, each with the newest sequence number it can hold) into output tables.
-pub fn run(sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, outputs: &mut dyn Outputs) -> Result<Made> {
+/// Merges `sources` (newest first, each with the newest sequence number it can hold) into output tables. `oldest_tombstone` is
+/// the wall clock in microseconds of the oldest deletion among them.
+pub fn run(
+    sources: Vec<(Source, Seq)>,
+    rules: Rules,
+    cuts: &Cuts,
+    oldest_tombstone: Option<u64>,
+    outputs: &mut dyn Outputs,
+) -> Result<Made> {
     let tombstones: Fragments = retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle);
     let mut input = Retain::new(Merging::new(sources), rules);
     let mut cutter = Cutter { cuts, next: 0 };
@@ -83,7 +90,7 @@ pub fn run(sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, outputs: &mut
             && let Some(w) = writer.take()
         {
             last.push(0);
-            made.tables.push(finish(w, &slice(&tombstones, &from, Some(&last)))?);
+            made.tables.push(finish(w, &slice(&tombstones, &from, Some(&last)), oldest_tombstone)?);
             std::mem::swap(&mut from, &mut last);
         }
         let w = match &mut writer {
@@ -108,17 +115,25 @@ pub fn run(sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, outputs: &mut
         writer = Some(outputs.create()?);
     }
     if let Some(w) = writer {
-        made.tables.push(finish(w, &rest)?);
+        made.tables.push(finish(w, &rest, oldest_tombstone)?);
     }
     made.dropped = input.dropped();
     Ok(made)
 }
 
-fn finish(mut w: TableWriter, tombstones: &Fragments) -> Result<TableFacts> {
-    if !tombstones.is_empty() {
-        w.set_tombstones(tombstones)?;
+fn finish(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>) -> Result<TableFacts> {
+    let last = w.last_key().to_vec();
+    w.set_tombstones(tombstones, oldest);
+    let mut facts = w.finish()?;
+    // The end of a range deletion is not covered by it. One that was cut behind a key ends in a zero byte, and then the key itself
+    // is the exact bound: so the bounds of neighbouring tables never touch.
+    if let Some(f) = tombstones.as_slice().last()
+        && f.end > last
+        && let Some((0, exact)) = f.end.split_last()
+    {
+        facts.last_key = exact.to_vec();
     }
-    w.finish()
+    Ok(facts)
 }
 
 /// One set of range deletions out of several.

@@ -10,10 +10,11 @@ use crate::manifest::Manifest;
 use crate::merge::run::table_path;
 
 use super::core::Core;
+use super::open::create_dir;
 use super::{Db, Tree};
 
 /// What [`Db::verify`] has looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verified {
     /// Table files read.
@@ -49,13 +50,21 @@ impl Db {
         let trees = core.trees.read().clone();
         let handles: Vec<_> = trees
             .iter()
-            .flat_map(|t| t.view.load_full().version.runs.iter().flat_map(|r| r.tables.clone()).collect::<Vec<_>>())
+            .flat_map(|t| {
+                let v = t.view.load_full();
+                let tables: Vec<_> = v.version.runs.iter().flat_map(|r| r.tables.clone()).collect();
+                tables.into_iter().map(move |t| (t, v.options.filter_prefix.clone()))
+            })
             .collect();
-        let all: u64 = handles.iter().map(|h| h.meta.size).sum();
+        let all: u64 = handles.iter().map(|(h, _)| h.meta.size).sum();
         let mut v = Verified::default();
-        for h in handles {
-            let before = v.bytes;
-            let checked = h.table().and_then(|t| t.verify(|bytes| progress(before + bytes, all)));
+        for (h, prefix) in handles {
+            let mut read = v.bytes;
+            let step = |bytes| {
+                read += bytes;
+                progress(read, all);
+            };
+            let checked = h.table().and_then(|t| t.verify(prefix.as_deref(), step));
             v.tables += 1;
             v.bytes += h.meta.size;
             match checked {
@@ -100,7 +109,7 @@ impl Tree {
 impl Core {
     fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.check_writable()?;
-        self.env.create_dir_all(dir)?;
+        create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
             return Err(Error::invalid(format!("the directory is not empty ({n})")).in_file(dir));
         }
@@ -111,7 +120,7 @@ impl Core {
             for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
                 self.seal(&w, t, 0)?;
             }
-            w.wal.end()
+            w.end()
         };
         for (t, one) in trees.iter().zip(&locks) {
             // Only what was sealed until now: memtables are sealed in order of their ends.
@@ -132,7 +141,7 @@ impl Core {
         };
         drop(locks);
         self.env.sync_dir(dir)?;
-        Manifest::create(self.env.clone(), dir, 1, &state)?;
+        Manifest::create(&*self.env, dir, 1, &state)?;
         self.events.note("checkpoint", |e| {
             e.str("dir", &dir.display().to_string());
         });

@@ -132,7 +132,7 @@ impl Core {
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let mut deletions = vec![];
         for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
-            deletions.push(t.table()?.tombstones_arc());
+            deletions.push(t.table()?.tombstones().clone());
         }
         let rules = Rules {
             snapshots: self.snapshots.list(),
@@ -147,7 +147,8 @@ impl Core {
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
         let sources = inputs.iter().map(|r| (Source::Run(RunCursor::new(r.clone(), false)), Seq::MAX)).collect();
-        let mut go_on = || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
+        let mut go_on =
+            || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
         let mut out = NewTables {
             core: self,
             tree: &c.tree,
@@ -156,8 +157,9 @@ impl Core {
             created: vec![],
             during: &mut go_on,
         };
-        let made = out.run(sources, rules, &c.job.cuts)?;
-        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, newest, oldest_tombstone)).collect();
+        let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
+        let now = self.env.wall_micros();
+        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
         let written = tables.iter().map(|t| t.size).sum();
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);

@@ -15,7 +15,7 @@ use crate::base::ops::TreeId;
 use crate::base::options::DbOptions;
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::manifest::{Edit, Manifest, State};
+use crate::manifest::{Edit, Manifest, State, manifest_name};
 use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
 use crate::wal::{Lsn, Syncer};
@@ -47,7 +47,7 @@ pub struct Core {
     /// The log and the sequence numbers.
     pub write: Mutex<WriteState>,
     /// Group commit.
-    pub syncer: Arc<Syncer>,
+    pub syncer: Option<Arc<Syncer>>,
     /// The newest sequence number that may be read.
     pub visible: AtomicU64,
     /// The manifest and what it says; `None` for a Db opened read-only.
@@ -65,8 +65,9 @@ pub struct Core {
     /// Work that waits for a worker.
     pub work: Work,
     /// The first failure after which nothing may be written.
-    latched: Mutex<Option<Error>>,
-    is_latched: AtomicBool,
+    pub latched: Mutex<Option<Error>>,
+    /// Whether `latched` is set.
+    pub is_latched: AtomicBool,
     /// Keeps other processes out.
     pub lock: Option<Box<dyn FileLock>>,
 }
@@ -119,7 +120,9 @@ impl Core {
     pub fn latch(&self, e: Error) -> Error {
         let mut l = self.latched.lock();
         if l.is_none() {
-            self.events.note("latched", |o| o.str("error", &e.to_string()));
+            self.events.note("latched", |o| {
+                o.str("error", &e.to_string());
+            });
             *l = Some(e.clone());
             self.is_latched.store(true, Ordering::Relaxed);
         }
@@ -165,7 +168,7 @@ impl Core {
         };
         manifest.append(&edits).map_err(|e| self.latch(e))?;
         c.state = next;
-        if manifest.size() > MANIFEST_LIMIT.max(4 * c.state.encoded_len() as u64) {
+        if manifest.is_large() {
             self.renew_manifest(c)?;
         }
         Ok(())
@@ -174,8 +177,8 @@ impl Core {
     /// Replaces the manifest by one that holds only the present state.
     pub fn renew_manifest(&self, c: &mut Catalog) -> Result<()> {
         let number = c.manifest_number + 1;
-        let fresh = Manifest::create(self.env.clone(), &self.dir, number, &c.state).map_err(|e| self.latch(e))?;
-        let old = crate::manifest::manifest_path(&self.dir, c.manifest_number);
+        let fresh = Manifest::create(&*self.env, &self.dir, number, &c.state).map_err(|e| self.latch(e))?;
+        let old = self.dir.join(manifest_name(c.manifest_number));
         c.manifest = Some(fresh);
         c.manifest_number = number;
         // What cannot be removed now is collected at the next open.
@@ -187,7 +190,7 @@ impl Core {
     /// writer has its place in the log before its entry is in the memtable.
     pub fn wal_floor(&self, w: &WriteState, flushed: Option<&MemHandle>) -> Lsn {
         let trees = self.trees.read();
-        let mut floor = w.wal.end();
+        let mut floor = w.end();
         for t in trees.iter().filter(|t| !t.is_dropped()) {
             let v = t.view.load_full();
             let waiting = v.memtables().filter(|m| m.is_touched() && !flushed.is_some_and(|f| std::ptr::eq(&***m, f)));
@@ -214,6 +217,3 @@ impl Core {
         self.visible.load(Ordering::Acquire)
     }
 }
-
-/// A manifest below this size is never rewritten while the Db is open.
-const MANIFEST_LIMIT: u64 = 1 << 20;

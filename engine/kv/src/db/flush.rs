@@ -15,7 +15,7 @@ use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
-use crate::manifest::{Edit, TableMeta};
+use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::memtable::Memtable;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Rules};
@@ -52,8 +52,8 @@ impl Outputs for NewTables<'_> {
             filter: o.filter_at(self.level as usize),
             filter_prefix: o.filter_prefix.clone(),
             summary: o.summary.clone(),
-            merge: o.merge.as_ref().map(|h| h.name().to_owned()),
-            purge: o.purge.as_ref().map(|h| h.name().to_owned()),
+            merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+            purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             created_micros: self.core.env.wall_micros(),
         };
         Ok(TableWriter::new(file, &path, id, options))
@@ -66,8 +66,8 @@ impl Outputs for NewTables<'_> {
 
 impl NewTables<'_> {
     /// Runs a job; its files are removed again when it fails.
-    pub fn run(&mut self, sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts) -> Result<Made> {
-        let made = run(sources, rules, cuts, self).and_then(|made| {
+    pub fn run(&mut self, sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
+        let made = run(sources, rules, cuts, oldest, self).and_then(|made| {
             self.core.env.sync_dir(&self.core.dir)?;
             Ok(made)
         });
@@ -85,9 +85,8 @@ pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
     }
 }
 
-/// The manifest's facts of a table that has been written. `newest` and `oldest_tombstone` are those of the inputs.
-pub(super) fn meta(facts: &TableFacts, newest_micros: u64, oldest_tombstone: Option<u64>) -> TableMeta {
-    let deletes = facts.deletes > 0 || facts.range_deletes > 0;
+/// The manifest's facts of a table that has been written now. `newest_micros` is that of the inputs.
+pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMeta {
     TableMeta {
         id: facts.id,
         size: facts.size,
@@ -100,9 +99,9 @@ pub(super) fn meta(facts: &TableFacts, newest_micros: u64, oldest_tombstone: Opt
         last_key: facts.last_key.clone(),
         min_seq: facts.min_seq,
         max_seq: facts.max_seq,
-        created_micros: facts.created_micros,
+        created_micros: now,
         newest_micros,
-        oldest_tombstone_micros: oldest_tombstone.filter(|_| deletes),
+        oldest_tombstone_micros: facts.oldest_tombstone_micros,
     }
 }
 
@@ -125,9 +124,9 @@ impl Core {
         self.check_writable()?;
         let from = self.env.monotonic_nanos();
         let now = self.env.wall_micros();
-        let made = self.write_memtable(tree, &view, sealed)?;
+        let made = self.write_memtable(tree, &view, sealed, now)?;
         let end = sealed.end.get().copied().unwrap_or(sealed.start);
-        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, Some(now))).collect();
+        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, now)).collect();
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
         let number = tables.first().map_or(0, |t| t.id);
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
@@ -139,11 +138,13 @@ impl Core {
             e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
             e.num("memory", sealed.mem.used() as u64).num("micros", nanos / 1000);
         });
-        self.write.lock().wal.retire(floor).map_err(|e| self.latch(e))?;
+        if let Some(wal) = &mut self.write.lock().wal {
+            wal.retire(floor).map_err(|e| self.latch(e))?;
+        }
         Ok(true)
     }
 
-    fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle) -> Result<Made> {
+    fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle, now: u64) -> Result<Made> {
         if sealed.mem.is_empty() {
             return Ok(Made::default());
         }
@@ -159,7 +160,7 @@ impl Core {
         let mut go_on = || Ok(());
         let mut out =
             NewTables { core: self, tree, options: view.options.clone(), level: 0, created: vec![], during: &mut go_on };
-        out.run(vec![(Source::Mem(Memtable::cursor(&sealed.mem)), Seq::MAX)], rules, &cuts)
+        out.run(vec![(Source::Mem(Memtable::cursor(&sealed.mem)), Seq::MAX)], rules, &cuts, Some(now))
     }
 
     /// Drops the memtable of a tree that is gone.
@@ -188,7 +189,8 @@ impl Core {
             if !c.state.trees.contains_key(&tree.id) {
                 return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", tree.name)));
             }
-            let added: Vec<_> = added.into_iter().map(|(l, r, m)| (l, r, Arc::new(m))).collect();
+            let added: Vec<_> =
+                added.into_iter().map(|(level, run, m)| AddedTable { level, run, table: Arc::new(m) }).collect();
             let edit = Edit::Tables {
                 tree: tree.id,
                 removed: removed.clone(),
@@ -199,8 +201,8 @@ impl Core {
             c.state.wal_floor = floor;
             self.log_edits(&mut c, vec![edit])?;
             let mut files = tree.files.lock();
-            for (_, _, m) in added {
-                files.handles.entry(m.id).or_insert_with(|| TableHandle::new(m, self.opener.clone()));
+            for AddedTable { table, .. } in added {
+                files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone()));
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
                 let live: std::collections::HashSet<u64> =

@@ -43,7 +43,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
                 continue;
             }
             for t in here.filter(|t| t.meta.range_deletes > 0) {
-                shadows.push(t.table()?.tombstones_arc());
+                shadows.push(t.table()?.tombstones().clone());
             }
             sources.push((Source::Run(RunCursor::new(run.clone(), true)), run.max_seq()));
         }
@@ -173,7 +173,11 @@ impl Range {
         };
         let met = match other {
             Some(o) if o.valid() && here.valid() => {
-                if forward { here.key() >= o.key() } else { here.key() <= o.key() }
+                if forward {
+                    here.key() >= o.key()
+                } else {
+                    here.key() <= o.key()
+                }
             }
             _ => false,
         };

@@ -97,7 +97,7 @@ impl Db {
     /// the directory holds something else or an option is out of bounds, `Incompatible` when a newer version wrote it,
     /// `Corruption` with file and offset when its files are damaged, and I/O errors.
     pub fn open_with(dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
-        Db::open_in(crate::env::os::OsEnv::shared(), dir, options)
+        Db::open_in(crate::env::os::OsEnv::new(), dir, options)
     }
 
     /// Opens the store in `dir` of another environment.
@@ -205,9 +205,9 @@ impl Db {
     /// # Errors
     /// I/O errors, after which the store is read-only.
     pub fn sync(&self) -> Result<()> {
-        let end = self.core().write.lock().wal.end();
+        let end = self.core().write.lock().end();
         self.core().check_writable()?;
-        self.core().syncer.sync(end).map_err(|e| self.core().latch(e))
+        self.core().sync_to(end)
     }
 
     /// Waits until no memtable waits for its flush and no policy wants a compaction.
@@ -365,12 +365,12 @@ impl Core {
             return Ok(t.clone());
         }
         let id = c.state.next_tree;
-        let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options) };
+        let start = self.write.lock().end();
+        let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options), flushed: start };
         self.log_edits(&mut c, vec![edit])?;
         let Some(state) = c.state.trees.get(&id) else {
             return Err(Error::invalid(format!("the tree {name:?} could not be created")));
         };
-        let start = self.write.lock().wal.end();
         let tree = self.new_tree(state, options, true, start)?;
         self.trees.write().push(tree.clone());
         Ok(tree)
@@ -381,10 +381,10 @@ impl Core {
         let Some(state) = c.state.trees.get(&t.id) else {
             return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", t.name)));
         };
+        state.options.check_hooks(&t.name, &options)?;
         let persisted = PersistedOptions::of(&options);
-        persisted.check_hooks(&state.options, &t.name)?;
         if persisted != state.options && !self.options.read_only {
-            self.log_edits(&mut c, vec![Edit::SetOptions { tree: t.id, options: persisted }])?;
+            self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
         }
         drop(c);
         t.set_options(options);
@@ -429,9 +429,8 @@ impl Core {
     /// The last act of a closing Db: what was written survives a power cut too, if the device allows.
     fn close(&self) {
         if self.check_writable().is_ok() {
-            let mut w = self.write.lock();
-            if let Err(e) = w.wal.finish() {
-                drop(w);
+            let finished = self.write.lock().wal.as_mut().map_or(Ok(()), |w| w.finish());
+            if let Err(e) = finished {
                 self.latch(e);
             }
         }

@@ -18,7 +18,7 @@ use crate::base::key::Seq;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::manifest::{Manifest, State, TreeState};
+use crate::manifest::{Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener};
 use crate::wal::{Lsn, Recovered, Wal, recover};
@@ -31,7 +31,7 @@ use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::{Files, TreeCore};
 use super::view::MemHandle;
-use super::write::{WriteState, insert_ops};
+use super::write::{WriteState, cost_of, insert_ops};
 
 const LOCK: &str = "LOCK";
 /// How often a read-only open starts over when the writer changes files under it.
@@ -55,12 +55,28 @@ impl Core {
             }
         }
         if options.create {
-            env.create_dir_all(dir)?;
+            create_dir(&*env, dir)?;
         }
         check_directory(&*env, dir, options.create)?;
         let lock = env.lock(&dir.join(LOCK))?;
         open_once(env, dir, options, Some(lock))
     }
+}
+
+/// Creates a directory and makes its name survive a power cut, and those of the parents that had to be made.
+pub(super) fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
+    let mut fresh = vec![];
+    let mut at = Some(dir);
+    while let Some(d) = at.filter(|d| !d.as_os_str().is_empty() && env.list(d).is_err()) {
+        fresh.push(d);
+        at = d.parent();
+    }
+    env.create_dir_all(dir)?;
+    for d in fresh {
+        let parent = d.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        env.sync_dir(parent)?;
+    }
+    Ok(())
 }
 
 /// Refuses a directory that holds something else than a store.
@@ -98,21 +114,22 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     if loaded.is_none() && options.read_only {
         return Err(Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir));
     }
-    let (state, manifest_number) = loaded.unwrap_or_else(|| (State::new(env.random()), 0));
+    let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
     if !options.read_only {
         collect_garbage(&*env, dir, &state, manifest_number)?;
     }
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
-    let arenas = ArenaPool::new(budget / 4);
+    let arenas = ArenaPool::new(2);
     let opener =
         Arc::new(TableOpener { env: env.clone(), dir: dir.to_path_buf(), cache: cache.clone(), mode: options.read_mode });
     let mut trees = vec![];
     for t in state.trees.values() {
-        let tree_options = t.options.to_options();
+        let tree_options = t.options.with_hooks_of(&TreeOptions::default());
         let mem = Memtable::new(&arenas, tree_options.memtable_size)?;
-        trees.push(tree_of(t, tree_options, t.options.has_no_hooks(), MemHandle::new(mem, state.wal_floor), &opener));
+        let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
+        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener));
     }
     if options.read_only {
         for h in trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()) {
@@ -128,20 +145,22 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         });
     }
     let (manifest, manifest_number, wal) = if options.read_only {
-        (None, manifest_number, Wal::detached(env.clone(), dir, &replayed.recovered))
+        (None, manifest_number, None)
     } else {
         let mut state = state.clone();
         state.last_seq = last_seq;
-        let m = Manifest::create(env.clone(), dir, manifest_number + 1, &state)?;
+        // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
+        let wal = Wal::create(env.clone(), dir, &replayed.recovered, options.wal_segment)?;
+        let m = Manifest::create(&*env, dir, manifest_number + 1, &state)?;
         if manifest_number > 0 {
-            let _ = env.remove(&crate::manifest::manifest_path(dir, manifest_number));
+            let _ = env.remove(&dir.join(manifest_name(manifest_number)));
         }
-        (Some(m), manifest_number + 1, Wal::create(env.clone(), dir, &replayed.recovered, options.wal_segment)?)
+        (Some(m), manifest_number + 1, Some(wal))
     };
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
     let core = Core {
         max_sealed: (budget / 2 / largest.max(1)).clamp(1, 4),
-        syncer: wal.syncer(),
+        syncer: wal.as_ref().map(Wal::syncer),
         write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0 }),
         visible: AtomicU64::new(last_seq),
         catalog: Mutex::new(Catalog { state: State { last_seq, ..state }, manifest, manifest_number }),
@@ -169,6 +188,11 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         e.num("seq", last_seq).num("records_replayed", replayed.recovered.records);
     });
     Ok(core)
+}
+
+/// The state of a Db that is being created.
+fn new_state(env: &dyn Env) -> State {
+    State { id: env.random(), created_micros: env.wall_micros(), next_file: 1, next_tree: 1, ..State::default() }
 }
 
 /// A tree as the manifest has it, its files not yet opened.
@@ -199,7 +223,7 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
     let live: std::collections::HashSet<u64> =
         state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
     for name in env.list(dir)? {
-        let garbage = match (table_number(&name), name.strip_prefix("MANIFEST-").and_then(|n| n.parse::<u64>().ok())) {
+        let garbage = match (table_number(&name), self::manifest_number(&name)) {
             (Some(id), _) => !live.contains(&id),
             (_, Some(number)) => number != manifest_number,
             _ => name.ends_with(".tmp"),
@@ -233,10 +257,12 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
         let mut cost = vec![0usize; trees.len()];
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
-                return Err(Error::corruption("a log record with a sound checksum holds no sound operations; a newer version?"));
+                return Err(Error::corruption(
+                    "a log record with a sound checksum holds no sound operations; a newer version?",
+                ));
             };
             if let Some(i) = trees.iter().position(|t| t.id == tree) {
-                cost[i] += Memtable::cost_of(&op);
+                cost[i] += cost_of(&op);
             }
         }
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];

@@ -49,6 +49,14 @@ impl Core {
         search(tree.view.load(&guard), key, read, &guard)
     }
 
+    /// The values of several keys, all of one moment.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, tree: &TreeCore, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let guard = crossbeam_epoch::pin();
+        let view = tree.view.load(&guard);
+        let read = self.read_point();
+        keys.iter().map(|k| search(view, k.as_ref(), read, &guard)).collect()
+    }
+
     /// The sequence number of the newest version of `key`, deletions included: for the checks of transactions.
     pub fn newest_seq(&self, tree: &TreeCore, key: &[u8]) -> Result<Seq> {
         let guard = crossbeam_epoch::pin();
@@ -67,7 +75,7 @@ impl Core {
             let table = t.table()?;
             let cover = table.tombstones().newest_covering(key, read);
             let hit = table.get(key, None, read, &guard)?;
-            newest = newest.max(cover.unwrap_or(0)).max(hit.map_or(0, |h| h.trailer().seq()));
+            newest = newest.max(cover.unwrap_or(0)).max(hit.map_or(0, |h| h.trailer.seq()));
             if newest > 0 {
                 return Ok(newest);
             }
@@ -140,7 +148,7 @@ fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -
     let Some(hit) = hit else {
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
     };
-    let trailer = hit.trailer();
+    let trailer = hit.trailer;
     if trailer.seq() < cover {
         return Ok(Answer::Absent);
     }
@@ -157,7 +165,14 @@ fn unknown_kind(key: &[u8], t: Trailer) -> Error {
 }
 
 /// The versions of one key in one source, newest first, until a base is met. True when there is nothing older to look for.
-fn versions(c: &mut impl Cursor, key: &[u8], read: Seq, cover: Seq, ops: &mut Vec<Vec<u8>>, base: &mut Option<Vec<u8>>) -> Result<bool> {
+fn versions(
+    c: &mut impl Cursor,
+    key: &[u8],
+    read: Seq,
+    cover: Seq,
+    ops: &mut Vec<Vec<u8>>,
+    base: &mut Option<Vec<u8>>,
+) -> Result<bool> {
     c.seek(key, Trailer::at(read))?;
     while c.valid() && c.key() == key {
         let t = c.trailer();
@@ -208,7 +223,7 @@ fn gather(view: &View, key: &[u8], read: Seq) -> Result<Option<Value>> {
             continue;
         }
         let newest: Vec<&[u8]> = ops.iter().map(Vec::as_slice).collect();
-        if !newest.is_empty() && merge.decided(key, &newest, &table.properties().summary) {
+        if !newest.is_empty() && merge.decided(key, &newest, &table.properties().summary_bytes) {
             break;
         }
         done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base)?;

@@ -233,7 +233,7 @@ impl Core {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         let (ops_written, user_bytes, wal_bytes) = {
             let w = self.write.lock();
-            (w.ops, w.bytes, w.wal.live_bytes())
+            (w.ops, w.bytes, w.wal.as_ref().map_or(0, |w| w.live_bytes()))
         };
         let mut s = Stats {
             ops_written,
@@ -292,8 +292,8 @@ impl Core {
         let cache = self.cache.usage();
         Memory {
             budget: self.options.memory_budget as u64,
-            memtables: self.arenas.memory() as u64,
-            cache: cache.bytes as u64,
+            memtables: self.arenas.bytes() as u64,
+            cache: cache.resident as u64,
             cache_capacity: cache.capacity as u64,
             tables: self.table_memory(),
         }
@@ -313,7 +313,7 @@ impl Core {
     /// Gives the cache what memtables, indexes and filters leave of the budget, but never less than an eighth of it.
     pub fn rebalance(&self) {
         let budget = self.options.memory_budget as u64;
-        let taken = self.arenas.memory() as u64 + self.table_memory();
+        let taken = self.arenas.bytes() as u64 + self.table_memory();
         let rest = budget.saturating_sub(taken).max(budget / 8);
         self.cache.set_capacity(rest as usize);
     }

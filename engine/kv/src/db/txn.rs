@@ -109,13 +109,18 @@ impl Transaction {
         let mut all: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
         if !range.is_empty() {
             let until = range.until.as_deref();
-            let bounds = (std::ops::Bound::Included(range.from.as_slice()), until.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded));
+            let bounds = (
+                std::ops::Bound::Included(range.from.as_slice()),
+                until.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),
+            );
             for item in self.snapshot.range::<&[u8]>(tree, bounds) {
                 let (k, v) = item?;
                 all.insert(k.to_vec(), v);
             }
             let from = (tree.core.id, range.from.clone());
-            for ((_, k), (_, own)) in self.writes.range(from..).take_while(|((t, k), _)| *t == tree.core.id && range.contains(k)) {
+            for ((_, k), (_, own)) in
+                self.writes.range(from..).take_while(|((t, k), _)| *t == tree.core.id && range.contains(k))
+            {
                 match own {
                     Some(v) => all.insert(k.clone(), v.as_slice().into()),
                     None => all.remove(k),
@@ -198,7 +203,7 @@ fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> 
     }
     for run in view.version.runs.iter().filter(|r| r.max_seq() > since) {
         for t in run.tables.iter().filter(|t| t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), until)) {
-            deletions.push(t.table()?.tombstones_arc());
+            deletions.push(t.table()?.tombstones().clone());
         }
         sources.push((Source::Run(RunCursor::new(run.clone(), true)), Seq::MAX));
     }

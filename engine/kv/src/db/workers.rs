@@ -66,7 +66,7 @@ impl Core {
         if self.check_writable().is_err() {
             return Ok(false);
         }
-        let prepare = self.write.lock().wal.prepare_next();
+        let prepare = self.write.lock().wal.as_mut().and_then(|w| w.prepare_next());
         if let Some(job) = prepare {
             job.run()?;
         }

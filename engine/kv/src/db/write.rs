@@ -25,7 +25,7 @@ use crate::base::ops::{Op, Ops};
 use crate::base::options::Durability;
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
-use crate::wal::Wal;
+use crate::wal::{Lsn, Wal};
 
 use super::batch::{Batch, check_key, check_value};
 use super::core::Core;
@@ -34,14 +34,37 @@ use super::view::{MemHandle, View};
 
 /// What the write lock protects.
 pub struct WriteState {
-    /// The log.
-    pub wal: Wal,
+    /// The log; `None` when the Db was opened read-only.
+    pub wal: Option<Wal>,
     /// The next sequence number.
     pub next_seq: Seq,
     /// Operations written since the Db was opened.
     pub ops: u64,
     /// Bytes of keys and values (or of encoded batches) written since the Db was opened.
     pub bytes: u64,
+}
+
+impl WriteState {
+    /// Where the log ends.
+    pub fn end(&self) -> Lsn {
+        self.wal.as_ref().map_or(0, Wal::end)
+    }
+
+    #[inline]
+    fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
+        match &mut self.wal {
+            Some(wal) => wal.append(seq, parts),
+            None => Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only")),
+        }
+    }
+}
+
+/// Memtable bytes that an operation may take.
+pub fn cost_of(op: &Op<'_>) -> usize {
+    match op {
+        Op::Point { key, value, .. } => Memtable::cost(key.len(), value.len()),
+        Op::DeleteRange { start, end } => Memtable::cost(start.len(), end.len()),
+    }
 }
 
 /// The head of an encoded point operation: kind, tree, key length.
@@ -82,7 +105,7 @@ impl Core {
                 w = guard.repin_after(|| self.make_room(w, tree, cost))?;
             };
             let seq = self.next_seq(&w, 1)?;
-            let lsn = w.wal.append(seq, &[head, key, len, value]).map_err(|e| self.log_failed(e))?;
+            let lsn = w.append(seq, &[head, key, len, value]).map_err(|e| self.log_failed(e))?;
             w.next_seq = seq + 1;
             w.ops += 1;
             w.bytes += (key.len() + value.len()) as u64;
@@ -97,7 +120,12 @@ impl Core {
     }
 
     /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
-    pub fn write_batch(&self, batch: &Batch, durability: Durability, check: Option<&dyn Fn(&Core) -> Result<()>>) -> Result<()> {
+    pub fn write_batch(
+        &self,
+        batch: &Batch,
+        durability: Durability,
+        check: Option<&dyn Fn(&Core) -> Result<()>>,
+    ) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -129,7 +157,7 @@ impl Core {
             }
             check(self)?;
         }
-        let lsn = w.wal.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
+        let lsn = w.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
         w.next_seq = first + batch.count;
         w.ops += batch.count;
         w.bytes += batch.bytes.len() as u64;
@@ -137,7 +165,7 @@ impl Core {
         drop(w);
         insert_ops(first, &batch.bytes, |tree| mems.iter().find(|(t, _)| t.id == tree).map(|(_, m)| &*m.mem));
         self.publish(first, batch.count);
-        for (tree, m) in &mems {
+        for (_, m) in &mems {
             m.leave();
         }
         self.finish_write(lsn, durability)
@@ -179,12 +207,17 @@ impl Core {
     #[inline]
     fn finish_write(&self, lsn: u64, durability: Durability) -> Result<()> {
         if durability == Durability::Power {
-            self.syncer.sync(lsn).map_err(|e| self.latch(e))?;
+            self.sync_to(lsn)?;
         }
         if self.options.background_threads == 0 {
             self.work_inline()?;
         }
         Ok(())
+    }
+
+    /// Returns when the log is durable up to `lsn`.
+    pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
+        self.syncer.as_ref().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
     }
 
     /// Seals the active memtable of `tree` and starts another of at least `cost` bytes. Waits while too many are sealed; the
@@ -209,7 +242,7 @@ impl Core {
 
     /// Seals the active memtable of `tree`. The caller holds the write lock.
     pub fn seal(&self, w: &WriteState, tree: &TreeCore, cost: usize) -> Result<()> {
-        let end = w.wal.end();
+        let end = w.end();
         let capacity = tree.view.load_full().options.memtable_size.max(cost + cost / 8 + (64 << 10));
         let fresh = MemHandle::new(Memtable::new(&self.arenas, capacity)?, end);
         tree.change_view(|v| {
@@ -232,7 +265,7 @@ pub fn insert_ops<'m>(first: Seq, bytes: &[u8], of: impl Fn(u32) -> Option<&'m M
             match op {
                 Op::Point { kind, key, value } => mem.add(key, Trailer::new(seq, kind), value),
                 Op::DeleteRange { start, end } => {
-                    mem.add_tombstone(RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq })
+                    mem.add_tombstone(&RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq })
                 }
             }
         }

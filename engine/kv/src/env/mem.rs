@@ -1,1 +1,658 @@
-//! Placeholder until the module lands.
+//! An environment in memory for tests: deterministic, and exact about what a crash leaves. Public so that the crate's own
+//! integration tests, and those of programs built on it, can use it.
+//!
+//! What it models:
+//! - A file has its present content and its durable one; `sync` makes the first the second. Between two syncs a power cut leaves,
+//!   for each 512-byte sector, the old or the new content, and any length between the two.
+//! - A directory has its present entries and its durable ones; [`Env::sync_dir`] makes the first the second. Syncing a file does
+//!   *not* make its name durable, and creating a directory does not make that directory's own name durable.
+//! - A sync that fails leaves the bytes it should have written undurable for good, as Linux does: a later sync that succeeds
+//!   does not cover them, unless they are written again.
+//! - A log file's reserved length is an unsynced change like any other.
+//!
+//! Every operation that changes the disk goes into the journal (once [`MemEnv::start_journal`] has been called), so that the disk
+//! after a crash at any place of a history can be made: [`MemEnv::crash_image`], or [`Crasher`] for all of them in order.
+//!
+//! Invariants: the disk changes only by `State::commit`; the clock moves only by [`MemEnv::advance`] and `sleep`; random numbers
+//! come from the seed. Threads are real ones.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use self::disk::{Disk, Entry, Ino, Op, ROOT};
+use self::rng::Rng;
+use super::os::{already_locked, ends_early, past_capacity, spawn_thread, too_long};
+use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use crate::base::error::{Error, Result};
+
+mod content;
+mod disk;
+mod rng;
+#[cfg(test)]
+mod tests;
+
+pub use self::disk::Cut;
+
+/// The wall clock starts here: 2020-01-01, in microseconds since 1970.
+const FIRST_WALL_MICROS: u64 = 1_577_836_800_000_000;
+/// Operations between two kept states of the disk, from which crash images are made.
+const CHECKPOINT_EVERY: usize = 256;
+
+/// An environment in memory. Clones are handles to the same one. See the [module](self).
+#[derive(Clone)]
+pub struct MemEnv(Arc<Mutex<State>>);
+
+struct State {
+    disk: Disk,
+    journal: Option<Journal>,
+    /// How many handles each open file has: a file without a name lives as long as one.
+    open: HashMap<Ino, usize>,
+    locked: BTreeSet<Ino>,
+    nanos: u64,
+    rng: Rng,
+    free_space: Option<u64>,
+}
+
+#[derive(Default)]
+struct Journal {
+    ops: Vec<Arc<Op>>,
+    /// The disk before operation `i * CHECKPOINT_EVERY`.
+    checkpoints: Vec<Disk>,
+}
+
+thread_local! {
+    static SYNCS_FAIL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, in which every sync of an in-memory environment by this thread fails, and what it should have written stays
+/// undurable.
+pub(super) fn with_failing_syncs<T>(work: impl FnOnce() -> T) -> T {
+    SYNCS_FAIL.set(true);
+    let result = work();
+    SYNCS_FAIL.set(false);
+    result
+}
+
+/// `EIO`, as a failing device gives it.
+pub(super) fn device_error() -> io::Error {
+    io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
+}
+
+fn refused(what: &str, path: &Path, kind: io::ErrorKind) -> Error {
+    Error::io(what, path, io::Error::from(kind))
+}
+
+impl State {
+    fn new(disk: Disk, seed: u64) -> State {
+        let (open, locked) = (HashMap::new(), BTreeSet::new());
+        State { disk, journal: None, open, locked, nanos: 0, rng: Rng(seed), free_space: None }
+    }
+
+    fn commit(&mut self, op: Op) {
+        self.disk.apply(&op);
+        if let Some(journal) = &mut self.journal {
+            journal.ops.push(Arc::new(op));
+            if journal.ops.len().is_multiple_of(CHECKPOINT_EVERY) {
+                journal.checkpoints.push(self.disk.clone());
+            }
+        }
+    }
+
+    /// The directory and the last name of a path.
+    fn split(&self, what: &str, path: &Path) -> Result<(Ino, String)> {
+        let name = path.file_name().ok_or_else(|| refused(what, path, io::ErrorKind::InvalidInput))?;
+        let dir = self.dir(what, path.parent().unwrap_or(Path::new("/")))?;
+        Ok((dir, name.to_string_lossy().into_owned()))
+    }
+
+    fn names(what: &str, path: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => names.push(name.to_string_lossy().into_owned()),
+                Component::RootDir | Component::CurDir => {}
+                Component::ParentDir | Component::Prefix(_) => return Err(refused(what, path, io::ErrorKind::InvalidInput)),
+            }
+        }
+        Ok(names)
+    }
+
+    fn dir(&self, what: &str, path: &Path) -> Result<Ino> {
+        let mut at = ROOT;
+        for name in Self::names(what, path)? {
+            at = match self.entry(at, &name) {
+                Some(Entry::Dir(ino)) => ino,
+                Some(Entry::File(_)) => return Err(refused(what, path, io::ErrorKind::NotADirectory)),
+                None => return Err(refused(what, path, io::ErrorKind::NotFound)),
+            };
+        }
+        Ok(at)
+    }
+
+    fn entry(&self, dir: Ino, name: &str) -> Option<Entry> {
+        self.disk.dir(dir)?.entries().get(name).copied()
+    }
+
+    /// The inode of a file that is there.
+    fn file(&self, what: &str, path: &Path) -> Result<Ino> {
+        let (dir, name) = self.split(what, path)?;
+        match self.entry(dir, &name) {
+            Some(Entry::File(ino)) => Ok(ino),
+            Some(Entry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
+            None => Err(refused(what, path, io::ErrorKind::NotFound)),
+        }
+    }
+
+    /// The inode of a file, created when it is not there.
+    fn file_or_new(&mut self, what: &str, path: &Path) -> Result<Ino> {
+        let (dir, name) = self.split(what, path)?;
+        match self.entry(dir, &name) {
+            Some(Entry::File(ino)) => Ok(ino),
+            Some(Entry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
+            None => {
+                let ino = self.disk.next_ino();
+                self.commit(Op::Create { dir, name, ino, path: path.to_path_buf() });
+                Ok(ino)
+            }
+        }
+    }
+
+    fn len(&self, ino: Ino) -> u64 {
+        self.disk.file(ino).map_or(0, |f| f.now().len())
+    }
+
+    fn content(&self, ino: Ino) -> Vec<u8> {
+        self.disk.file(ino).map_or(Vec::new(), |f| f.now().to_vec())
+    }
+
+    /// Forgets a file that has neither name nor handle.
+    fn forget(&mut self, ino: Ino) {
+        if !self.open.contains_key(&ino) {
+            self.disk.drop_if_nameless(ino);
+        }
+    }
+
+    /// The disk before the last of the first `at` operations, and that last one.
+    fn disk_before(&self, at: usize) -> (Disk, Option<Arc<Op>>) {
+        let Some(journal) = &self.journal else {
+            assert!(at == 0, "no journal: call start_journal first");
+            return (self.disk.clone(), None);
+        };
+        assert!(at <= journal.ops.len(), "the journal has {} operations, not {at}", journal.ops.len());
+        let Some(last) = at.checked_sub(1) else { return (journal.checkpoints[0].clone(), None) };
+        let from = last / CHECKPOINT_EVERY;
+        let mut disk = journal.checkpoints[from].clone();
+        for op in &journal.ops[from * CHECKPOINT_EVERY..last] {
+            disk.apply(op);
+        }
+        (disk, Some(journal.ops[last].clone()))
+    }
+
+    fn files_below(&self, dir: Ino, path: &Path, out: &mut Vec<PathBuf>) {
+        for (name, entry) in self.disk.dir(dir).into_iter().flat_map(|d| d.entries()) {
+            match entry {
+                Entry::File(_) => out.push(path.join(name)),
+                Entry::Dir(ino) => self.files_below(*ino, &path.join(name), out),
+            }
+        }
+    }
+}
+
+impl MemEnv {
+    /// An empty disk that holds the root directory only. The seed decides the random numbers. Nothing is recorded yet.
+    pub fn new(seed: u64) -> MemEnv {
+        MemEnv(Arc::new(Mutex::new(State::new(Disk::new(), seed))))
+    }
+
+    /// Starts recording, from the present state of the disk; what was recorded before is dropped.
+    pub fn start_journal(&self) {
+        let mut st = self.0.lock();
+        st.journal = Some(Journal { ops: Vec::new(), checkpoints: vec![st.disk.clone()] });
+    }
+
+    /// Stops recording and drops the journal.
+    pub fn stop_journal(&self) {
+        self.0.lock().journal = None;
+    }
+
+    /// How many operations have been recorded.
+    pub fn journal_len(&self) -> usize {
+        self.0.lock().journal.as_ref().map_or(0, |j| j.ops.len())
+    }
+
+    /// The recorded operation `n`, in words.
+    pub fn journal_op(&self, n: usize) -> Option<String> {
+        Some(self.0.lock().journal.as_ref()?.ops.get(n)?.to_string())
+    }
+
+    /// The disk after a crash right after the first `at` recorded operations: a new environment, without locks, open files and
+    /// journal, with the same clock. What survived a power cut is durable in it; after [`Cut::Process`] the unsynced still is
+    /// unsynced. Without a journal, `at` is 0 and the crash is now.
+    ///
+    /// # Panics
+    /// When `at` is more than the journal has.
+    pub fn crash_image(&self, at: usize, cut: &Cut) -> MemEnv {
+        let (disk, last) = self.0.lock().disk_before(at);
+        self.with_disk(disk.crash(last.as_deref(), cut))
+    }
+
+    /// Walks over all crash points of the journal, from before the first operation on.
+    pub fn crasher(&self) -> Crasher {
+        let (disk, last) = self.0.lock().disk_before(0);
+        Crasher { env: self.clone(), disk, last, at: 0 }
+    }
+
+    /// A copy with its own disk (shared until written), clock and random numbers; without locks, open files and journal.
+    pub fn fork(&self) -> MemEnv {
+        let disk = self.0.lock().disk.clone();
+        self.with_disk(disk.crash(None, &Cut::Process))
+    }
+
+    fn with_disk(&self, disk: Disk) -> MemEnv {
+        let st = self.0.lock();
+        let mut copy = State::new(disk, st.rng.0);
+        copy.nanos = st.nanos;
+        copy.free_space = st.free_space;
+        MemEnv(Arc::new(Mutex::new(copy)))
+    }
+
+    /// The content of a file.
+    pub fn read_file(&self, file: &Path) -> Result<Vec<u8>> {
+        let st = self.0.lock();
+        Ok(st.content(st.file("read", file)?))
+    }
+
+    /// Replaces a file's content, or creates it: what a test does to damage one. Durable at once if the file's name is.
+    pub fn write_file(&self, file: &Path, bytes: &[u8]) -> Result<()> {
+        let mut st = self.0.lock();
+        let ino = st.file_or_new("write", file)?;
+        let path: Arc<Path> = file.into();
+        st.commit(Op::SetLen { ino, len: bytes.len() as u64, path: file.to_path_buf() });
+        st.commit(Op::Write { ino, offset: 0, bytes: bytes.into(), path: path.clone() });
+        st.commit(Op::Sync { ino, path });
+        Ok(())
+    }
+
+    /// All files, sorted by path.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        self.0.lock().files_below(ROOT, Path::new("/"), &mut files);
+        files.sort_unstable();
+        files
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, time: Duration) {
+        let mut st = self.0.lock();
+        st.nanos = st.nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// What [`Env::free_space`] is to answer; `None` (unknown) at first.
+    pub fn set_free_space(&self, bytes: Option<u64>) {
+        self.0.lock().free_space = bytes;
+    }
+
+    fn handle(&self, st: &mut State, ino: Ino, path: &Path) -> Handle {
+        *st.open.entry(ino).or_insert(0) += 1;
+        Handle { env: self.clone(), ino, path: path.into() }
+    }
+}
+
+/// Makes crash images at each place of a journal in order, without replaying from the beginning: see [`MemEnv::crasher`].
+pub struct Crasher {
+    env: MemEnv,
+    /// The disk before the last operation.
+    disk: Disk,
+    last: Option<Arc<Op>>,
+    at: usize,
+}
+
+impl Crasher {
+    /// How many operations have happened before the crash.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The last operation before the crash, in words.
+    pub fn last_op(&self) -> Option<String> {
+        self.last.as_ref().map(|op| op.to_string())
+    }
+
+    /// How many bytes the last operation wrote to a file: where [`Cut::Torn`] differs from [`Cut::PowerAll`].
+    pub fn last_write(&self) -> Option<u64> {
+        match self.last.as_deref() {
+            Some(Op::Write { bytes, .. }) => Some(bytes.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// Goes one operation further; `false` at the journal's present end.
+    pub fn advance(&mut self) -> bool {
+        let st = self.env.0.lock();
+        let Some(next) = st.journal.as_ref().and_then(|j| j.ops.get(self.at)) else { return false };
+        if let Some(op) = self.last.replace(next.clone()) {
+            self.disk.apply(&op);
+        }
+        self.at += 1;
+        true
+    }
+
+    /// The disk after a crash here: see [`MemEnv::crash_image`].
+    pub fn image(&self, cut: &Cut) -> MemEnv {
+        self.env.with_disk(self.disk.crash(self.last.as_deref(), cut))
+    }
+}
+
+/// An open file.
+struct Handle {
+    env: MemEnv,
+    ino: Ino,
+    path: Arc<Path>,
+}
+
+impl Handle {
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        let bytes = bytes.into();
+        self.env.0.lock().commit(Op::Write { ino: self.ino, offset, bytes, path: self.path.clone() });
+    }
+
+    fn sync(&self) -> Result<()> {
+        let (ino, path) = (self.ino, self.path.clone());
+        if SYNCS_FAIL.get() {
+            self.env.0.lock().commit(Op::SyncFailed { ino, path });
+            return Err(Error::io("sync", &self.path, device_error()));
+        }
+        self.env.0.lock().commit(Op::Sync { ino, path });
+        Ok(())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut st = self.env.0.lock();
+        if let Some(n) = st.open.get_mut(&self.ino) {
+            *n -= 1;
+            if *n == 0 {
+                st.open.remove(&self.ino);
+                st.forget(self.ino);
+            }
+        }
+    }
+}
+
+struct MemRead {
+    handle: Handle,
+    len: u64,
+    map: Option<Vec<u8>>,
+}
+
+impl ReadFile for MemRead {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let st = self.handle.env.0.lock();
+        match st.disk.file(self.handle.ino) {
+            Some(f) if f.now().read(offset, buf) => Ok(()),
+            _ => Err(ends_early(&self.handle.path, offset, buf.len())),
+        }
+    }
+
+    fn map(&self) -> Option<&[u8]> {
+        self.map.as_deref()
+    }
+}
+
+struct MemWrite {
+    handle: Handle,
+    len: u64,
+}
+
+impl WriteFile for MemWrite {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if !bytes.is_empty() {
+            self.handle.write(self.len, bytes);
+            self.len += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.handle.sync()
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+struct MemLog {
+    handle: Handle,
+    capacity: u64,
+}
+
+impl LogFile for MemLog {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.capacity) {
+            return Err(past_capacity(&self.handle.path, offset, bytes.len(), self.capacity));
+        }
+        if !bytes.is_empty() {
+            self.handle.write(offset, bytes);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.handle.sync()
+    }
+
+    fn prepare(&self, _offset: u64, _len: u64) {}
+}
+
+struct MemLock {
+    env: MemEnv,
+    ino: Ino,
+}
+
+impl FileLock for MemLock {}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        self.env.0.lock().locked.remove(&self.ino);
+    }
+}
+
+impl Env for MemEnv {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        let what = "create the directory";
+        let mut st = self.0.lock();
+        let (mut at, mut path) = (ROOT, PathBuf::from("/"));
+        for name in State::names(what, dir)? {
+            path.push(&name);
+            at = match st.entry(at, &name) {
+                Some(Entry::Dir(ino)) => ino,
+                Some(Entry::File(_)) => return Err(refused(what, dir, io::ErrorKind::NotADirectory)),
+                None => {
+                    let ino = st.disk.next_ino();
+                    st.commit(Op::CreateDir { dir: at, name, ino, path: path.clone() });
+                    ino
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let st = self.0.lock();
+        let ino = st.dir("list", dir)?;
+        Ok(st.disk.dir(ino).map_or(Vec::new(), |d| d.entries().keys().cloned().collect()))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let mut st = self.0.lock();
+        let ino = st.dir("sync the directory", dir)?;
+        if SYNCS_FAIL.get() {
+            return Err(Error::io("sync the directory", dir, device_error()));
+        }
+        let replaced = st.disk.replaced_in(ino);
+        st.commit(Op::SyncDir { dir: ino, path: dir.to_path_buf() });
+        for file in replaced {
+            st.forget(file);
+        }
+        Ok(())
+    }
+
+    fn file_len(&self, file: &Path) -> Result<u64> {
+        let st = self.0.lock();
+        Ok(st.len(st.file("read the length", file)?))
+    }
+
+    fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
+        let mut st = self.0.lock();
+        let ino = st.file("open", file)?;
+        let len = st.len(ino);
+        let map = (map && len > 0).then(|| st.content(ino));
+        let handle = self.handle(&mut st, ino, file);
+        Ok(Arc::new(MemRead { handle, len, map }))
+    }
+
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
+        let st = self.0.lock();
+        let ino = st.file("open", file)?;
+        let len = st.len(ino);
+        if len > cap { Err(too_long(file, len, cap)) } else { Ok(st.content(ino)) }
+    }
+
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        let mut st = self.0.lock();
+        let ino = st.file_or_new("create", file)?;
+        if st.len(ino) > 0 {
+            st.commit(Op::SetLen { ino, len: 0, path: file.to_path_buf() });
+        }
+        let handle = self.handle(&mut st, ino, file);
+        Ok(Box::new(MemWrite { handle, len: 0 }))
+    }
+
+    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        let mut st = self.0.lock();
+        let ino = st.file_or_new("open for appending", file)?;
+        let len = st.len(ino);
+        let handle = self.handle(&mut st, ino, file);
+        Ok(Box::new(MemWrite { handle, len }))
+    }
+
+    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        if capacity == 0 {
+            return Err(Error::invalid("a log file cannot have 0 bytes").in_file(file));
+        }
+        let mut st = self.0.lock();
+        let (dir, name) = st.split("create", file)?;
+        if let Some(Entry::File(_)) = st.entry(dir, &name) {
+            st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
+        }
+        let ino = st.file_or_new("create", file)?;
+        st.commit(Op::SetLen { ino, len: capacity, path: file.to_path_buf() });
+        let handle = self.handle(&mut st, ino, file);
+        Ok(Box::new(MemLog { handle, capacity }))
+    }
+
+    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        let mut st = self.0.lock();
+        let ino = st.file("open for writing again", file)?;
+        let capacity = st.len(ino);
+        if capacity == 0 {
+            return Err(Error::invalid("a log file cannot have 0 bytes").in_file(file));
+        }
+        let handle = self.handle(&mut st, ino, file);
+        Ok(Box::new(MemLog { handle, capacity }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut st = self.0.lock();
+        let ino = st.file("rename", from)?;
+        let (source, target) = (st.split("rename", from)?, st.split("rename to", to)?);
+        match st.entry(target.0, &target.1) {
+            Some(Entry::Dir(_)) => return Err(refused("rename to", to, io::ErrorKind::IsADirectory)),
+            Some(Entry::File(other)) if other == ino => return Ok(()), // two names of one file: nothing happens
+            _ => {}
+        }
+        st.commit(Op::Rename { from: source, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
+        Ok(())
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut st = self.0.lock();
+        let ino = st.file("link", from)?;
+        let target = st.split("link as", to)?;
+        if st.entry(target.0, &target.1).is_some() {
+            return Err(refused("link as", to, io::ErrorKind::AlreadyExists));
+        }
+        st.commit(Op::Link { ino, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
+        Ok(())
+    }
+
+    fn remove(&self, file: &Path) -> Result<()> {
+        let mut st = self.0.lock();
+        st.file("remove", file)?;
+        let (dir, name) = st.split("remove", file)?;
+        st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
+        Ok(())
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        let what = "remove the directory";
+        let mut st = self.0.lock();
+        let ino = st.dir(what, dir)?;
+        let (parent, name) = st.split(what, dir)?;
+        if st.disk.dir(ino).is_some_and(|d| !d.entries().is_empty()) {
+            return Err(refused(what, dir, io::ErrorKind::DirectoryNotEmpty));
+        }
+        st.commit(Op::Remove { dir: parent, name, path: dir.to_path_buf() });
+        Ok(())
+    }
+
+    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
+        let mut st = self.0.lock();
+        let ino = st.file_or_new("open the lock", file)?;
+        if !st.locked.insert(ino) {
+            return Err(already_locked(file));
+        }
+        Ok(Box::new(MemLock { env: self.clone(), ino }))
+    }
+
+    fn free_space(&self, _dir: &Path) -> Option<u64> {
+        self.0.lock().free_space
+    }
+
+    fn wall_micros(&self) -> u64 {
+        FIRST_WALL_MICROS + self.monotonic_nanos() / 1000
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.0.lock().nanos
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.advance(time);
+        std::thread::yield_now();
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        spawn_thread(name, work)
+    }
+
+    fn random(&self) -> u64 {
+        self.0.lock().rng.next()
+    }
+}

@@ -7,7 +7,7 @@
 //!   that its crash images are what a disk may show.
 //!
 //! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation, makes crash images),
-//! [`fault`] (wraps another one and makes its nth operation fail).
+//! [`fault`] (wraps another one and makes its nth operation fail). `map` holds the floor's only `unsafe` code.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +16,11 @@ use std::time::Duration;
 use crate::base::error::Result;
 
 pub mod fault;
+mod map;
 pub mod mem;
 pub mod os;
+#[cfg(test)]
+mod tests;
 
 /// A file that is read at any place by any thread.
 pub trait ReadFile: Send + Sync {

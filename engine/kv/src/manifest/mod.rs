@@ -1,1 +1,369 @@
-//! Placeholder until the module lands.
+//! Floor 2: the manifest: which files make up a Db.
+//!
+//! A manifest is a file `MANIFEST-nnnnnn` (its number in at least six digits) that only grows: a snapshot of the [`State`], then
+//! [`Edit`]s. `CURRENT` names the one that counts. All integers are little-endian.
+//!
+//! Manifest file: a header of 16 bytes, then frames one directly after the other.
+//!
+//! | offset | size | header |
+//! |---:|---:|---|
+//! | 0 | 8 | magic, the bytes `FIRNMAN` and 0x0a |
+//! | 8 | 4 | format version, 1 |
+//! | 12 | 4 | CRC-32 of the context (manifest number, 0) and bytes 0 to 11 |
+//!
+//! | offset | size | frame |
+//! |---:|---:|---|
+//! | 0 | 4 | length of the payload |
+//! | 4 | 4 | CRC-32 of the context (manifest number, offset of the frame in the file), bytes 0 to 3, and the payload |
+//! | 8 | … | payload: edits, see [`state`]; none in a mark |
+//!
+//! A *mark*, a frame without payload, is written after a frame has been synced: it proves that what lies before it was durable.
+//!
+//! `CURRENT` is three lines of text, each ended by 0x0a: `firn format 1`, the name of the manifest, and `crc ` with eight lower-case
+//! hexadecimal digits, the CRC-32 (no context) of the two lines before.
+//!
+//! Invariants:
+//! - M1: one [`Manifest::append`] is one frame: after a crash all of its edits count or none.
+//! - M2: a frame is synced before `append` returns, and before the next one is written: so at most the last frame can be torn. A
+//!   bad frame with anything sound after it, be it a mark, is corruption; without, it is where the manifest ends.
+//! - M3: `CURRENT` is replaced by a rename, after the manifest that it names is durable, name and content.
+//! - M4: after a failed write or sync nothing more is written.
+//!
+//! Spec: `format-spec/README.md`, "Manifest".
+
+use std::path::{Path, PathBuf};
+
+use crate::base::checksum::checksum;
+use crate::base::coding::u32_at;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::env::{Env, WriteFile};
+
+mod fields;
+pub mod options;
+pub mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use options::PersistedOptions;
+pub use state::{AddedTable, Edit, RunState, State, TableMeta, TreeState};
+
+/// The newest format version that this code reads and the one that it writes.
+pub const VERSION: u32 = 1;
+/// The file that names the manifest.
+pub const CURRENT: &str = "CURRENT";
+const CURRENT_NEW: &str = "CURRENT.tmp";
+
+const MAGIC: [u8; 8] = *b"FIRNMAN\n";
+const HEADER: usize = 16;
+const FRAME: usize = 8;
+/// No manifest is longer.
+const MAX_LEN: u64 = 1 << 30;
+/// Smaller manifests are never worth a new one.
+const SMALL: u64 = 1 << 20;
+/// Bytes that may be checked in vain in search of a sound frame after a bad one.
+const SEARCH: usize = 256 << 20;
+
+/// The file name of a manifest.
+pub fn manifest_name(number: u64) -> String {
+    format!("MANIFEST-{number:06}")
+}
+
+/// The number in a manifest's file name; `None` for names that are no manifest's.
+pub fn manifest_number(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("MANIFEST-")?.parse().ok()?;
+    (manifest_name(number) == name).then_some(number)
+}
+
+/// A manifest that is being written.
+pub struct Manifest {
+    file: Box<dyn WriteFile>,
+    path: PathBuf,
+    number: u64,
+    snapshot: u64,
+    failed: Option<Error>,
+}
+
+impl Manifest {
+    /// Writes a new manifest that begins with `state`, and makes it the one that counts. All is durable when this returns. The
+    /// manifests before it can then be removed. `number` must be new; the first state of a new Db has no trees, so that what a
+    /// crash leaves of it is not taken for a Db that lost its `CURRENT`.
+    ///
+    /// # Errors
+    /// What the environment says. The manifest that counted before may still count then, or this one: keep the files of both.
+    pub fn create(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<Manifest> {
+        let path = dir.join(manifest_name(number));
+        let mut file = env.create(&path)?;
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let crc = checksum(number, 0, &[&header[..12]]);
+        header[12..].copy_from_slice(&crc.to_le_bytes());
+        file.append(&header)?;
+        let mut m = Manifest { file, path, number, snapshot: 0, failed: None };
+        m.append(&[Edit::Snapshot(Box::new(state.clone()))])?;
+        m.snapshot = m.size();
+        env.sync_dir(dir)?;
+        set_current(env, dir, number)?;
+        Ok(m)
+    }
+
+    /// Adds one frame: all of `edits` or, after a crash, none. Durable when this returns. Whoever calls has seen
+    /// [`State::apply`] take the edits.
+    ///
+    /// # Errors
+    /// What the environment says; then whether the edits count is unknown until the Db is opened again (keep the files of the
+    /// states before and after), and every later call fails with the same error. `InvalidArgument` when the manifest would
+    /// become longer than 1 GiB.
+    pub fn append(&mut self, edits: &[Edit]) -> Result<()> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        let payload = state::encode_edits(edits);
+        if self.size() + (payload.len() + 2 * FRAME) as u64 > MAX_LEN {
+            return Err(Error::invalid("the manifest would become longer than 1 GiB").in_file(&self.path));
+        }
+        let result = self.write_frame(&payload).and_then(|()| self.file.sync()).and_then(|()| self.write_frame(&[]));
+        result.inspect_err(|e| self.failed = Some(e.clone()))
+    }
+
+    fn write_frame(&mut self, payload: &[u8]) -> Result<()> {
+        let len = (payload.len() as u32).to_le_bytes();
+        let crc = checksum(self.number, self.size(), &[&len, payload]).to_le_bytes();
+        let mut frame = Vec::with_capacity(FRAME + payload.len());
+        for part in [&len[..], &crc, payload] {
+            frame.extend_from_slice(part);
+        }
+        self.file.append(&frame)
+    }
+
+    /// Reads the manifest that counts: the state and the manifest's number. `None` in a directory that holds no Db.
+    ///
+    /// # Errors
+    /// `Corruption` for damage, for a `CURRENT` that names a manifest that is not there, and for manifests without a `CURRENT`,
+    /// always with the place; `Incompatible` for a newer format version, or newer required fields.
+    pub fn load(env: &dyn Env, dir: &Path) -> Result<Option<(State, u64)>> {
+        let Some(number) = current(env, dir)? else {
+            return lost_current(env, dir).map(|()| None);
+        };
+        let path = dir.join(manifest_name(number));
+        let log = read(env, dir, number).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => Error::corruption(
+                "the manifest that CURRENT names is missing; restore it from a copy, or rebuild it with `firn repair`",
+            )
+            .at(&path, 0)
+            .block("manifest"),
+            _ => e,
+        })?;
+        let state = log.replay()?;
+        Ok(Some((state, number)))
+    }
+
+    /// Length in bytes.
+    pub fn size(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether it has grown so far beyond its snapshot that a new one should be begun: over 1 MiB and four times the snapshot.
+    pub fn is_large(&self) -> bool {
+        self.size() > SMALL && self.size() > self.snapshot.saturating_mul(4)
+    }
+}
+
+/// What [`Manifest::append`] wrote at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// Offset in the file.
+    pub offset: u64,
+    /// The edits.
+    pub edits: Vec<Edit>,
+}
+
+/// The content of one manifest, for [`Manifest::load`] and for the tools.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// The file.
+    pub path: PathBuf,
+    /// Its frames, marks left out.
+    pub frames: Vec<Frame>,
+    /// Offset after the last sound frame; what lies behind was being written when the machine stopped.
+    pub end: u64,
+}
+
+impl Log {
+    /// The state after all edits.
+    ///
+    /// # Errors
+    /// `Corruption` where an edit does not fit, or the first is no snapshot.
+    pub fn replay(&self) -> Result<State> {
+        let place = |offset| move |e: Error| e.at(&self.path, offset).block("manifest");
+        let first = self.frames.first().and_then(|f| f.edits.first());
+        if !matches!(first, Some(Edit::Snapshot(_))) {
+            let e = Error::corruption("the manifest does not begin with a snapshot; restore it from a copy");
+            return Err(place(HEADER as u64)(e));
+        }
+        let mut state = State::default();
+        for f in &self.frames {
+            f.edits.iter().try_for_each(|e| state.apply(e)).map_err(place(f.offset))?;
+        }
+        state.check().map_err(place(self.end))?;
+        Ok(state)
+    }
+}
+
+/// Reads a manifest, whether `CURRENT` names it or not.
+///
+/// # Errors
+/// `NotFound`; `Corruption` for damage, with the place; `Incompatible` for a newer format version, or newer required fields.
+pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
+    let path = dir.join(manifest_name(number));
+    let bytes = env.read_all(&path, MAX_LEN)?;
+    check_header(&bytes, number).map_err(|e| e.at(&path, 0).block("manifest"))?;
+    let (mut at, mut frames) = (HEADER, vec![]);
+    while let Some(payload) = frame(&bytes, number, at) {
+        if !payload.is_empty() {
+            let edits = state::decode_edits(payload).map_err(|e| e.at(&path, at as u64).block("manifest"))?;
+            frames.push(Frame { offset: at as u64, edits });
+        }
+        at += FRAME + payload.len();
+    }
+    if let Some(later) = sound_after(&bytes, number, at) {
+        let e = Error::corruption(format!(
+            "a frame of the manifest is damaged, and the one at {later} proves that it had been durable; \
+             restore the file from a copy, or rebuild it with `firn repair`"
+        ));
+        return Err(e.at(&path, at as u64).block("manifest"));
+    }
+    Ok(Log { path, frames, end: at as u64 })
+}
+
+fn check_header(bytes: &[u8], number: u64) -> Result<()> {
+    let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC && u32_at(h, 12) == checksum(number, 0, &[&h[..12]]));
+    let header = header.ok_or_else(|| Error::corruption("the header of the manifest is damaged; restore it from a copy"))?;
+    match u32_at(header, 8) {
+        VERSION => Ok(()),
+        other => Err(newer(other)),
+    }
+}
+
+fn newer(version: u32) -> Error {
+    Error::new(
+        ErrorKind::Incompatible,
+        format!("the store has format version {version}; this build reads version {VERSION}: use a newer build"),
+    )
+}
+
+/// The payload of the sound frame at `at`.
+fn frame(bytes: &[u8], number: u64, at: usize) -> Option<&[u8]> {
+    let head = bytes.get(at..at.checked_add(FRAME)?)?;
+    let start = at + FRAME;
+    let payload = bytes.get(start..start.checked_add(u32_at(head, 0) as usize)?)?;
+    (u32_at(head, 4) == checksum(number, at as u64, &[&head[..4], payload])).then_some(payload)
+}
+
+/// Offset of a sound frame behind the bad one at `bad`. Bytes that would take too long to search count as one.
+fn sound_after(bytes: &[u8], number: u64, bad: usize) -> Option<usize> {
+    let mut budget = SEARCH;
+    for at in bad + 1..bytes.len().saturating_sub(FRAME - 1) {
+        let len = u32_at(bytes, at) as usize;
+        if len > bytes.len() - at - FRAME {
+            continue;
+        }
+        if frame(bytes, number, at).is_some() {
+            return Some(at);
+        }
+        match budget.checked_sub(len) {
+            Some(left) => budget = left,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+fn current_text(version: u32, name: &str) -> String {
+    let lines = format!("firn format {version}\n{name}\n");
+    let crc = crc32fast::hash(lines.as_bytes());
+    format!("{lines}crc {crc:08x}\n")
+}
+
+fn set_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
+    let new = dir.join(CURRENT_NEW);
+    let mut file = env.create(&new)?;
+    file.append(current_text(VERSION, &manifest_name(number)).as_bytes())?;
+    file.sync()?;
+    drop(file);
+    env.rename(&new, &dir.join(CURRENT))?;
+    env.sync_dir(dir)
+}
+
+/// The number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
+fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
+    let path = dir.join(CURRENT);
+    let bytes = match env.read_all(&path, 4096) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    parse_current(&bytes).map(Some).map_err(|e| e.at(&path, 0).block("current"))
+}
+
+fn parse_current(bytes: &[u8]) -> Result<u64> {
+    let damaged = || {
+        Error::corruption("this file is damaged; restore it from a copy, or let `firn repair` name the newest sound manifest")
+    };
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
+    let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;
+    if crc != format!("{:08x}\n", crc32fast::hash(lines.as_bytes())) {
+        return Err(damaged());
+    }
+    // Only the first line is promised to look the same in every version.
+    let mut lines = lines.lines();
+    let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
+    if version != VERSION {
+        return Err(newer(version));
+    }
+    lines.next().and_then(manifest_number).ok_or_else(damaged)
+}
+
+/// Tells a directory without a Db from one whose `CURRENT` is lost. A crash while a Db is made leaves at most one manifest, with
+/// nothing in it but an empty state.
+fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
+    let names = match env.list(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    for number in names.iter().filter_map(|n| manifest_number(n)) {
+        let unused = match read(env, dir, number) {
+            Ok(log) => log.frames.len() <= 1 && log.replay().map_or(true, |s| s.trees.is_empty()),
+            Err(e) if e.kind() == ErrorKind::Corruption => env.file_len(&dir.join(manifest_name(number)))? < 4096,
+            Err(e) => return Err(e),
+        };
+        if !unused {
+            let name = manifest_name(number);
+            return Err(Error::corruption(format!(
+                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `firn repair` name \
+                 the newest sound manifest"
+            ))
+            .at(dir.join(CURRENT), 0)
+            .block("current"));
+        }
+    }
+    Ok(())
+}
+
+/// Removes manifests other than `keep`, and what an interrupted [`Manifest::create`] left.
+///
+/// # Errors
+/// What the environment says.
+pub fn remove_others(env: &dyn Env, dir: &Path, keep: u64) -> Result<()> {
+    for name in env.list(dir)? {
+        if name == CURRENT_NEW || manifest_number(&name).is_some_and(|n| n != keep) {
+            env.remove(&dir.join(name))?;
+        }
+    }
+    Ok(())
+}

@@ -1,1 +1,216 @@
-//! Placeholder until the module lands.
+//! The memtable: the newest writes of a tree, sorted, in memory of a fixed size.
+//!
+//! Entries are kept in a concurrent blocked skiplist ([`skiplist`]) over an arena ([`arena`]) that is recycled ([`pool`]); range
+//! deletions in a list beside it, handed out as [`Fragments`].
+//!
+//! Invariants:
+//! - T1: adds run concurrently with each other and with readers. Readers take no lock, wait for nobody and retry nothing.
+//! - T2: what an `add` that has returned put in is seen by every read that starts afterwards.
+//! - T3: an add within what was reserved never runs out of room: [`Memtable::cost`] covers the splits that the add will ever cause,
+//!   the bodies that splits leave behind included. (A split takes `SPLIT` bytes at most and leaves two leaves of half the
+//!   entries, so half a leaf of adds pays for the next; a leaf begun by a sequential load is paid for by its own adds.)
+//! - T4: no two entries have the same key and trailer, for sequence numbers are given out once.
+
+mod arena;
+mod cursor;
+pub mod pool;
+mod skiplist;
+mod sync;
+
+#[cfg(all(test, loom))]
+mod loom;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use cursor::MemCursor;
+pub use pool::ArenaPool;
+
+use crate::base::error::{Error, Result};
+use crate::base::key::{Kind, Seq, Trailer};
+use crate::base::tombstone::{Fragments, RangeTombstone};
+use arena::{Arena, AtomicRef, LEAF, Record, Ref, Tombstone};
+use parking_lot::{Mutex, RwLock};
+use skiplist::SkipList;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Arena bytes of an empty memtable, rounded up generously.
+const EMPTY: usize = 64 + arena::SPLIT;
+/// The smallest capacity, in bytes.
+pub const MIN_CAPACITY: usize = 64 << 10;
+/// The largest capacity, in bytes: references have 32 bits.
+pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
+
+/// An ordered map from (key, trailer) to values in a fixed amount of memory. Everything takes `&self`.
+pub struct Memtable {
+    list: SkipList,
+    capacity: usize,
+    /// Bytes promised to adds: an upper bound of what they will have taken in the end.
+    reserved: AtomicUsize,
+    deletes: AtomicU64,
+    tombstones: AtomicRef<Tombstone>,
+    /// Held while the list of tombstones grows.
+    adding: Mutex<()>,
+    /// The fragments of the tombstones up to and including the one named.
+    fragments: RwLock<Option<(Ref<Tombstone>, Arc<Fragments>)>>,
+}
+
+/// What a lookup found.
+#[derive(Clone, Copy)]
+pub struct Found<'a> {
+    /// Sequence number and kind.
+    pub trailer: Trailer,
+    /// The value; empty for deletes.
+    pub value: &'a [u8],
+    entry: Ref<Record>,
+}
+
+impl Memtable {
+    /// An empty memtable of `capacity` bytes, [`MIN_CAPACITY`] to [`MAX_CAPACITY`], its memory from the pool.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a capacity out of bounds, `Io` when the operating system gives no memory.
+    pub fn new(pool: &Arc<ArenaPool>, capacity: usize) -> Result<Arc<Memtable>> {
+        if !(MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity) {
+            return Err(Error::invalid(format!("a memtable holds {MIN_CAPACITY} to {MAX_CAPACITY} bytes, not {capacity}")));
+        }
+        Ok(Arc::new(Memtable {
+            list: SkipList::new(Arena::new(pool.lease(capacity)?)),
+            capacity,
+            reserved: AtomicUsize::new(EMPTY),
+            deletes: AtomicU64::new(0),
+            tombstones: AtomicRef::new(None),
+            adding: Mutex::new(()),
+            fragments: RwLock::new(None),
+        }))
+    }
+
+    /// Upper bound of the arena bytes that adding such an entry can take, its share of splits and of what they leave behind
+    /// included. For a range tombstone: the lengths of its two keys.
+    #[inline]
+    pub fn cost(key_len: usize, value_len: usize) -> usize {
+        const SHARE: usize = arena::SPLIT.div_ceil(LEAF / 2);
+        const { assert!(SHARE >= arena::TOMBSTONE || cfg!(miri)) };
+        arena::record_size(key_len, value_len) + SHARE
+    }
+
+    /// Reserves room for adds whose costs sum up to `bytes`; `false`, and nothing reserved, when the memtable is full: when the
+    /// capacity is in use, or could be exceeded without bound. After a success those adds cannot fail.
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let limit = pool::mapped(self.capacity);
+        self.used().saturating_add(bytes) <= self.capacity
+            && self.reserved.fetch_update(Relaxed, Relaxed, |r| r.checked_add(bytes).filter(|&sum| sum <= limit)).is_ok()
+    }
+
+    /// Adds a point entry, for which room has been reserved. Concurrent. Panics when more is added than the memory holds.
+    #[inline]
+    pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8]) {
+        if trailer.0 as u8 == Kind::Delete as u8 {
+            self.deletes.fetch_add(1, Relaxed);
+        }
+        self.list.insert(key, trailer, value);
+    }
+
+    /// Adds a range tombstone, for which room has been reserved. Concurrent.
+    pub fn add_tombstone(&self, t: &RangeTombstone) {
+        let arena = self.list.arena();
+        let entry = arena.add(&t.start, Trailer(t.seq), &t.end, false);
+        let _one_writer = self.adding.lock();
+        let next = self.tombstones.load();
+        let before = next.map_or(0, |n| arena.get(n).before + 1);
+        self.tombstones.publish(Some(arena.alloc(Tombstone { entry, before, next })));
+    }
+
+    /// The range tombstones added so far; `None`, for the price of one load, when there are none. The first reader after an
+    /// `add_tombstone` builds the fragments, in O(n log n); later ones share them.
+    pub fn tombstones(&self) -> Option<Arc<Fragments>> {
+        let newest = self.tombstones.load()?;
+        // Whoever does not get the lock at once builds fragments of its own: nobody waits.
+        if let Some(cached) = self.fragments.try_read()
+            && let Some((of, fragments)) = &*cached
+            && *of == newest
+        {
+            return Some(fragments.clone());
+        }
+        let arena = self.list.arena();
+        let count = arena.get(newest).before;
+        let mut list = Vec::with_capacity(count as usize + 1);
+        let mut at = Some(newest);
+        while let Some(t) = at.map(|t| arena.get(t)) {
+            let e = arena.entry(t.entry);
+            list.push(RangeTombstone { start: e.key().to_vec(), end: e.value().to_vec(), seq: e.trailer().0 });
+            at = t.next;
+        }
+        let fragments = Arc::new(Fragments::build(list));
+        if let Some(mut cached) = self.fragments.try_write()
+            && cached.as_ref().is_none_or(|(of, _)| arena.get(*of).before < count)
+        {
+            *cached = Some((newest, fragments.clone()));
+        }
+        Some(fragments)
+    }
+
+    /// The newest version of `key` with a sequence number of at most `read`.
+    #[inline]
+    pub fn get(&self, key: &[u8], read: Seq) -> Option<Found<'_>> {
+        let (entry, e) = self.list.get(key, Trailer::at(read))?;
+        Some(Found { trailer: e.trailer(), value: e.value(), entry })
+    }
+
+    /// A cursor over all point entries. Those added after it was positioned may or may not be met.
+    pub fn cursor(self: &Arc<Self>) -> MemCursor {
+        MemCursor::new(self.clone())
+    }
+
+    /// Keeps a value that was found here, without a copy. Panics if it was found in another memtable.
+    pub fn pin(self: &Arc<Self>, found: &Found<'_>) -> MemValue {
+        assert!(self.list.arena().owns(found.value), "a value of another memtable");
+        MemValue { table: self.clone(), entry: found.entry }
+    }
+
+    /// How many point entries there are.
+    pub fn entries(&self) -> u64 {
+        self.list.arena().entries()
+    }
+
+    /// How many of the point entries are deletes.
+    pub fn deletes(&self) -> u64 {
+        self.deletes.load(Relaxed)
+    }
+
+    /// How many range tombstones there are.
+    pub fn range_deletes(&self) -> u64 {
+        self.tombstones.load().map_or(0, |t| self.list.arena().get(t).before as u64 + 1)
+    }
+
+    /// Whether there are neither point entries nor range tombstones.
+    pub fn is_empty(&self) -> bool {
+        self.entries() == 0 && self.tombstones.load().is_none()
+    }
+
+    /// Bytes of memory in use.
+    pub fn used(&self) -> usize {
+        self.list.arena().used()
+    }
+
+    /// Bytes of memory that this memtable was made for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+/// A value in a memtable that it keeps alive; derefs to the bytes.
+#[derive(Clone)]
+pub struct MemValue {
+    table: Arc<Memtable>,
+    entry: Ref<Record>,
+}
+
+impl std::ops::Deref for MemValue {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.table.list.arena().entry(self.entry).value()
+    }
+}

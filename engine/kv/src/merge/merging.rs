@@ -122,9 +122,10 @@ impl<C: Cursor> Merging<C> {
     #[inline]
     fn compare(&self, a: u32, b: u32) -> Ordering {
         let (x, y) = (&self.children[a as usize], &self.children[b as usize]);
-        let o = x.head.cmp(&y.head).then_with(|| {
-            x.cursor.key().cmp(y.cursor.key()).then_with(|| y.cursor.trailer().cmp(&x.cursor.trailer()))
-        });
+        let o = x
+            .head
+            .cmp(&y.head)
+            .then_with(|| x.cursor.key().cmp(y.cursor.key()).then_with(|| y.cursor.trailer().cmp(&x.cursor.trailer())));
         if self.forward { o } else { o.reverse() }
     }
 

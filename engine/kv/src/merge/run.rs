@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::key::{Trailer, head};
+use crate::base::key::{Seq, Trailer, head};
 use crate::base::options::ReadMode;
 use crate::cache::Cache;
 use crate::env::Env;
@@ -197,18 +197,15 @@ impl RunCursor {
         self.run.max_seq()
     }
 
-    /// Whether the block it stands in holds only puts of distinct keys.
+    /// When the block it stands in holds only puts of distinct keys: a bound on their sequence numbers.
     #[inline]
-    pub fn block_is_plain(&self) -> bool {
-        self.table.as_ref().is_some_and(|t| t.block_is_plain())
+    pub fn plain_up_to(&self) -> Option<Seq> {
+        self.table.as_ref().and_then(|t| t.plain_up_to())
     }
 
-    /// An owned handle of the value it stands on.
-    pub fn pin_value(&self) -> TableValue {
-        match &self.table {
-            Some(t) => t.pin_value(),
-            None => unreachable!("C1: only called while valid"),
-        }
+    /// An owned handle of the value it stands on; `None` when it stands nowhere.
+    pub fn pin_value(&self) -> Option<TableValue> {
+        self.table.as_ref().map(|t| t.pin_value())
     }
 }
 

@@ -132,7 +132,7 @@ impl Visible {
         merge: Option<Arc<dyn Merge>>,
         range: KeyRange,
     ) -> Visible {
-        let trusting = sources.len() == 1 && sources[0].1 <= read && shadow.is_empty();
+        let trusting = sources.len() == 1 && shadow.is_empty();
         let inner = match sources.len() {
             1 => {
                 let (s, max_seq) = sources.remove(0);
@@ -181,8 +181,8 @@ impl Visible {
             return self.value().into();
         }
         match self.inner.current() {
-            Source::Run(c) => c.pin_value().into(),
-            Source::Mem(c) => c.pin_value().into(),
+            Source::Run(c) => c.pin_value().map_or_else(|| self.value().into(), Value::from),
+            Source::Mem(c) => c.pin().into(),
         }
     }
 
@@ -297,7 +297,7 @@ impl Visible {
     #[inline]
     fn plain(&self) -> bool {
         match &self.inner {
-            Inner::One(s, _) => matches!(&**s, Source::Run(r) if r.block_is_plain()),
+            Inner::One(s, _) => matches!(&**s, Source::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read)),
             Inner::Many(_) => false,
         }
     }

@@ -1,1 +1,30 @@
-//! Placeholder until the module lands.
+//! Floor 2: sorted tables on disk: written once front to back, then only read.
+//!
+//! [`TableWriter`] writes a file ([`format`]: blocks with context-bound checksums; [`block`]: entries laid out for search; [`index`],
+//! [`filter`], [`tombstones`], [`properties`]), [`Table`] answers point reads and hands out [`TableCursor`]s, [`Table::verify`] checks a
+//! file against itself. `search` is the module's one room for `unsafe`.
+//!
+//! Invariants: a table never changes once it is finished; whatever its bytes have become, reading gives the right answer or an error that
+//! names the place. Spec: `format-spec/README.md`, "Tables".
+
+mod block;
+mod cursor;
+mod filter;
+pub mod format;
+mod index;
+mod properties;
+mod search;
+mod table;
+mod tombstones;
+mod verify;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use cursor::TableCursor;
+pub use index::BlockInfo;
+pub use properties::Properties;
+pub use table::{Hit, Table, TableValue};
+pub use verify::VerifyReport;
+pub use writer::{TableFacts, TableOptions, TableWriter};

@@ -1,1 +1,56 @@
-//! Placeholder until the module lands.
+//! Floor 2: the write-ahead log: one per Db, shared by all its trees.
+//!
+//! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is cut into *segments*, files of fixed
+//! capacity whose blocks are reserved before use and which are recycled: a retired segment is renamed and overwritten, and its
+//! stale bytes stay in it until then. Bytes are described in [`format`]; writing is in [`writer`], durability in [`syncer`],
+//! reading in [`reader`], deciding where the log ends in [`recovery`].
+//!
+//! Invariants, numbered so that code can point at them:
+//! - W1: segment numbers only grow, over the whole life of a Db, and a segment's name is durable before a record is written into
+//!   it. So no record of one generation can ever be met in a file that is about to hold another writer's records of the same
+//!   generation.
+//! - W2: a segment ends where the next one begins: the base of a segment voids whatever segments of lower number hold at or
+//!   after that position. So records beyond a gap never come back to life once a new writer has started.
+//! - W3: a record's `synced` never lies beyond what was durable when the record was written. A record that lies damaged below
+//!   the `synced` of a sound later record had been durable: that is corruption, everything else is the end of the log.
+//! - W4: what lies below a position given to [`Wal::retire`] is never read again; the manifest says so durably before.
+//! - W5: after a sync has failed no later one reports success.
+//!
+//! Spec: `format-spec/README.md`, "Write-ahead log".
+
+use std::path::{Path, PathBuf};
+
+pub mod format;
+pub mod reader;
+pub mod recovery;
+pub mod syncer;
+pub mod writer;
+
+#[cfg(test)]
+mod testenv;
+#[cfg(test)]
+mod tests;
+
+pub use reader::{Damage, Item, Record, SegmentReader};
+pub use recovery::{Recovered, SegmentInfo, TornTail, Visit, recover};
+pub use syncer::Syncer;
+pub use writer::{PrepareJob, Wal};
+
+/// A byte position in the log. Records start and end at multiples of 8.
+pub type Lsn = u64;
+
+/// The file name of a segment: its number in at least eight digits, and `.wal`.
+pub fn segment_name(number: u64) -> String {
+    format!("{number:08}.wal")
+}
+
+/// The number in a segment's file name; `None` for names that are no segment's.
+pub fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".wal")?;
+    let number = digits.parse().ok()?;
+    (segment_name(number) == name).then_some(number)
+}
+
+fn segment_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(segment_name(number))
+}

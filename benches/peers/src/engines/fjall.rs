@@ -1,0 +1,89 @@
+//! fjall: one keyspace; LZ4 and a 10-bit bloom filter on all levels instead of the levels that it chooses by default.
+
+use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
+use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use super::Settings;
+
+/// A fjall database with one keyspace.
+pub struct FjallStore {
+    db: Database,
+    tree: Keyspace,
+    dir: PathBuf,
+}
+
+/// Opens a new store in `dir`.
+pub fn open(dir: &Path, settings: &Settings) -> Result<FjallStore> {
+    let db = Database::builder(dir).cache_size(settings.cache as u64).worker_threads(settings.background.max(1)).open()?;
+    let tree = db.keyspace("default", || {
+        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
+        let compression = if settings.lz4 { CompressionType::Lz4 } else { CompressionType::None };
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(settings.memtable as u64)
+            .filter_policy(FilterPolicy::all(bloom))
+            .data_block_compression_policy(CompressionPolicy::all(compression))
+    })?;
+    Ok(FjallStore { db, tree, dir: dir.to_owned() })
+}
+
+fn walk(entries: impl Iterator<Item = Guard>, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+    let mut count = 0;
+    for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        let (key, value) = entry.into_inner()?;
+        f(&key, &value);
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl Store for FjallStore {
+    #[inline]
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.tree.insert(key, value)?;
+        if sync {
+            self.db.persist(PersistMode::SyncData)?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&self, batch: &Batch) -> Result<()> {
+        let mut out = self.db.batch();
+        batch.iter().for_each(|(key, value)| out.insert(&self.tree, key, value));
+        Ok(out.commit()?)
+    }
+
+    #[inline]
+    fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        Ok(self.tree.get(key)?.map(|value| f(&value)))
+    }
+
+    #[inline]
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.tree.remove(key)?)
+    }
+
+    #[inline]
+    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let start = from.map_or(Bound::Unbounded, Bound::Included);
+        match direction {
+            Direction::Forward => walk(self.tree.range::<&[u8], _>((start, Bound::Unbounded)), limit, f),
+            Direction::Reverse => walk(self.tree.range::<&[u8], _>((Bound::Unbounded, start)).rev(), limit, f),
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(self.tree.rotate_memtable_and_wait()?)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.flush()?;
+        Ok(self.tree.major_compact()?)
+    }
+
+    fn stats(&self) -> Result<StoreStats> {
+        Ok(StoreStats { disk_bytes: Some(disk_bytes(&self.dir)?), written_bytes: None })
+    }
+}

@@ -1,0 +1,115 @@
+//! LMDB: each write is a transaction that is handed to the operating system through a writable shared map, each read opens a
+//! read transaction, as a program that reads now and then would.
+//!
+//! The map is 64 GiB of address space; the file is as large but sparse, so that its size on disk is counted in blocks.
+
+use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+const MAP_SIZE: usize = 64 << 30;
+
+/// An LMDB environment with one database.
+pub struct LmdbStore<'e> {
+    env: &'e Env<WithTls>,
+    db: Database<'e, Bytes, Bytes>,
+    dir: PathBuf,
+}
+
+/// Opens a new environment in `dir`.
+pub fn open(dir: &Path) -> Result<Env<WithTls>> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP_SIZE).max_readers(1024);
+    // SAFETY: the folder is new and belongs to this process alone, so nobody else maps or changes the file; without syncs and
+    // with a writable map a crash of the machine may corrupt it, which no measurement outlives.
+    let env = unsafe {
+        options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC | EnvFlags::WRITE_MAP);
+        options.open(dir)?
+    };
+    Ok(env)
+}
+
+impl<'e> LmdbStore<'e> {
+    /// The unnamed database of `env`, which lies in `dir`.
+    pub fn new(env: &'e Env<WithTls>, dir: &Path) -> Result<Self> {
+        let txn = env.write_txn()?;
+        let opened = env.create_databases_and_commit(txn, |opener, txn| {
+            opener.create_database::<Bytes, Bytes>(txn, None).map(CommitOrAbort::<_, ()>::Commit)
+        })?;
+        Ok(LmdbStore { env, db: opened.unwrap_commit(), dir: dir.to_owned() })
+    }
+}
+
+fn walk<'t, E>(
+    entries: impl Iterator<Item = std::result::Result<(&'t [u8], &'t [u8]), E>>,
+    limit: u64,
+    mut f: impl FnMut(&[u8], &[u8]),
+) -> std::result::Result<u64, E> {
+    let mut count = 0;
+    for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        let (key, value) = entry?;
+        f(key, value);
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl Store for LmdbStore<'_> {
+    #[inline]
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        self.db.put(&mut txn, key, value)?;
+        txn.commit()?;
+        if sync {
+            self.env.force_sync()?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&self, batch: &Batch) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        batch.iter().try_for_each(|(key, value)| self.db.put(&mut txn, key, value))?;
+        Ok(txn.commit()?)
+    }
+
+    #[inline]
+    fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let txn = self.env.read_txn()?;
+        Ok(self.db.get(&txn, key)?.map(f))
+    }
+
+    #[inline]
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        self.db.delete(&mut txn, key)?;
+        Ok(txn.commit()?)
+    }
+
+    #[inline]
+    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let txn = self.env.read_txn()?;
+        let count = match (direction, from) {
+            (Direction::Forward, Some(key)) => walk(self.db.range(&txn, &(Bound::Included(key), Bound::Unbounded))?, limit, f),
+            (Direction::Forward, None) => walk(self.db.iter(&txn)?, limit, f),
+            (Direction::Reverse, Some(key)) => {
+                walk(self.db.rev_range(&txn, &(Bound::Unbounded, Bound::Included(key)))?, limit, f)
+            }
+            (Direction::Reverse, None) => walk(self.db.rev_iter(&txn)?, limit, f),
+        };
+        Ok(count?)
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stats(&self) -> Result<StoreStats> {
+        Ok(StoreStats { disk_bytes: Some(disk_bytes(&self.dir)?), written_bytes: None })
+    }
+}

@@ -1,0 +1,100 @@
+//! RocksDB: values are read pinned, options are made once, and iterators are the raw ones, which do not copy.
+
+use firn_workload::{Batch, Direction, Result, Store, StoreStats, process::disk_bytes};
+use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions};
+use std::path::{Path, PathBuf};
+
+use super::Settings;
+
+/// A RocksDB with one column family.
+pub struct RocksStore {
+    db: DB,
+    dir: PathBuf,
+    read: ReadOptions,
+    write: WriteOptions,
+    synced: WriteOptions,
+}
+
+/// Opens a new store in `dir`.
+pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_lru_cache(settings.cache));
+    table.set_bloom_filter(10.0, false);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&table);
+    options.set_write_buffer_size(settings.memtable);
+    options.set_max_background_jobs(i32::try_from(settings.background)?);
+    options.set_compression_type(if settings.lz4 { DBCompressionType::Lz4 } else { DBCompressionType::None });
+    let mut synced = WriteOptions::default();
+    synced.set_sync(true);
+    Ok(RocksStore {
+        db: DB::open(&options, dir)?,
+        dir: dir.to_owned(),
+        read: ReadOptions::default(),
+        write: WriteOptions::default(),
+        synced,
+    })
+}
+
+impl Store for RocksStore {
+    #[inline]
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        Ok(self.db.put_opt(key, value, if sync { &self.synced } else { &self.write })?)
+    }
+
+    fn write_batch(&self, batch: &Batch) -> Result<()> {
+        let mut out = WriteBatch::default();
+        batch.iter().for_each(|(key, value)| out.put(key, value));
+        Ok(self.db.write_opt(out, &self.write)?)
+    }
+
+    #[inline]
+    fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        Ok(self.db.get_pinned_opt(key, &self.read)?.map(|value| f(&value)))
+    }
+
+    #[inline]
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.db.delete_opt(key, &self.write)?)
+    }
+
+    #[inline]
+    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut at = self.db.raw_iterator();
+        match (direction, from) {
+            (Direction::Forward, Some(key)) => at.seek(key),
+            (Direction::Forward, None) => at.seek_to_first(),
+            (Direction::Reverse, Some(key)) => at.seek_for_prev(key),
+            (Direction::Reverse, None) => at.seek_to_last(),
+        }
+        let mut count = 0;
+        while count < limit {
+            let Some((key, value)) = at.item() else { break };
+            f(key, value);
+            count += 1;
+            match direction {
+                Direction::Forward => at.next(),
+                Direction::Reverse => at.prev(),
+            }
+        }
+        at.status()?;
+        Ok(count)
+    }
+
+    fn flush(&self) -> Result<()> {
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        Ok(self.db.flush_opt(&options)?)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.flush()?;
+        self.db.compact_range(None::<&[u8]>, None::<&[u8]>);
+        Ok(())
+    }
+
+    fn stats(&self) -> Result<StoreStats> {
+        Ok(StoreStats { disk_bytes: Some(disk_bytes(&self.dir)?), written_bytes: None })
+    }
+}

@@ -1,0 +1,245 @@
+//! `peers`: the same workloads through several engines under the same conditions, side by side.
+//!
+//! Repetitions are interleaved (A B C, then B C A, ...) so that the machine's moods hit all engines alike; each engine runs
+//! each stage in a process of its own, with a folder of its own, after the last one's data has been deleted and written back.
+//!
+//! A workspace of its own, so that building Firn never builds RocksDB, which needs a C++ compiler and libclang and takes long:
+//! `cargo build --release` here, with `--features firn` for Firn among the engines, then `target/release/peers run --help`.
+// A measuring program reads the machine's clocks, starts processes and looks at files itself: none of it is engine code.
+#![allow(clippy::disallowed_methods)]
+
+mod child;
+mod engines;
+mod plan;
+mod table;
+
+use clap::{Args, Parser, Subcommand};
+use firn_workload::spec::parse_count;
+use firn_workload::{Config, Distribution, MixParams, Result, ValueSize, Workload};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+use std::{env, fs};
+
+use child::{Order, StepResult};
+use engines::{Engine, Settings};
+use table::Repetition;
+
+#[derive(Parser)]
+#[command(version, about = "The same workloads through several key-value engines, side by side")]
+struct Cli {
+    #[command(subcommand)]
+    command: Cmd,
+}
+
+#[derive(Subcommand)]
+enum Cmd {
+    /// Run workloads and print tables of medians
+    #[command(after_help = EXAMPLES)]
+    Run(Box<Run>),
+    /// List workloads, steps and presets
+    List,
+    /// One engine, one stage; started by `run`
+    #[command(hide = true)]
+    Child,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  peers run --engines rocksdb,fjall,lmdb --workloads core --num 5m --reps 3 --json out.json
+  peers run --engines rocksdb,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
+  peers run --engines rocksdb,fjall --workloads ycsb --num 1m --max-time 60
+  peers run --engines rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
+
+A workload is `name[@operations][:threads]`. `fresh` begins again with an empty store, `wait` waits until the background threads
+are idle, `flush` and `compact` do as they say. With several repetitions a figure is `median (least..greatest)`.";
+
+#[derive(Args)]
+struct Run {
+    /// Engines; the first one (firn, if it is there) is compared with each of the others
+    #[arg(long, value_delimiter = ',', default_value = "rocksdb,fjall,lmdb")]
+    engines: Vec<Engine>,
+    /// Workloads, steps and presets; see `peers list`
+    #[arg(long, default_value = "core")]
+    workloads: String,
+    /// Number of keys (k and m are understood)
+    #[arg(long, default_value = "5m", value_parser = parse_count)]
+    num: u64,
+    /// Repetitions
+    #[arg(long, default_value_t = 3)]
+    reps: usize,
+    /// Folder for the stores' data; each store's folder in it is deleted before and after
+    #[arg(long, default_value = "peers-data")]
+    dir: PathBuf,
+    /// Write everything measured to this file, as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Bytes of a key
+    #[arg(long, default_value_t = 16)]
+    key_size: usize,
+    /// Bytes of a value: `100`, `100-1000`, `pareto` or `pareto:theta:k:sigma:max`
+    #[arg(long, default_value = "100")]
+    value_size: ValueSize,
+    /// Bytes of a YCSB record
+    #[arg(long, default_value = "1000")]
+    ycsb_value_size: ValueSize,
+    /// Share of a value's bytes that are random
+    #[arg(long, default_value_t = 0.5)]
+    random_share: f64,
+    /// Distribution of keys instead of each workload's own: `uniform`, `zipfian[:theta]`, `latest`, `hotspot`, ...
+    #[arg(long)]
+    distribution: Option<Distribution>,
+    /// Parameters of mixgraph: prefix_dist, all_dist or all_random
+    #[arg(long, default_value = "prefix_dist", value_parser = MixParams::preset)]
+    mix: MixParams,
+    /// Seed of everything random; repetition i uses seed + i
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// One operation in this many is timed
+    #[arg(long, default_value_t = 16)]
+    sample_every: u64,
+    /// Longest time of one workload, in seconds
+    #[arg(long)]
+    max_time: Option<f64>,
+    /// Operations a second of each workload, open-loop, instead of as many as the engine can take
+    #[arg(long)]
+    rate: Option<f64>,
+    /// Operations a second of the writer of readwhilewriting
+    #[arg(long)]
+    write_rate: Option<f64>,
+    /// MiB of a memtable
+    #[arg(long, default_value_t = 64)]
+    memtable: usize,
+    /// MiB of the block cache
+    #[arg(long, default_value_t = 512)]
+    cache: usize,
+    /// Background threads
+    #[arg(long, default_value_t = 2)]
+    background: usize,
+    /// Without LZ4
+    #[arg(long)]
+    no_compression: bool,
+}
+
+impl Run {
+    fn config(&self, rep: usize) -> Result<Config> {
+        let config = Config {
+            num: self.num,
+            key_size: self.key_size,
+            value: self.value_size,
+            ycsb_value: self.ycsb_value_size,
+            random_share: self.random_share,
+            seed: self.seed.wrapping_add(rep as u64),
+            sample_every: self.sample_every,
+            max_time: self.max_time.map(Duration::try_from_secs_f64).transpose()?,
+            rate: self.rate,
+            write_rate: self.write_rate,
+            distribution: self.distribution,
+            mix: self.mix.clone(),
+            ..Config::default()
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            memtable: self.memtable << 20,
+            cache: self.cache << 20,
+            background: self.background,
+            lz4: !self.no_compression,
+        }
+    }
+}
+
+/// Runs one stage in a new process and folder.
+fn stage(order: &Order) -> Result<Vec<StepResult>> {
+    clear(&order.dir)?;
+    fs::create_dir_all(&order.dir)?;
+    let mut child = Command::new(env::current_exe()?).arg("child").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().ok_or("the child has no standard input")?;
+    input.write_all(&serde_json::to_vec(order)?)?;
+    drop(input);
+    let output = child.wait_with_output()?;
+    clear(&order.dir)?;
+    // What the deleted files left to be written back must not slow down the next engine.
+    Command::new("sync").status()?;
+    if !output.status.success() {
+        return Err(format!("{} ended with {}", order.engine, output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn clear(dir: &Path) -> Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+fn run(args: &Run) -> Result<()> {
+    let stages = plan::parse(&args.workloads)?;
+    let mut engines: Vec<Engine> = Vec::new();
+    for &engine in &args.engines {
+        if !engines.contains(&engine) {
+            engines.push(engine);
+        }
+    }
+    engines.sort_by_key(|e| !e.is_ours());
+    let mut all = Vec::new();
+    for rep in 0..args.reps.max(1) {
+        let config = args.config(rep)?;
+        for steps in &stages {
+            // Who runs first pays for fresh memory: it is another engine each time.
+            for turn in 0..engines.len() {
+                let engine = engines[(rep + turn) % engines.len()];
+                eprintln!("repetition {} of {}, {engine}", rep + 1, args.reps);
+                let order = Order {
+                    engine,
+                    dir: args.dir.join(format!("peers-{engine}")),
+                    settings: args.settings(),
+                    config: config.clone(),
+                    steps: steps.clone(),
+                };
+                all.push(Repetition { engine, rep, steps: stage(&order)? });
+                save(args, &all)?;
+            }
+        }
+    }
+    let labels: Vec<String> = stages.iter().flatten().map(|l| l.label.clone()).collect();
+    println!("{}", table::render(&all, &engines, &labels));
+    Ok(())
+}
+
+/// Writes what there is so far: a long measurement that is cut off is not lost.
+fn save(args: &Run, all: &[Repetition]) -> Result<()> {
+    let Some(path) = &args.json else { return Ok(()) };
+    let whole = serde_json::json!({ "settings": args.settings(), "config": args.config(0)?, "repetitions": all });
+    Ok(fs::write(path, serde_json::to_vec_pretty(&whole)?)?)
+}
+
+fn list() {
+    println!("workloads:");
+    Workload::ALL.iter().for_each(|(_, name)| println!("  {name}"));
+    println!("steps:\n  flush\n  compact\n  wait\n  fresh\npresets:");
+    plan::PRESETS.iter().for_each(|(name, steps)| println!("  {name}: {steps}"));
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Cmd::Run(args) => run(&args),
+        Cmd::List => {
+            list();
+            Ok(())
+        }
+        Cmd::Child => child::main(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("peers: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

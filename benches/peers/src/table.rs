@@ -1,0 +1,218 @@
+//! Medians with their spread, one row per step, one column per engine, and the ratios to the first engine's.
+
+use serde::Serialize;
+use std::fmt::Write;
+
+use crate::child::StepResult;
+use crate::engines::Engine;
+
+/// One engine's repetition of one stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct Repetition {
+    /// Which engine.
+    pub engine: Engine,
+    /// Which repetition, from 0.
+    pub rep: usize,
+    /// Its steps.
+    pub steps: Vec<StepResult>,
+}
+
+/// The middle, the least and the greatest of some figures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of `figures`; `None` if there are none.
+    pub fn of(mut figures: Vec<f64>) -> Option<Spread> {
+        figures.sort_by(f64::total_cmp);
+        let (min, max) = (*figures.first()?, *figures.last()?);
+        let n = figures.len();
+        let median = (figures[(n - 1) / 2] + figures[n / 2]) / 2.0;
+        Some(Spread { median, min, max })
+    }
+}
+
+fn spread(all: &[Repetition], engine: Engine, label: &str, figure: impl Fn(&StepResult) -> Option<f64>) -> Option<Spread> {
+    let steps = all.iter().filter(|r| r.engine == engine).flat_map(|r| &r.steps);
+    Spread::of(steps.filter(|s| s.label == label).filter_map(figure).collect())
+}
+
+/// A number with the thousands or millions made out.
+fn short(n: f64) -> String {
+    match n {
+        n if n >= 9.995e6 => format!("{:.1} M", n / 1e6),
+        n if n >= 0.9995e6 => format!("{:.2} M", n / 1e6),
+        n if n >= 99_950.0 => format!("{:.0} k", n / 1e3),
+        n if n >= 999.5 => format!("{:.1} k", n / 1e3),
+        n => format!("{n:.0}"),
+    }
+}
+
+fn row(out: &mut String, cells: &[String]) {
+    let _ = writeln!(out, "| {} |", cells.join(" | "));
+}
+
+fn head(out: &mut String, cells: &[String]) {
+    row(out, cells);
+    let _ = writeln!(out, "|---|{}", "---:|".repeat(cells.len() - 1));
+}
+
+fn rate(step: &StepResult) -> Option<f64> {
+    step.outcome.as_ref().map(|o| o.ops_per_second)
+}
+
+/// One line of a table of figures per engine; `None` where no engine has one.
+fn figures(
+    all: &[Repetition],
+    engines: &[Engine],
+    label: &str,
+    figure: impl Fn(&StepResult) -> Option<f64> + Copy,
+) -> Option<Vec<Option<Spread>>> {
+    let cells: Vec<Option<Spread>> = engines.iter().map(|&e| spread(all, e, label, figure)).collect();
+    cells.iter().any(Option::is_some).then_some(cells)
+}
+
+/// Tables in Markdown: rates, latencies, and memory and disk. Ratios are the first engine's rate over the other's; above 1 the
+/// first is faster.
+pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
+    let mut out = String::new();
+    let Some((first, others)) = engines.split_first() else { return out };
+    let mut cells = vec!["operations a second".to_owned()];
+    cells.extend(engines.iter().map(Engine::to_string));
+    cells.extend(others.iter().map(|e| format!("{first}/{e}")));
+    head(&mut out, &cells);
+    let mut logs = vec![Vec::new(); others.len()];
+    for label in labels {
+        let rates = figures(all, engines, label, rate);
+        // A step without a rate, such as a compaction, is compared by its time: less is better.
+        let timed = rates.is_none();
+        let Some(found) = rates.or_else(|| figures(all, engines, label, |s| Some(s.seconds))) else { continue };
+        let show = |n: f64| if timed { format!("{n:.2} s") } else { short(n) };
+        let mut cells = vec![label.clone()];
+        cells.extend(found.iter().map(|s| match s {
+            None => "-".to_owned(),
+            Some(s) if s.min == s.max => show(s.median),
+            Some(s) => format!("{} ({}..{})", show(s.median), show(s.min), show(s.max)),
+        }));
+        for (other, log) in found[1..].iter().zip(&mut logs) {
+            let ratio = match (found[0], other) {
+                // An engine that has nothing to do is done at once: that is no speed.
+                (Some(a), Some(b)) if timed => (a.median.min(b.median) > 0.01).then(|| b.median / a.median),
+                (Some(a), Some(b)) => Some(a.median / b.median),
+                _ => None,
+            };
+            if let (Some(r), false) = (ratio, timed) {
+                log.push(r.ln());
+            }
+            cells.push(ratio.map_or("-".to_owned(), |r| format!("{r:.2}")));
+        }
+        row(&mut out, &cells);
+    }
+    let mut cells = vec!["geometric mean of rates".to_owned()];
+    cells.extend(engines.iter().map(|_| String::new()));
+    cells.extend(logs.iter().map(|l| match l.len() {
+        0 => "-".to_owned(),
+        n => format!("{:.2}", (l.iter().sum::<f64>() / n as f64).exp()),
+    }));
+    row(&mut out, &cells);
+    latencies(&mut out, all, engines, labels);
+    resources(&mut out, all, engines, labels);
+    out
+}
+
+fn latencies(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
+    let _ = writeln!(out);
+    let mut cells = vec!["latency in us: p50 / p99 / p99.9 / no operation longer than".to_owned()];
+    cells.extend(engines.iter().map(Engine::to_string));
+    head(out, &cells);
+    for label in labels {
+        let mut cells = vec![label.clone()];
+        for &engine in engines {
+            let of = |figure: fn(&StepResult) -> Option<u64>| {
+                spread(all, engine, label, |s| figure(s).map(|ns| ns as f64 / 1e3)).map(|s| format!("{:.2}", s.median))
+            };
+            let parts = [
+                of(|s| s.outcome.as_ref()?.latency.map(|l| l.p50_ns)),
+                of(|s| s.outcome.as_ref()?.latency.map(|l| l.p99_ns)),
+                of(|s| s.outcome.as_ref()?.latency.map(|l| l.p999_ns)),
+                of(|s| s.outcome.as_ref()?.latency.and(s.outcome.as_ref()).map(|o| o.ceiling_ns)),
+            ];
+            let all_there: Option<Vec<String>> = parts.into_iter().collect();
+            cells.push(all_there.map_or("-".to_owned(), |p| p.join(" / ")));
+        }
+        if cells[1..].iter().any(|c| c != "-") {
+            row(out, &cells);
+        }
+    }
+}
+
+fn resources(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
+    let _ = writeln!(out);
+    let mut cells = vec!["MB: peak anonymous memory / peak mapped files / written / on disk".to_owned()];
+    cells.extend(engines.iter().map(Engine::to_string));
+    head(out, &cells);
+    for label in labels {
+        let mut cells = vec![label.clone()];
+        for &engine in engines {
+            let of = |figure: fn(&StepResult) -> Option<u64>| {
+                spread(all, engine, label, |s| figure(s).map(|b| b as f64 / 1e6))
+                    .map_or("-".to_owned(), |s| format!("{:.0}", s.median))
+            };
+            let parts = [
+                of(|s| Some(s.peak_rss_anon)),
+                of(|s| Some(s.peak_rss_file)),
+                of(|s| Some(s.device_written)),
+                of(|s| s.disk_bytes),
+            ];
+            cells.push(parts.join(" / "));
+        }
+        row(out, &cells);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rep(engine: Engine, rep: usize, seconds: f64) -> Repetition {
+        let step = StepResult {
+            label: "compact".into(),
+            seconds,
+            outcome: None,
+            peak_rss_anon: 1_000_000,
+            peak_rss_file: 2_000_000,
+            device_written: 3_000_000,
+            device_read: 0,
+            disk_bytes: None,
+        };
+        Repetition { engine, rep, steps: vec![step] }
+    }
+
+    #[test]
+    fn spreads() {
+        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of(vec![1.0, 2.0]), Some(Spread { median: 1.5, min: 1.0, max: 2.0 }));
+        assert_eq!(Spread::of(vec![]), None);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let shown: Vec<String> = [0.0, 999.0, 4_400.0, 350_000.0, 999_900.0, 1_100_000.0, 16_600_000.0].map(short).into();
+        assert_eq!(shown, ["0", "999", "4.4 k", "350 k", "1.00 M", "1.10 M", "16.6 M"]);
+    }
+
+    #[test]
+    fn a_shorter_time_is_a_ratio_above_one() {
+        let all = [rep(Engine::Rocksdb, 0, 1.0), rep(Engine::Fjall, 0, 2.0), rep(Engine::Fjall, 1, 4.0)];
+        let text = render(&all, &[Engine::Rocksdb, Engine::Fjall], &["compact".into()]);
+        assert!(text.contains("| compact | 1.00 s | 3.00 s (2.00 s..4.00 s) | 3.00 |"), "{text}");
+        assert!(text.contains("| compact | 1 / 2 / 3 / - |"), "{text}");
+    }
+}

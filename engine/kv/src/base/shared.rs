@@ -1,0 +1,160 @@
+//! The view's pointer: an `Arc` that can be replaced while it is read. A room of `unsafe`.
+//!
+//! The safety argument:
+//! 1. The word always holds one counted reference, from `Arc::into_raw`; replacing swaps one for another.
+//! 2. The reference that was replaced is dropped after the epoch, so what a pinned reader loaded stays alive, with a count of at
+//!    least one, until it is unpinned. That makes `&'g T` sound, and counting up from it too.
+//! 3. Replacing releases and loading acquires, so a reader sees the whole value.
+//! 4. All this needs every guard to be one of the default collector; this crate has no other.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+/// An atomically replaceable `Arc<T>`. Reading it under a pinned epoch costs one load: no lock, no reference count.
+pub struct Shared<T: Send + Sync + 'static> {
+    word: AtomicPtr<T>,
+    owns: PhantomData<Arc<T>>,
+}
+
+impl<T: Send + Sync + 'static> Shared<T> {
+    /// Starts with `value`.
+    pub fn new(value: Arc<T>) -> Self {
+        Shared { word: AtomicPtr::new(Arc::into_raw(value).cast_mut()), owns: PhantomData }
+    }
+
+    /// The value of now, valid as long as `guard` is pinned.
+    #[inline]
+    pub fn load<'g>(&self, _guard: &'g Guard) -> &'g T {
+        // SAFETY: never null (1), alive until unpinned (2), published whole (3).
+        unsafe { &*self.word.load(Ordering::Acquire) }
+    }
+
+    /// A counted reference to the value of now, for a caller that is pinned anyway.
+    #[inline]
+    pub fn get_arc(&self, _guard: &Guard) -> Arc<T> {
+        let raw = self.word.load(Ordering::Acquire);
+        // SAFETY: `raw` is from `Arc::into_raw` (1) and its count is at least one while we are pinned (2).
+        unsafe {
+            Arc::increment_strong_count(raw);
+            Arc::from_raw(raw)
+        }
+    }
+
+    /// A counted reference to the value of now.
+    pub fn load_full(&self) -> Arc<T> {
+        self.get_arc(&epoch::pin())
+    }
+
+    /// Puts `value` in place of the one there, which is let go after the epoch. Concurrent callers must agree among themselves
+    /// whose value comes last.
+    pub fn replace(&self, value: Arc<T>) {
+        let old = self.word.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
+        // SAFETY: the word's reference is ours now (1); it is dropped after the epoch only (2).
+        let old = unsafe { Arc::from_raw(old) };
+        let guard = epoch::pin();
+        guard.defer(move || drop(old));
+        guard.flush();
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the word's reference is ours (1). A reader may still be pinned with a `&T`, hence the epoch (2).
+        let last = unsafe { Arc::from_raw(*self.word.get_mut()) };
+        let guard = epoch::pin();
+        guard.defer(move || drop(last));
+        guard.flush();
+    }
+}
+
+impl<T: Send + Sync + fmt::Debug + 'static> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shared").field(&*self.load_full()).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Counts itself while alive; its halves must always agree.
+    struct Probe(Arc<AtomicUsize>, Box<u64>, Box<u64>);
+
+    impl Probe {
+        fn new(alive: &Arc<AtomicUsize>, n: u64) -> Arc<Probe> {
+            alive.fetch_add(1, Ordering::Relaxed);
+            Arc::new(Probe(alive.clone(), Box::new(n), Box::new(!n)))
+        }
+
+        fn check(&self) -> u64 {
+            assert_eq!(*self.1, !*self.2);
+            *self.1
+        }
+    }
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            *self.1 = 0;
+            *self.2 = 0;
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the epoch move on until `done`; the collector is shared with the other tests of the process, which may be pinned.
+    fn settle(done: impl Fn() -> bool) -> bool {
+        (0..100_000).any(|_| {
+            epoch::pin().flush();
+            std::thread::yield_now();
+            done()
+        })
+    }
+
+    #[test]
+    fn replaced_values_live_as_long_as_they_are_seen() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let shared = Shared::new(Probe::new(&alive, 1));
+        let guard = epoch::pin();
+        let first = shared.load(&guard);
+        let kept = shared.get_arc(&guard);
+        shared.replace(Probe::new(&alive, 2));
+        assert_eq!((first.check(), shared.load(&guard).check()), (1, 2));
+        drop(kept);
+        assert_eq!(first.check(), 1, "pinned");
+        drop(guard);
+        assert!(settle(|| alive.load(Ordering::Relaxed) == 1));
+        let full = shared.load_full();
+        drop(shared);
+        assert_eq!(full.check(), 2);
+        drop(full);
+        assert!(settle(|| alive.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn readers_beside_a_writer_see_whole_values_in_order() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let shared = Shared::new(Probe::new(&alive, 0));
+        let last = if cfg!(miri) { 30 } else { 20_000 };
+        std::thread::scope(|s| {
+            for counted in [false, true] {
+                let shared = &shared;
+                s.spawn(move || {
+                    let mut seen = 0;
+                    while seen < last {
+                        let now = if counted { shared.load_full().check() } else { shared.load(&epoch::pin()).check() };
+                        assert!(now >= seen);
+                        seen = now;
+                    }
+                });
+            }
+            (1..=last).for_each(|n| shared.replace(Probe::new(&alive, n)));
+        });
+        drop(shared);
+        assert!(settle(|| alive.load(Ordering::Relaxed) == 0));
+    }
+}

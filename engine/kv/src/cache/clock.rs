@@ -1,0 +1,161 @@
+//! CLOCK: which frames go when room is needed.
+//!
+//! The hand walks over the frames in the order of their memory, chunk by chunk, then over those with an allocation of their own. A
+//! frame that was read since the hand last came loses its bit and stays; one that somebody holds stays; any other is evicted.
+//! Frames start without the bit, so what a scan reads once is gone after one round while what is read twice stays.
+//!
+//! Invariants, all under the pool's lock:
+//! 1. An entry says for a frame's place which slot leads to it. It is made when the frame is linked, and goes when the frame is
+//!    unlinked or freed.
+//! 2. A chunk of another class than the one that needs room, less than half full, is emptied when the hand comes by, so that memory
+//!    moves between classes.
+//! 3. A sweep's work is bounded whatever the state of the cache.
+
+use std::sync::{Arc, Weak};
+
+use super::frame::State;
+use super::slab::{LOOSE, Place};
+use super::slot::{Garbage, Slots, Swept};
+use super::sync::epoch::Guard;
+
+/// Which slot leads to a frame.
+#[derive(Debug)]
+struct Entry {
+    slots: Weak<Slots>,
+    index: u32,
+    size: u32,
+}
+
+/// The entries by place, and the hand.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    chunks: Vec<Vec<Option<Entry>>>,
+    loose: Vec<Option<Entry>>,
+    /// Row (a chunk, or one past the last for the loose frames) and index of the next frame to look at.
+    row: usize,
+    index: usize,
+    /// Whether the hand empties this row.
+    emptying: bool,
+    linked: usize,
+    linked_bytes: usize,
+}
+
+impl Clock {
+    fn row(&mut self, chunk: u32) -> &mut Vec<Option<Entry>> {
+        if chunk == LOOSE {
+            return &mut self.loose;
+        }
+        let chunk = chunk as usize;
+        if chunk >= self.chunks.len() {
+            self.chunks.resize_with(chunk + 1, Vec::new);
+        }
+        &mut self.chunks[chunk]
+    }
+
+    /// Whether the frame at `place` is linked.
+    pub(super) fn knows(&mut self, place: Place) -> bool {
+        self.row(place.chunk).get(place.index as usize).is_some_and(Option::is_some)
+    }
+
+    /// The frame of `size` bytes at `place` has been linked as block `index` of `slots`.
+    pub(super) fn enter(&mut self, place: Place, slots: &Arc<Slots>, index: u32, size: usize) {
+        let row = self.row(place.chunk);
+        let at = place.index as usize;
+        if at >= row.len() {
+            row.resize_with(at + 1, || None);
+        }
+        row[at] = Some(Entry { slots: Arc::downgrade(slots), index, size: size as u32 });
+        self.linked += 1;
+        self.linked_bytes += size;
+    }
+
+    /// The frame at `place` has been unlinked or freed.
+    pub(super) fn forget(&mut self, place: Place) {
+        let entry = self.row(place.chunk).get_mut(place.index as usize).and_then(Option::take);
+        if let Some(entry) = entry {
+            self.linked -= 1;
+            self.linked_bytes -= entry.size as usize;
+        }
+    }
+
+    /// Frames linked, and the bytes of memory they take.
+    pub(super) fn linked(&self) -> (usize, usize) {
+        (self.linked, self.linked_bytes)
+    }
+}
+
+/// What a sweep is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    /// The class that needs room; `None` for any.
+    pub(super) class: Option<usize>,
+    /// Frames of that class to evict.
+    pub(super) goal: usize,
+    /// Evict hot frames too.
+    pub(super) force: bool,
+}
+
+/// What a sweep found. To be let go without the pool's lock.
+#[derive(Default)]
+pub(super) struct Swath {
+    pub(super) garbage: Garbage,
+    pub(super) evicted: usize,
+    /// Tables looked at, kept alive while the lock is held: dropping the last reference to one needs the lock.
+    tables: Vec<Arc<Slots>>,
+}
+
+/// Looking at an empty place costs one unit of a sweep's work, at a frame this many.
+const FRAME_WORK: usize = 8;
+
+impl State {
+    /// Moves the hand until the order is met or the sweep's share of work is done.
+    pub(super) fn sweep(&mut self, order: Order, guard: &Guard, out: &mut Swath) {
+        let mut work = FRAME_WORK * (64 + 8 * order.goal);
+        let mut met = 0;
+        while work > 0 && met < order.goal {
+            work -= 1;
+            let row = self.clock.row;
+            let chunk = if row < self.clock.chunks.len() { row as u32 } else { LOOSE };
+            let class = self.slab.chunk(row).map(|(class, _)| class);
+            let entry = match self.clock.row(chunk).len() {
+                len if self.clock.index >= len || (chunk != LOOSE && class.is_none()) => {
+                    self.next_row(order);
+                    continue;
+                }
+                _ => {
+                    let index = self.clock.index;
+                    self.clock.index += 1;
+                    Place { chunk, index: index as u32 }
+                }
+            };
+            let force = order.force || self.clock.emptying;
+            let Some(swept) = self.sweep_one(entry, force, guard, out) else { continue };
+            work = work.saturating_sub(FRAME_WORK - 1);
+            if swept == Swept::Evicted {
+                self.clock.forget(entry);
+                out.evicted += 1;
+                met += usize::from(order.class.is_none() || order.class == class);
+            }
+        }
+    }
+
+    /// Looks at one frame; `None` when no table leads there.
+    fn sweep_one(&mut self, place: Place, force: bool, guard: &Guard, out: &mut Swath) -> Option<Swept> {
+        let entry = self.clock.row(place.chunk)[place.index as usize].as_ref()?;
+        if out.tables.last().is_none_or(|t| Arc::as_ptr(t) != entry.slots.as_ptr()) {
+            // None: the table is being dropped and frees its frames itself.
+            out.tables.push(entry.slots.upgrade()?);
+        }
+        out.tables.last().map(|t| t.sweep(entry.index as usize, place, force, guard, &mut out.garbage))
+    }
+
+    fn next_row(&mut self, order: Order) {
+        let clock = &mut self.clock;
+        clock.index = 0;
+        clock.row = if clock.row >= clock.chunks.len() { 0 } else { clock.row + 1 };
+        clock.emptying = match self.slab.chunk(clock.row) {
+            Some((class, live)) => order.class != Some(class) && live * 2 < self.slab.per_chunk(class),
+            None => false,
+        };
+    }
+}

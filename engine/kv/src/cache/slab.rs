@@ -1,0 +1,288 @@
+//! The slab's books: which place of which chunk is taken. Safe code over integers; the memory itself belongs to [`frame`](super::frame).
+//!
+//! Invariants:
+//! 1. A place is handed out once until it is given back.
+//! 2. A chunk serves one size class as long as any of its places is taken; when the last comes back, it serves any class.
+//! 3. `resident` counts every chunk whose memory may have been touched and not been returned since.
+
+/// Bytes before the contents of every frame.
+pub(super) const HEADER: usize = 64;
+/// The smallest frame, header included.
+const SMALLEST: usize = 1024;
+/// Size classes per doubling.
+const STEPS: usize = 8;
+/// The number in place of a chunk's for frames that have an allocation of their own.
+pub(super) const LOOSE: u32 = u32::MAX;
+const NO_CLASS: usize = usize::MAX;
+
+/// Where a frame lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The chunk's number or [`LOOSE`].
+    pub(super) chunk: u32,
+    /// The frame's number in the chunk.
+    pub(super) index: u32,
+}
+
+/// Size class of a frame of `total` bytes, header included.
+pub(super) fn class_of(total: usize) -> usize {
+    if total <= SMALLEST {
+        return 0;
+    }
+    let doubling = ((total - 1) / SMALLEST).ilog2() as usize;
+    let base = SMALLEST << doubling;
+    doubling * STEPS + (total - base).div_ceil(base / STEPS)
+}
+
+/// Bytes of a frame of this class, header included.
+pub(super) fn class_size(class: usize) -> usize {
+    let base = SMALLEST << (class.saturating_sub(1) / STEPS);
+    if class == 0 { SMALLEST } else { base + ((class - 1) % STEPS + 1) * (base / STEPS) }
+}
+
+#[derive(Debug)]
+struct Chunk {
+    class: usize,
+    /// Places taken.
+    live: u32,
+    /// Places never taken since the chunk got its class start here.
+    next: u32,
+    /// Places given back.
+    free: Vec<u16>,
+    /// Index in its class's `partial` list, when any place is free.
+    listed: Option<u32>,
+}
+
+/// The books.
+#[derive(Debug)]
+pub(super) struct Slab {
+    chunk_size: usize,
+    largest: usize,
+    chunks: Vec<Chunk>,
+    /// Chunks without a class whose memory is resident, and whose memory is not.
+    empty: Vec<u32>,
+    returned: Vec<u32>,
+    /// Per class: the chunks with free places, and how many those are.
+    partial: Vec<Vec<u32>>,
+    free: Vec<usize>,
+    loose_next: u32,
+    loose_free: Vec<u32>,
+    loose_bytes: usize,
+}
+
+impl Slab {
+    /// Books for chunks of `chunk_size` bytes, a power of two of 64 KiB to 2 MiB.
+    pub(super) fn new(chunk_size: usize) -> Slab {
+        let largest = class_of(chunk_size / 8);
+        Slab {
+            chunk_size,
+            largest,
+            chunks: vec![],
+            empty: vec![],
+            returned: vec![],
+            partial: vec![vec![]; largest + 1],
+            free: vec![0; largest + 1],
+            loose_next: 0,
+            loose_free: vec![],
+            loose_bytes: 0,
+        }
+    }
+
+    /// Class of a frame with contents of `len` bytes; `None` when it is too large for a chunk.
+    pub(super) fn class_for(&self, len: usize) -> Option<usize> {
+        Some(class_of(len.checked_add(HEADER)?)).filter(|&c| c <= self.largest)
+    }
+
+    /// Frames in a chunk of this class.
+    pub(super) fn per_chunk(&self, class: usize) -> usize {
+        self.chunk_size / class_size(class)
+    }
+
+    /// A free place of this class.
+    pub(super) fn take(&mut self, class: usize) -> Option<Place> {
+        let number = *self.partial[class].last()?;
+        let per_chunk = self.per_chunk(class);
+        let chunk = &mut self.chunks[number as usize];
+        let index = chunk.free.pop().map_or(chunk.next, u32::from);
+        if index == chunk.next {
+            chunk.next += 1;
+        }
+        chunk.live += 1;
+        self.free[class] -= 1;
+        if chunk.live as usize == per_chunk {
+            chunk.listed = None;
+            self.partial[class].pop();
+        }
+        Some(Place { chunk: number, index })
+    }
+
+    /// Gives a class to an empty chunk, or to a new one when `may_grow`: its number, which is either below
+    /// [`chunks`](Self::chunks) as it was or equal to it.
+    pub(super) fn assign(&mut self, class: usize, may_grow: bool) -> Option<u32> {
+        let number = match self.empty.pop() {
+            Some(number) => number,
+            None if !may_grow => return None,
+            None => self.returned.pop().unwrap_or_else(|| {
+                let chunk = Chunk { class: NO_CLASS, live: 0, next: 0, free: vec![], listed: None };
+                self.chunks.push(chunk);
+                self.chunks.len() as u32 - 1
+            }),
+        };
+        let per_chunk = self.per_chunk(class);
+        let chunk = &mut self.chunks[number as usize];
+        (chunk.class, chunk.live, chunk.next) = (class, 0, 0);
+        chunk.free.clear();
+        chunk.listed = Some(self.partial[class].len() as u32);
+        self.partial[class].push(number);
+        self.free[class] += per_chunk;
+        Some(number)
+    }
+
+    /// Takes a place back.
+    pub(super) fn give(&mut self, place: Place) {
+        let chunk = &mut self.chunks[place.chunk as usize];
+        let class = chunk.class;
+        chunk.live -= 1;
+        chunk.free.push(place.index as u16);
+        self.free[class] += 1;
+        if chunk.listed.is_none() {
+            chunk.listed = Some(self.partial[class].len() as u32);
+            self.partial[class].push(place.chunk);
+        }
+        if chunk.live == 0 {
+            self.retire(place.chunk);
+        }
+    }
+
+    /// Takes an unused chunk out of its class.
+    fn retire(&mut self, number: u32) {
+        let chunk = &mut self.chunks[number as usize];
+        let class = std::mem::replace(&mut chunk.class, NO_CLASS);
+        if let Some(at) = chunk.listed.take() {
+            self.partial[class].swap_remove(at as usize);
+            if let Some(&moved) = self.partial[class].get(at as usize) {
+                self.chunks[moved as usize].listed = Some(at);
+            }
+        }
+        self.free[class] -= self.per_chunk(class);
+        self.empty.push(number);
+    }
+
+    /// Takes an empty chunk out of the resident ones; its memory must be returned now.
+    pub(super) fn return_one(&mut self) -> Option<u32> {
+        let number = self.empty.pop()?;
+        self.returned.push(number);
+        Some(number)
+    }
+
+    /// A number for a frame of `size` bytes that has an allocation of its own.
+    pub(super) fn take_loose(&mut self, size: usize) -> Place {
+        self.loose_bytes += size;
+        let index = self.loose_free.pop().unwrap_or_else(|| {
+            self.loose_next += 1;
+            self.loose_next - 1
+        });
+        Place { chunk: LOOSE, index }
+    }
+
+    /// Takes back the number of a frame of `size` bytes.
+    pub(super) fn give_loose(&mut self, place: Place, size: usize) {
+        self.loose_bytes -= size;
+        self.loose_free.push(place.index);
+    }
+
+    /// Bytes of memory held: whole chunks, and frames with an allocation of their own.
+    pub(super) fn resident(&self) -> usize {
+        self.chunk_bytes() + self.loose_bytes
+    }
+
+    /// Bytes of the chunks alone.
+    pub(super) fn chunk_bytes(&self) -> usize {
+        (self.chunks.len() - self.returned.len()) * self.chunk_size
+    }
+
+    /// Bytes of the frames taken.
+    pub(super) fn live_bytes(&self) -> usize {
+        let taken = |c: &Chunk| c.live as usize * if c.class == NO_CLASS { 0 } else { class_size(c.class) };
+        self.chunks.iter().map(taken).sum::<usize>() + self.loose_bytes
+    }
+
+    /// Whether a chunk without a class is at hand.
+    pub(super) fn has_empty(&self) -> bool {
+        !self.empty.is_empty()
+    }
+
+    /// Free places of a class.
+    pub(super) fn free_of(&self, class: usize) -> usize {
+        self.free[class]
+    }
+
+    /// Chunks ever made.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Class of a chunk and how many of its places are taken; `None` for a chunk without a class.
+    pub(super) fn chunk(&self, number: usize) -> Option<(usize, usize)> {
+        self.chunks.get(number).filter(|c| c.class != NO_CLASS).map(|c| (c.class, c.live as usize))
+    }
+
+    /// Bytes of a chunk.
+    pub(super) fn chunk_size(&self) -> usize {
+        self.chunk_size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn classes_hold_what_they_are_for() {
+        assert_eq!(class_size(class_of(4096)), 4096);
+        for total in 1..300_000 {
+            let c = class_of(total);
+            assert!(class_size(c) >= total);
+            assert!(c == 0 || class_size(c - 1) < total, "{total}");
+            assert_eq!(class_size(c) % 64, 0);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+        #[test]
+        fn no_place_is_handed_out_twice(ops in prop::collection::vec((any::<bool>(), 0usize..3, any::<usize>()), 1..400)) {
+            let mut slab = Slab::new(64 << 10);
+            let classes = [0, 16, slab.largest];
+            let mut taken = vec![];
+            let mut set = HashSet::new();
+            for (take, class, pick) in ops {
+                if take || taken.is_empty() {
+                    let class = classes[class];
+                    let Some(p) = slab.take(class).or_else(|| {
+                        slab.assign(class, true);
+                        slab.take(class)
+                    }) else { unreachable!() };
+                    prop_assert!((p.index as usize) < slab.per_chunk(class));
+                    prop_assert!(set.insert((p.chunk, p.index)));
+                    prop_assert_eq!(slab.chunk(p.chunk as usize).unwrap().0, class);
+                    taken.push(p);
+                } else {
+                    let p: Place = taken.swap_remove(pick % taken.len());
+                    set.remove(&(p.chunk, p.index));
+                    slab.give(p);
+                }
+                let live: usize = (0..slab.chunks()).filter_map(|n| slab.chunk(n)).map(|c| c.1).sum();
+                prop_assert_eq!(live, taken.len());
+            }
+            for p in taken {
+                slab.give(p);
+            }
+            prop_assert_eq!(slab.free.iter().sum::<usize>(), 0);
+            while slab.return_one().is_some() {}
+            prop_assert_eq!(slab.resident(), 0);
+        }
+    }
+}

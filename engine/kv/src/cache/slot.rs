@@ -1,0 +1,163 @@
+//! Slots: one word per block of a table, which leads straight to the cached frame. A room of `unsafe`.
+//!
+//! The safety argument:
+//! 1. A word is null or holds one counted reference to a frame. Words change from null to a frame (`link`) and from a frame to null
+//!    (`sweep`, drop), never from frame to frame, each by one atomic operation.
+//! 2. Linking releases and reading acquires, so who finds a frame sees its contents.
+//! 3. The reference of an unlinked word is dropped only after the epoch: it goes into [`Garbage`], from which there is no other
+//!    way out. So a frame found while pinned stays alive, with a count of at least one, until unpinned; that makes both `&'g Frame` and
+//!    [`Frame::to_ref`](super::Frame::to_ref) on it sound.
+//! 4. All this needs every guard to be one of the default collector; this crate has no other.
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::ptr::NonNull;
+
+use super::frame::{Frame, FrameRef, drop_all};
+use super::slab::Place;
+use super::sync::epoch::{self, Guard};
+use super::sync::{AtomicPtr, Ordering};
+
+/// The cached blocks of one table: `n` words, each empty or leading to a frame. Dropping it lets its frames go.
+pub struct Slots {
+    words: Box<[AtomicPtr<Frame>]>,
+}
+
+/// What became of a frame that the clock's hand came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swept {
+    /// The word does not lead to it.
+    Gone,
+    /// Read since the last time, or held by somebody.
+    Kept,
+    /// Unlinked.
+    Evicted,
+}
+
+impl Slots {
+    /// `n` empty slots, at most 2^32.
+    pub fn new(n: usize) -> Slots {
+        Slots { words: (0..n).map(|_| AtomicPtr::new(ptr::null_mut())).collect() }
+    }
+
+    /// How many slots there are.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The frame of block `i` when it is cached: no lock, no reference count; valid as long as `guard` is pinned.
+    #[inline]
+    pub fn get<'g>(&self, i: usize, guard: &'g Guard) -> Option<&'g Frame> {
+        let frame = self.peek(i, guard)?;
+        frame.touch();
+        Some(frame)
+    }
+
+    /// Like [`get`](Self::get), but the frame counts as no hotter for it: for scans and compactions, which come by once.
+    #[inline]
+    pub fn peek<'g>(&self, i: usize, _guard: &'g Guard) -> Option<&'g Frame> {
+        let raw = self.words.get(i)?.load(Ordering::Acquire);
+        // SAFETY: a frame found in a word while pinned is alive until unpinned (3), and its header was published (2).
+        unsafe { raw.as_ref() }
+    }
+
+    /// Links `frame` as block `i`. When another one is there already, that one is the error; `None` when `i` is out of range.
+    pub(super) fn link(&self, i: usize, frame: &FrameRef, guard: &Guard) -> Result<(), Option<FrameRef>> {
+        let word = self.words.get(i).ok_or(None)?;
+        let raw = frame.clone().into_raw();
+        match word.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                // SAFETY: the word did not take the reference, so it is still ours, to be dropped here; `frame` is another one.
+                drop(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
+                Err(self.peek(i, guard).map(Frame::to_ref))
+            }
+        }
+    }
+
+    /// The clock's hand comes to block `i`, whose frame should be the one at `place`: a frame that was read loses its bit (unless
+    /// `force`), a held one stays, any other is unlinked into `garbage`.
+    pub(super) fn sweep(&self, i: usize, place: Place, force: bool, guard: &Guard, garbage: &mut Garbage) -> Swept {
+        let Some(frame) = self.peek(i, guard).filter(|f| f.place() == place) else { return Swept::Gone };
+        if frame.is_held() || (frame.cool() && !force) {
+            return Swept::Kept;
+        }
+        let raw = ptr::from_ref(frame).cast_mut();
+        match self.words[i].compare_exchange(raw, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed) {
+            Err(_) => Swept::Gone,
+            Ok(raw) => {
+                // SAFETY: the word's reference is ours now (1), and what we just compared with is not null.
+                garbage.push(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
+                Swept::Evicted
+            }
+        }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        let mut garbage = Garbage::default();
+        for word in &mut self.words {
+            if let Some(raw) = NonNull::new(word.swap(ptr::null_mut(), Ordering::AcqRel)) {
+                // SAFETY: the word's reference is ours now (1). Readers that found it earlier are pinned, hence the garbage (3).
+                garbage.push(unsafe { FrameRef::from_raw(raw) });
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Slots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Slots({})", self.words.len())
+    }
+}
+
+/// References that words held. They are dropped after the epoch, however the garbage itself goes; `after` runs just before.
+#[derive(Default)]
+pub(super) struct Garbage {
+    frames: Vec<FrameRef>,
+    after: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Garbage {
+    fn push(&mut self, frame: FrameRef) {
+        self.frames.push(frame);
+    }
+
+    /// Bytes of memory of the frames.
+    pub(super) fn bytes(&self) -> usize {
+        self.frames.iter().map(|f| f.size()).sum()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Lets it go after the epoch, running `then` at that time.
+    pub(super) fn drop_then(mut self, then: impl FnOnce() + Send + 'static) {
+        self.after = Some(Box::new(then));
+    }
+}
+
+impl Drop for Garbage {
+    fn drop(&mut self) {
+        let (frames, after) = (std::mem::take(&mut self.frames), self.after.take());
+        if frames.is_empty() && after.is_none() {
+            return;
+        }
+        let guard = epoch::pin();
+        guard.defer(move || {
+            if let Some(f) = after {
+                f();
+            }
+            drop_all(frames);
+        });
+        guard.flush();
+    }
+}

@@ -1,0 +1,59 @@
+//! The bound on the age of deletes, common to all policies that merge.
+//!
+//! A table whose oldest delete is older than `tombstone_age_secs` is pushed into the next older run that it overlaps, with what it
+//! overlaps there; and again from there, until nothing lies beneath and the delete vanishes. At the bottom the table is
+//! rewritten alone, and not again before a quarter of the bound has passed, since a snapshot or the `Purge` hook may hold a
+//! delete back.
+//!
+//! `TimeWindow` does not push across windows: there the bound holds for what lies in one window, and at the bottom.
+//!
+//! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
+
+use super::View;
+use crate::compaction::shape::{Action, Job, Reason};
+
+/// How many overdue tables are offered at once; jobs that run may stand in the way of some.
+const MOST: usize = 16;
+
+/// `apart` says of two runs that data may not pass from one to the other.
+pub(super) fn wishes(view: &View<'_>, apart: &dyn Fn(usize, usize) -> bool) -> Vec<Job> {
+    let limit = view.shape.tombstone_age_secs.saturating_mul(1_000_000);
+    if limit == 0 {
+        return Vec::new();
+    }
+    let now = view.shape.now_micros;
+    let mut overdue: Vec<(u64, usize, usize)> = Vec::new();
+    for (r, run) in view.shape.runs.iter().enumerate() {
+        for (t, table) in run.tables.iter().enumerate() {
+            if let Some(since) = table.oldest_tombstone_micros.filter(|&s| now.saturating_sub(s) > limit && !view.busy[r][t]) {
+                overdue.push((since, r, t));
+            }
+        }
+    }
+    // At equal age the one that lies deeper: what is above it can then follow.
+    overdue.sort_by_key(|&(since, r, t)| (since, std::cmp::Reverse(r), t));
+    let score = |since: u64| 1.0 + now.saturating_sub(since) as f64 / limit as f64;
+    overdue
+        .into_iter()
+        .filter_map(|(since, r, t)| {
+            let table = view.table(r, t);
+            let next = (r + 1..view.len()).find(|&k| !view.run(k).overlapping(&table.first, &table.last).is_empty());
+            if next.is_some_and(|k| apart(r, k)) { None } else { down(view, r, t, next, score(since)) }
+        })
+        .take(MOST)
+        .collect()
+}
+
+fn down(view: &View<'_>, r: usize, t: usize, next: Option<usize>, score: f64) -> Option<Job> {
+    let table = view.table(r, t);
+    if let Some(k) = next {
+        return view.push(r, t..t + 1, Some(k), view.run(k).place(), Reason::TombstoneAge, score);
+    }
+    let quarter = view.shape.tombstone_age_secs.saturating_mul(250_000);
+    if view.shape.now_micros.saturating_sub(table.created_micros) <= quarter {
+        return None;
+    }
+    let mut job = view.push(r, t..t + 1, None, view.run(r).place(), Reason::TombstoneAge, score)?;
+    job.action = Action::Merge;
+    Some(job)
+}

@@ -1,0 +1,62 @@
+//! Lazy leveling: tiered, but for the last level, which is one run.
+//!
+//! - *Trigger*: `ratio` runs on a level; two runs on the last; a last run that has outgrown its level (a memtable × `ratio`^(level
+//!   + 1)); newer runs together larger than twice the last one.
+//! - *Layout*: several runs on every level but the last. The last is the deepest that has a run, and at least 1.
+//! - *Granularity*: all runs of a level.
+//! - *Movement*: into a new run of the next level; into the last run where the next level is the last. A run that has outgrown
+//!   its level moves down without being rewritten.
+
+use super::{MAX_FAN, View, space_job};
+use crate::compaction::shape::{Action, Job, MAX_LEVEL, Place, Reason};
+
+pub(super) fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let levels = view.levels();
+    let last = last_level(view);
+    for (level, runs) in &levels {
+        if view.any_busy(runs.clone()) {
+            continue;
+        }
+        let (limit, reason) = if *level == last { (2, Reason::OneRun) } else { (ratio, Reason::LevelRuns) };
+        if runs.len() >= limit {
+            let score = runs.len() as f64 / limit as f64 * (1.0 + view.density(runs.clone()));
+            let end = if level + 1 == last { view.len() } else { runs.end };
+            let start = runs.start.max(end.saturating_sub(MAX_FAN));
+            if view.any_busy(start..end) {
+                continue;
+            }
+            let output = if end == view.len() && *level + 1 >= last && view.run(end - 1).level == last {
+                view.run(end - 1).place()
+            } else {
+                view.below(end - 1)
+            };
+            jobs.push(view.whole(start..=end - 1, output, reason, score));
+        } else if *level == last && last < MAX_LEVEL && view.size_of(runs.clone()) > capacity(view, last, ratio) {
+            jobs.push(grow(view, runs.start, view.size_of(runs.clone()) as f64 / capacity(view, last, ratio).max(1) as f64));
+        }
+    }
+    jobs.extend(space_job(view, 2.0, MAX_FAN));
+    jobs
+}
+
+fn last_level(view: &View<'_>) -> u8 {
+    view.shape.runs.last().map_or(1, |r| r.level.max(1))
+}
+
+fn capacity(view: &View<'_>, level: u8, ratio: usize) -> u64 {
+    view.shape.memtable_size.max(1).saturating_mul((ratio as u64).saturating_pow(u32::from(level) + 1))
+}
+
+fn grow(view: &View<'_>, r: usize, score: f64) -> Job {
+    let Place { level, number } = view.run(r).place();
+    let mut job = view.whole(r..=r, Place { level: level + 1, number }, Reason::LevelSize, score);
+    job.action = Action::Move;
+    job
+}
+
+/// One less than `ratio` runs on each level but the last, one on that, and room for as many as start a merge. With one more than
+/// the first two, some level is full.
+pub(super) fn crowd(view: &View<'_>, ratio: usize) -> usize {
+    (ratio - 1) * usize::from(last_level(view)) + 1 + ratio
+}

@@ -1,0 +1,164 @@
+//! Leveled.
+//!
+//! - *Trigger*: `level0_runs` runs at level 0; a level larger than its target, `base` × `ratio`^(level − 1). A table that is mostly
+//!   deletes, with something beneath, counts twice.
+//! - *Layout*: level 0 has several runs, every other level one.
+//! - *Granularity*: all of level 0 with what it overlaps; further down one table with what it overlaps in the next run.
+//! - *Movement*: of the fullest level, the table that is mostly deletes, then the one with the least overlap for its size, then the
+//!   oldest.
+//!
+//! A level below 0 with several runs, as another policy may have left it, is brought to one by pushing the tables of its
+//! newer runs into the next older one.
+
+use std::ops::Range;
+
+use super::{MAX_FAN, View};
+use crate::compaction::shape::{self, Action, Job, MAX_LEVEL, Place, Reason, RunShape};
+
+pub(super) fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for (level, runs) in view.levels() {
+        let before = jobs.len();
+        if level == 0 {
+            jobs.extend(level0(view, runs, level0_runs));
+        } else if runs.len() > 1 {
+            // From the oldest: its run grows until it is the only one.
+            jobs.extend(
+                runs.clone().take(runs.len() - 1).rev().filter_map(|r| one_down(view, r, Reason::OneRun, runs.len() as f64)),
+            );
+        } else {
+            let score = weight(view, runs.start) as f64 / target(level, ratio, base).max(1) as f64;
+            if score > 1.0 && level < MAX_LEVEL {
+                jobs.extend(one_down(view, runs.start, Reason::LevelSize, score));
+            }
+        }
+        if let (1, Some(urgent)) = (level, jobs.first().filter(|job| job.inputs[0].level == 0).map(|job| job.score)) {
+            // Level 0 needs the whole of level 1. Less urgent jobs from there, one after the other, could keep it waiting for ever.
+            let mut i = 0;
+            jobs.retain(|job| {
+                i += 1;
+                i <= before || job.score > urgent
+            });
+        }
+    }
+    jobs
+}
+
+/// The size that a level should not exceed, in bytes.
+fn target(level: u8, ratio: u32, base: u64) -> u64 {
+    base.saturating_mul(u64::from(ratio).saturating_pow(u32::from(level).saturating_sub(1)))
+}
+
+/// The size of a run without what is leaving it; tables of deletes that have something to delete count twice.
+fn weight(view: &View<'_>, r: usize) -> u64 {
+    let beneath = &view.shape.runs[r + 1..];
+    let idle = view.run(r).tables.iter().zip(&view.busy[r]).filter(|(_, busy)| !**busy);
+    idle.map(|(t, _)| {
+        let twice = t.is_dense() && beneath.iter().any(|run| !run.overlapping(&t.first, &t.last).is_empty());
+        t.size << u32::from(twice)
+    })
+    .sum()
+}
+
+/// All of level 0 (the oldest runs of it, if they are many) into level 1.
+fn level0(view: &View<'_>, runs: Range<usize>, trigger: usize) -> Option<Job> {
+    if runs.len() < trigger || view.any_busy(runs.clone()) {
+        return None;
+    }
+    let score = runs.len() as f64 / trigger as f64 * (1.0 + view.density(runs.clone()));
+    let runs = runs.end - runs.len().min(MAX_FAN)..runs.end;
+    let beneath = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
+    let output = beneath.map_or(Place { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
+    let mut job = view.whole(runs.start..=runs.end - 1, output, Reason::LevelRuns, score);
+    let taken = || view.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
+    let (lo, hi) = shape::hull(taken())?;
+    if let Some(beneath) = beneath {
+        let apart = taken().all(|t| beneath.overlapping(&t.first, &t.last).is_empty());
+        if job.action == Action::Merge || !apart {
+            job.action = Action::Merge;
+            let tables = beneath.overlapping(lo, hi);
+            if !tables.is_empty() {
+                job.inputs.push(view.input(runs.end, tables));
+            }
+        }
+    }
+    Some(job)
+}
+
+/// The best table of run `r` that can go, into the next older run if that is on this level or the next, else into a new run.
+fn one_down(view: &View<'_>, r: usize, reason: Reason, score: f64) -> Option<Job> {
+    let run = view.run(r);
+    let new = Place { level: run.level + 1, number: run.number };
+    let next = view.shape.runs.get(r + 1).filter(|next| next.level <= new.level);
+    let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
+    let best = (0..run.tables.len())
+        .filter(|&t| !view.busy[r][t] && !overlaps[t].clone().any(|o| view.busy[r + 1][o]))
+        .map(|t| {
+            let table = &run.tables[t];
+            let beneath: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();
+            let cost = u128::from(beneath) * 1024 / u128::from(table.size.max(1));
+            (!table.is_dense(), cost, table.created_micros, table.id, t)
+        })
+        .min()?;
+    let t = best.4;
+    view.push(r, t..t + 1, next.map(|_| r + 1), next.map_or(new, |next| next.place()), reason, score)
+}
+
+/// For each table of `run`, which tables of `next` it overlaps. One walk over both.
+fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
+    let (mut start, mut end) = (0, 0);
+    let ranges = run.tables.iter().map(|t| {
+        while next.tables.get(start).is_some_and(|o| o.last < t.first) {
+            start += 1;
+        }
+        end = end.max(start);
+        while next.tables.get(end).is_some_and(|o| o.first <= t.last) {
+            end += 1;
+        }
+        start..end
+    });
+    ranges.collect()
+}
+
+/// Bytes to rewrite, level by level: what is too much goes down, together with its share of the next level, and makes that one
+/// too large in turn.
+pub(super) fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
+    let levels = view.levels();
+    let (mut total, mut carried) = (0u64, 0u64);
+    for level in 0..MAX_LEVEL {
+        let here = levels.iter().find(|(l, _)| *l == level).map(|(_, runs)| runs.clone());
+        if level == 0 {
+            let job = here.and_then(|runs| level0(view, runs, level0_runs));
+            total = job.as_ref().map_or(0, |job| job.rewritten(view.shape));
+            let taken = |job: &Job| view.size_of(0..job.inputs.iter().filter(|i| i.level == 0).count());
+            carried = job.as_ref().map_or(0, taken);
+            continue;
+        }
+        let size = carried + here.clone().map_or(0, |runs| view.size_of(runs));
+        if let Some(runs) = here.clone().filter(|runs| runs.len() > 1) {
+            let apart =
+                shape::first_overlap(&view.shape.runs[runs].iter().flat_map(|r| &r.tables).collect::<Vec<_>>()).is_none();
+            total = total.saturating_add(if apart { 0 } else { size });
+        }
+        carried = size.saturating_sub(target(level, ratio, base));
+        let last = here.map(|runs| runs.end - 1);
+        total = total.saturating_add((carried as f64 * last.map_or(0.0, |r| cost_down(view, r))) as u64);
+    }
+    total
+}
+
+/// How many bytes are rewritten for each byte that goes down from run `r`.
+fn cost_down(view: &View<'_>, r: usize) -> f64 {
+    let Some(next) = view.shape.runs.get(r + 1).filter(|next| next.level == view.run(r).level + 1) else { return 0.0 };
+    let run = view.run(r);
+    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, beneath)| match &next.tables[beneath] {
+        [] => 0,
+        beneath => t.size + beneath.iter().map(|o| o.size).sum::<u64>(),
+    });
+    bytes.sum::<u64>() as f64 / view.sizes[r].max(1) as f64
+}
+
+/// Twice the trigger of level 0, and one run for each further level.
+pub(super) fn crowd(view: &View<'_>, level0_runs: usize) -> usize {
+    level0_runs.max(4) * 2 + view.levels().iter().filter(|(level, _)| *level > 0).count()
+}

@@ -1,0 +1,118 @@
+//! The unified strategy: one scaling parameter `w` per level, tiered above 0, leveled below.
+//!
+//! - *Trigger*: on level `i`, fan-out `f` = 2 + |w|; `t` = `f` runs when `w` > 0, 2 when `w` ≤ 0. Besides: more runs than
+//!   `crowd`; newer runs together larger than `t` times the oldest.
+//! - *Layout*: a run's level follows from its size alone: level 0 up to a memtable × `f0`, each next one `f` times as much. (The
+//!   level that is written with the run only orders it.) So one policy is tiered at the top and leveled at the bottom, by `scaling`.
+//! - *Granularity*: whole runs, cut into shards: `base_shards`, doubled until a table has about `target_table` bytes, between that
+//!   / √2 and that × √2. Cuts are nested and do not depend on the run, so tables of different runs line up.
+//! - *Movement*: neighbouring runs of one level, with the smaller ones between them.
+//!
+//! Keys have no tokens here: shards split the tree's key range evenly by the 8 bytes after the common prefix, and a table also
+//! ends when it is twice the target, whatever the distribution of the keys.
+
+use super::{MAX_FAN, View, bucket, crowd_job, space_job};
+use crate::compaction::shape::{self, Cuts, Job, MAX_LEVEL, Reason, Shape};
+
+/// Fan-out and trigger of a level.
+fn parameters(scaling: &[i32], level: usize) -> (u64, usize) {
+    let w = scaling.get(level).or(scaling.last()).copied().unwrap_or(0);
+    let fan = u64::from(w.unsigned_abs()) + 2;
+    (fan, if w > 0 { fan as usize } else { 2 })
+}
+
+/// The level of a run of this size.
+fn level_of(size: u64, memtable: u64, scaling: &[i32]) -> usize {
+    let mut limit = memtable.max(1);
+    for level in 0..usize::from(MAX_LEVEL) {
+        limit = limit.saturating_mul(parameters(scaling, level).0);
+        if size < limit {
+            return level;
+        }
+    }
+    usize::from(MAX_LEVEL)
+}
+
+pub(super) fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
+    let levels: Vec<usize> = view.sizes.iter().map(|&s| level_of(s, view.shape.memtable_size, scaling)).collect();
+    let mut jobs = Vec::new();
+    for oldest in (0..view.len()).filter(|&r| !view.is_busy(r)) {
+        let (_, trigger) = parameters(scaling, levels[oldest]);
+        let (newest, members) = bucket(view, 0, oldest, MAX_FAN, |r, _| levels[r].cmp(&levels[oldest]));
+        if members >= trigger {
+            let score = members as f64 / trigger as f64 * (1.0 + view.density(newest..oldest + 1));
+            jobs.push(view.whole(newest..=oldest, view.below(oldest), Reason::LevelRuns, score));
+        }
+    }
+    let most = widest(view, scaling);
+    jobs.extend(crowd_job(view, 0..view.len(), crowd(view, scaling), most));
+    jobs.extend(space_job(view, most as f64, MAX_FAN));
+    jobs
+}
+
+/// The largest trigger of the levels in use.
+fn widest(view: &View<'_>, scaling: &[i32]) -> usize {
+    let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
+    (0..=deepest).map(|level| parameters(scaling, level).1).max().unwrap_or(2)
+}
+
+/// The triggers of all levels that data of this size can have, and one more of the widest.
+pub(super) fn crowd(view: &View<'_>, scaling: &[i32]) -> usize {
+    let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
+    (0..=deepest).map(|level| parameters(scaling, level).1).sum::<usize>() + widest(view, scaling)
+}
+
+/// How many shards a run of `size` bytes has.
+fn shards(size: u64, target: u64, base: u32) -> usize {
+    let base = base.max(1) as usize;
+    let density = size as f64 / (target.max(1) as f64 * base as f64);
+    let doublings = density.max(1.0).log2().round() as u32;
+    base << doublings.min(16)
+}
+
+/// Where a job's outputs end.
+pub(super) fn cuts(shape: &Shape, job: &Job, target: u64, base: u32) -> Cuts {
+    let limit = target.saturating_mul(2);
+    let at = match (shape::hull(shape.tables()), job.range(shape)) {
+        (Some((lo, hi)), Some((from, to))) => {
+            // A job on a part of the tree must cut where a job on the whole would: the run that it goes into counts.
+            let size =
+                shape.runs.iter().filter(|r| r.place() == job.output()).map(|r| r.size()).sum::<u64>().max(job.bytes(shape));
+            let mut keys = shape::split(lo, hi, shards(size, target, base));
+            keys.retain(|k| *k > from && *k <= to);
+            keys
+        }
+        _ => Vec::new(),
+    };
+    Cuts { size: limit, at }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::SQRT_2;
+
+    use super::*;
+
+    #[test]
+    fn shards_keep_tables_near_the_target() {
+        let target = 1u64 << 30;
+        for size in (1..4000u64).map(|i| i << 25) {
+            let n = shards(size, target, 4) as u64;
+            assert!(n.is_multiple_of(4) && (n / 4).is_power_of_two());
+            let table = size as f64 / n as f64;
+            assert!(table <= target as f64 * 1.001 * SQRT_2, "{size} in {n}");
+            assert!(n == 4 || table >= target as f64 * 0.999 / SQRT_2, "{size} in {n}");
+        }
+    }
+
+    #[test]
+    fn levels_follow_the_fan_out() {
+        // w = 2: f = 4; w = -8: f = 10.
+        let level = |size| level_of(size, 100, &[2, -8]);
+        assert_eq!([level(1), level(399), level(400), level(3999), level(4000), level(39_999)], [0, 0, 1, 1, 2, 2]);
+        assert_eq!(
+            (parameters(&[2, -8, 0], 0), parameters(&[2, -8, 0], 1), parameters(&[2, -8, 0], 9)),
+            ((4, 4), (10, 2), (2, 2))
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! Windows of time.
+//!
+//! - *Trigger*: in the open window as size-tiered; a window that has closed is merged once.
+//! - *Layout*: several runs in the open window, one in each closed one.
+//! - *Granularity*: whole runs of one window.
+//! - *Movement*: never across windows, not even for the sake of an old delete. A closed window of one flushed run moves to level 1.
+//!   What has expired is for the `Purge` hook.
+//!
+//! A run belongs to the window in which the newest of its data were flushed, or to that of an older run if that is later, so that
+//! windows follow the order of the runs even when a clock was set back.
+
+use std::ops::Range;
+
+use super::{MAX_FAN, View, tiered};
+use crate::compaction::shape::{Action, Job, Reason};
+
+/// Largest size over average size of what is merged in the open window.
+const BUCKET: f64 = 2.0;
+
+/// The windows, newest first: whether it is open, and its runs.
+fn windows(view: &View<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
+    let width = secs.saturating_mul(1_000_000).max(1);
+    let now = view.shape.now_micros / width;
+    let mut windows: Vec<(u64, Range<usize>)> = Vec::new();
+    for (r, run) in view.shape.runs.iter().enumerate().rev() {
+        let own = run.tables.iter().map(|t| t.newest_micros).max().unwrap_or(0) / width;
+        match windows.last_mut() {
+            Some((window, runs)) if own <= *window => runs.start = r,
+            _ => windows.push((own, r..r + 1)),
+        }
+    }
+    windows.into_iter().rev().map(|(window, runs)| (window >= now, runs)).collect()
+}
+
+pub(super) fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (open, runs) in windows(view, secs) {
+        if open {
+            jobs.extend(tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET));
+            jobs.extend(tiered::crowded(view, runs, min));
+        } else if runs.len() == 1 && view.run(runs.start).level == 0 && view.below(runs.start).level > 0 {
+            // Out of the way first, as it costs nothing: what is above it can then be written as merged data are.
+            let mut job = view.whole(runs.start..=runs.start, view.below(runs.start), Reason::WindowClosed, 2.0);
+            job.action = Action::Move;
+            jobs.push(job);
+        } else if runs.len() > 1 && !view.any_busy(runs.clone()) {
+            let score = 1.0 + (runs.len() - 1) as f64 / min as f64;
+            let runs = runs.start.max(runs.end.saturating_sub(MAX_FAN))..runs.end;
+            jobs.push(view.whole(runs.start..=runs.end - 1, view.below(runs.end - 1), Reason::WindowClosed, score));
+        }
+    }
+    jobs
+}
+
+/// Whether two runs lie in different windows.
+pub(super) fn apart(view: &View<'_>, secs: u64) -> impl Fn(usize, usize) -> bool + use<> {
+    let windows = windows(view, secs);
+    move |a, b| !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b))
+}
+
+/// One run for each closed window, and for each open one as many as are too many in it.
+pub(super) fn crowd(view: &View<'_>, secs: u64, min: usize) -> usize {
+    windows(view, secs).into_iter().map(|(open, runs)| if open { tiered::crowd(view, runs, min) } else { 1 }).sum::<usize>() + 1
+}

@@ -1,0 +1,669 @@
+//! Plain data: what a tree looks like ([`Shape`]) and what a compaction would do to it ([`Job`]).
+//!
+//! A tree holds sorted *runs*, newest first, ordered by level ascending, then number descending. A run's tables are sorted and
+//! disjoint in user keys. A flush makes a new run at level 0 with a number higher than any before.
+//!
+//! Invariants, which [`Job::check`] verifies for every job, so that engine, simulator and tests can refuse a wrong one:
+//!
+//! 1. *Age*: of one user key, the versions in an earlier run are newer than those in any later run. So of every two
+//!    overlapping tables of which one is taken and one is left, the order between the output and the one left is the order
+//!    that the two had.
+//! 2. *Disjoint*: what stays in the output run does not overlap the key range of the inputs (for a move: any moved table).
+//! 3. *Downwards*: the output run is the oldest input's run or a later one. With (1) it follows that jobs which were checked
+//!    one by one may run and finish in any order, and that flushes may happen meanwhile.
+//! 4. *Busy*: no table is taken by two jobs, and no busy table overlaps the job's range in the runs from the newest input to
+//!    the output: what another job will put there is not known.
+//! 5. A dropped table overlaps nothing older that stays, or deleted keys would come back.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::base::key::{common_prefix, head};
+
+/// The deepest level that a policy uses.
+pub const MAX_LEVEL: u8 = 62;
+
+/// The smallest and the largest key of a range, inclusive.
+pub type KeyRange = (Arc<[u8]>, Arc<[u8]>);
+/// The same, borrowed from tables.
+pub(super) type Bounds<'a> = (&'a Arc<[u8]>, &'a Arc<[u8]>);
+
+/// A tree at one moment, as far as a compaction policy needs to know it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shape {
+    /// The clock, in microseconds since the epoch.
+    pub now_micros: u64,
+    /// Size at which a memtable is flushed, in bytes.
+    pub memtable_size: u64,
+    /// Aim for the size of an output table, in bytes.
+    pub table_size: u64,
+    /// Longest age of a delete before it is pushed down, in seconds; 0 for no bound.
+    pub tombstone_age_secs: u64,
+    /// The runs, newest first: by level ascending, then number descending.
+    pub runs: Vec<RunShape>,
+    /// The number of the next flushed run; higher than every number in use.
+    pub next_run: u64,
+}
+
+/// One sorted run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunShape {
+    /// Its level, 0 to 255.
+    pub level: u8,
+    /// Its number; unique within a level, higher is newer.
+    pub number: u64,
+    /// Its tables, sorted and disjoint in user keys, at least one.
+    pub tables: Vec<TableShape>,
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableShape {
+    /// Its id, unique in the tree.
+    pub id: u64,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Number of entries, deletes included.
+    pub entries: u64,
+    /// Number of point deletes.
+    pub deletes: u64,
+    /// Number of range deletes.
+    pub range_deletes: u64,
+    /// Lower bound of its user keys, range deletes included.
+    pub first: Arc<[u8]>,
+    /// Upper bound, inclusive, of its user keys, range deletes included.
+    pub last: Arc<[u8]>,
+    /// Smallest sequence number.
+    pub min_seq: u64,
+    /// Largest sequence number.
+    pub max_seq: u64,
+    /// When the file was written, in microseconds.
+    pub created_micros: u64,
+    /// When the newest of its entries was flushed, in microseconds: of a flushed table the same as `created_micros`, of a
+    /// merged one the largest of its inputs. Time windows and ages go by this one.
+    pub newest_micros: u64,
+    /// When the oldest of its deletes was flushed, in microseconds; `None` when it has no delete.
+    pub oldest_tombstone_micros: Option<u64>,
+    /// Whether a job has it as an input right now.
+    pub busy: bool,
+}
+
+impl Default for TableShape {
+    fn default() -> Self {
+        let none: Arc<[u8]> = Arc::from(&b""[..]);
+        TableShape {
+            id: 0,
+            size: 0,
+            entries: 0,
+            deletes: 0,
+            range_deletes: 0,
+            first: none.clone(),
+            last: none,
+            min_seq: 0,
+            max_seq: 0,
+            created_micros: 0,
+            newest_micros: 0,
+            oldest_tombstone_micros: None,
+            busy: false,
+        }
+    }
+}
+
+impl TableShape {
+    /// Whether any of its keys may lie in `lo..=hi`.
+    #[inline]
+    pub fn overlaps(&self, lo: &[u8], hi: &[u8]) -> bool {
+        &*self.first <= hi && lo <= &*self.last
+    }
+
+    /// Whether more than half of its entries are deletes.
+    #[inline]
+    pub fn is_dense(&self) -> bool {
+        self.deletes.saturating_mul(2) > self.entries
+    }
+}
+
+impl RunShape {
+    /// Total size of its tables in bytes.
+    pub fn size(&self) -> u64 {
+        self.tables.iter().map(|t| t.size).sum()
+    }
+
+    /// The tables that may have keys in `lo..=hi`. Two binary searches.
+    pub fn overlapping(&self, lo: &[u8], hi: &[u8]) -> Range<usize> {
+        let start = self.tables.partition_point(|t| &*t.last < lo);
+        let end = self.tables.partition_point(|t| &*t.first <= hi);
+        start..end.max(start)
+    }
+
+    /// The place of this run in the order of runs.
+    #[inline]
+    pub fn place(&self) -> Place {
+        Place { level: self.level, number: self.number }
+    }
+}
+
+/// Where a run stands. Smaller is newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The level.
+    pub level: u8,
+    /// The number within the level, higher is newer.
+    pub number: u64,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.level.cmp(&other.level).then(other.number.cmp(&self.number))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Why a job is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Enough neighbouring runs of similar size.
+    SimilarSizes,
+    /// Enough runs on one level.
+    LevelRuns,
+    /// A level is larger than its target.
+    LevelSize,
+    /// Several runs on a level that should have one.
+    OneRun,
+    /// More runs than reads should have to look into.
+    RunCount,
+    /// The newer runs together are too large for what the oldest one holds: most of it may be dead.
+    Space,
+    /// A window of time has closed.
+    WindowClosed,
+    /// A delete is older than allowed.
+    TombstoneAge,
+    /// The tree is larger than allowed.
+    TooLarge,
+    /// The data are older than allowed.
+    TooOld,
+    /// Somebody asked.
+    Manual,
+}
+
+impl Reason {
+    /// A short name for listings, such as `similar-sizes`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::SimilarSizes => "similar-sizes",
+            Reason::LevelRuns => "level-runs",
+            Reason::LevelSize => "level-size",
+            Reason::OneRun => "one-run",
+            Reason::RunCount => "run-count",
+            Reason::Space => "space",
+            Reason::WindowClosed => "window-closed",
+            Reason::TombstoneAge => "tombstone-age",
+            Reason::TooLarge => "too-large",
+            Reason::TooOld => "too-old",
+            Reason::Manual => "manual",
+        }
+    }
+}
+
+/// What is done with the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// They are read and rewritten.
+    Merge,
+    /// They change level and run and nothing else.
+    Move,
+    /// They are removed without being read.
+    Drop,
+}
+
+/// Tables of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// The run's level.
+    pub level: u8,
+    /// The run's number.
+    pub run: u64,
+    /// Ids of the tables, in key order.
+    pub tables: Vec<u64>,
+}
+
+/// Where outputs end: a table ends when its size reaches `size`, and always before the first key that is not below the next
+/// of `at`. All versions of a key stay in one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cuts {
+    /// Aim for the size of a table in bytes.
+    pub size: u64,
+    /// Keys at which a new table begins, ascending; empty when only size counts.
+    pub at: Vec<Arc<[u8]>>,
+}
+
+/// One unit of compaction work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Why.
+    pub reason: Reason,
+    /// What.
+    pub action: Action,
+    /// From what, newest run first.
+    pub inputs: Vec<Input>,
+    /// Level of the output run. Of a drop: the level of the oldest input.
+    pub output_level: u8,
+    /// Number of the output run, which may exist already. Of a drop: the number of the oldest input's run.
+    pub output_run: u64,
+    /// How outputs are split.
+    pub cuts: Cuts,
+    /// Urgency; 1 and more wants to run.
+    pub score: f64,
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let action = match self.action {
+            Action::Merge => "merge",
+            Action::Move => "move",
+            Action::Drop => "drop",
+        };
+        write!(f, "{action} ({} {:.2})", self.reason.name(), self.score)?;
+        for (i, input) in self.inputs.iter().enumerate() {
+            write!(f, "{} L{}#{}", if i == 0 { "" } else { " +" }, input.level, input.run)?;
+            write!(f, "[{}]", ids(&input.tables))?;
+        }
+        if self.action != Action::Drop {
+            write!(f, " -> L{}#{}", self.output_level, self.output_run)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ids as a list, with `4..9` for a row of more than two.
+fn ids(tables: &[u64]) -> String {
+    let rows = tables.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let text = rows.map(|row| match row {
+        [first, _, .., last] => format!("{first}..{last}"),
+        _ => row.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
+    });
+    text.collect::<Vec<_>>().join(" ")
+}
+
+/// The inputs of a job found in a shape: run index, table indexes.
+struct Found {
+    tables: Vec<(usize, usize)>,
+    taken: HashSet<u64>,
+}
+
+impl Job {
+    /// Where the outputs go.
+    pub fn output(&self) -> Place {
+        Place { level: self.output_level, number: self.output_run }
+    }
+
+    /// Bytes of the inputs.
+    pub fn bytes(&self, shape: &Shape) -> u64 {
+        let taken: HashSet<u64> = self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size).sum()
+    }
+
+    /// Bytes that the job reads and writes again: those of its inputs when it is a merge, else 0.
+    pub fn rewritten(&self, shape: &Shape) -> u64 {
+        if self.action == Action::Merge { self.bytes(shape) } else { 0 }
+    }
+
+    /// The smallest key range that covers all inputs; `None` when one is not in the shape or there are none.
+    pub fn range(&self, shape: &Shape) -> Option<KeyRange> {
+        let found = self.find(shape).ok()?;
+        hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t])).map(|(a, b)| (a.clone(), b.clone()))
+    }
+
+    /// Whether nothing older than the inputs, in their key range, stays: then deletes may go.
+    pub fn is_bottom(&self, shape: &Shape) -> bool {
+        let Ok(found) = self.find(shape) else { return false };
+        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t])) else { return false };
+        let oldest = found.tables.iter().map(|&(r, _)| r).max().unwrap_or(0);
+        shape.runs[oldest + 1..].iter().all(|run| run.overlapping(lo, hi).is_empty())
+    }
+
+    fn find(&self, shape: &Shape) -> Result<Found, String> {
+        let runs: HashMap<Place, usize> = shape.runs.iter().enumerate().map(|(i, r)| (r.place(), i)).collect();
+        let mut tables = Vec::new();
+        let mut taken = HashSet::new();
+        let mut previous = None;
+        for input in &self.inputs {
+            let place = Place { level: input.level, number: input.run };
+            let Some(&r) = runs.get(&place) else { return Err(format!("no run L{}#{}", input.level, input.run)) };
+            if previous.is_some_and(|p| p >= r) {
+                return Err(format!("inputs are not newest first at L{}#{}", input.level, input.run));
+            }
+            previous = Some(r);
+            if input.tables.is_empty() {
+                return Err(format!("no table is taken from L{}#{}", input.level, input.run));
+            }
+            let ids: HashMap<u64, usize> = shape.runs[r].tables.iter().enumerate().map(|(i, t)| (t.id, i)).collect();
+            for id in &input.tables {
+                let Some(&t) = ids.get(id) else { return Err(format!("no table {id} in L{}#{}", input.level, input.run)) };
+                if !taken.insert(*id) {
+                    return Err(format!("table {id} is taken twice"));
+                }
+                tables.push((r, t));
+            }
+        }
+        if tables.is_empty() { Err("no inputs".to_owned()) } else { Ok(Found { tables, taken }) }
+    }
+
+    /// Whether this job may start on this shape: the invariants above.
+    ///
+    /// # Errors
+    /// A sentence that names the first thing found wrong.
+    pub fn check(&self, shape: &Shape) -> Result<(), String> {
+        self.check_with(shape, &|r, t| shape.runs[r].tables[t].busy)
+    }
+
+    /// [`check`](Job::check) with another idea of which tables (run index, table index) are busy.
+    pub(super) fn check_with(&self, shape: &Shape, busy: &dyn Fn(usize, usize) -> bool) -> Result<(), String> {
+        let found = self.find(shape)?;
+        if let Some(&(r, t)) = found.tables.iter().find(|&&(r, t)| busy(r, t)) {
+            return Err(format!("table {} is busy", shape.runs[r].tables[t].id));
+        }
+        let newest = found.tables[0].0;
+        let oldest = found.tables[found.tables.len() - 1].0;
+        if self.output() < shape.runs[oldest].place() {
+            return Err(format!("the output L{}#{} is newer than the oldest input", self.output_level, self.output_run));
+        }
+        if self.action == Action::Drop {
+            return check_drop(shape, &found);
+        }
+        self.check_age(shape, &found)?;
+        self.check_disjoint(shape, &found)?;
+        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t])) else { return Ok(()) };
+        for (r, run) in shape.runs.iter().enumerate().skip(newest) {
+            if run.place() > self.output() {
+                break;
+            }
+            for t in run.overlapping(lo, hi) {
+                if busy(r, t) {
+                    return Err(format!("table {} is busy in the range of the job", run.tables[t].id));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Invariant 1. What is newer than an input and stays is newer than the output too, because the output is not newer than
+    /// the oldest input; except where it stands between inputs and the output.
+    fn check_age(&self, shape: &Shape, found: &Found) -> Result<(), String> {
+        for &(from, t) in &found.tables {
+            let taken = &shape.runs[from].tables[t];
+            for run in &shape.runs[from + 1..] {
+                if run.place() > self.output() {
+                    break;
+                }
+                for other in &run.tables[run.overlapping(&taken.first, &taken.last)] {
+                    if !found.taken.contains(&other.id) {
+                        return Err(format!("table {} would sink below table {}, which is older", taken.id, other.id));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Invariant 2.
+    fn check_disjoint(&self, shape: &Shape, found: &Found) -> Result<(), String> {
+        let tables: Vec<&TableShape> = found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
+        let stays = shape.runs.iter().find(|r| r.place() == self.output());
+        let clash = |lo: &[u8], hi: &[u8]| {
+            let run = stays?;
+            run.tables[run.overlapping(lo, hi)].iter().find(|t| !found.taken.contains(&t.id)).map(|t| t.id)
+        };
+        if self.action == Action::Merge {
+            let Some((lo, hi)) = hull(tables.into_iter()) else { return Ok(()) };
+            return clash(lo, hi)
+                .map_or(Ok(()), |id| Err(format!("table {id} of the output run lies in the range of the job")));
+        }
+        if let Some((a, b)) = first_overlap(&tables) {
+            return Err(format!("tables {a} and {b} overlap and cannot move into one run"));
+        }
+        for t in tables {
+            if let Some(id) = clash(&t.first, &t.last) {
+                return Err(format!("table {} would overlap table {id} of the output run", t.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Invariant 5.
+fn check_drop(shape: &Shape, found: &Found) -> Result<(), String> {
+    for &(from, t) in &found.tables {
+        let gone = &shape.runs[from].tables[t];
+        for run in &shape.runs[from + 1..] {
+            let stays = run.tables[run.overlapping(&gone.first, &gone.last)].iter().find(|o| !found.taken.contains(&o.id));
+            if let Some(other) = stays {
+                return Err(format!("table {} cannot go before table {}, which is older", gone.id, other.id));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ids of two overlapping tables, if any two do.
+pub(super) fn first_overlap(tables: &[&TableShape]) -> Option<(u64, u64)> {
+    let mut sorted = tables.to_vec();
+    sorted.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+    sorted.windows(2).find(|w| w[1].first <= w[0].last).map(|w| (w[0].id, w[1].id))
+}
+
+/// The smallest range that covers all tables.
+pub(super) fn hull<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Option<Bounds<'a>> {
+    tables.fold(None, |range, t| match range {
+        None => Some((&t.first, &t.last)),
+        Some((lo, hi)) => Some((lo.min(&t.first), hi.max(&t.last))),
+    })
+}
+
+impl Shape {
+    /// All tables, newest run first.
+    pub fn tables(&self) -> impl Iterator<Item = &TableShape> {
+        self.runs.iter().flat_map(|r| r.tables.iter())
+    }
+
+    /// Total size of the tables in bytes.
+    pub fn size(&self) -> u64 {
+        self.tables().map(|t| t.size).sum()
+    }
+
+    /// Marks the inputs of a job that starts, or (with `false`) of one that was given up.
+    pub fn set_busy(&mut self, job: &Job, busy: bool) {
+        let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        for t in self.runs.iter_mut().flat_map(|r| r.tables.iter_mut()) {
+            if ids.contains(&t.id) {
+                t.busy = busy;
+            }
+        }
+    }
+
+    /// Whether this is a legal shape: runs in order, tables sorted and disjoint, ids unique.
+    ///
+    /// # Errors
+    /// A sentence that names the first thing found wrong.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(w) = self.runs.windows(2).find(|w| w[0].place() >= w[1].place()) {
+            return Err(format!("run L{}#{} is not newer than L{}#{}", w[0].level, w[0].number, w[1].level, w[1].number));
+        }
+        let mut ids = HashSet::new();
+        for run in &self.runs {
+            if run.tables.is_empty() {
+                return Err(format!("run L{}#{} is empty", run.level, run.number));
+            }
+            if run.number >= self.next_run {
+                return Err(format!("run L{}#{} is not below the next number {}", run.level, run.number, self.next_run));
+            }
+            if let Some(w) = run.tables.windows(2).find(|w| w[1].first <= w[0].last) {
+                return Err(format!("tables {} and {} overlap in run L{}#{}", w[0].id, w[1].id, run.level, run.number));
+            }
+            for t in &run.tables {
+                if t.first > t.last {
+                    return Err(format!("table {} ends before it begins", t.id));
+                }
+                if !ids.insert(t.id) {
+                    return Err(format!("table {} is there twice", t.id));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds a flushed run of these tables (sorted, disjoint, at least one) and returns its number.
+pub fn flush(shape: &mut Shape, tables: Vec<TableShape>) -> u64 {
+    let number = shape.next_run;
+    shape.next_run += 1;
+    shape.runs.insert(0, RunShape { level: 0, number, tables });
+    number
+}
+
+/// Does to the shape what the job does to the tree. `outputs` are the tables that a merge wrote, sorted and disjoint (none when
+/// everything vanished); a move or a drop has none.
+///
+/// # Errors
+/// A sentence, and the shape unchanged, when an input is not there, or when the result would not be a legal shape.
+pub fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Result<(), String> {
+    let found = job.find(shape)?;
+    let mut after = shape.clone();
+    let mut out = outputs;
+    for run in &mut after.runs {
+        if job.action == Action::Move {
+            out.extend(run.tables.iter().filter(|t| found.taken.contains(&t.id)).cloned());
+        }
+        run.tables.retain(|t| !found.taken.contains(&t.id));
+    }
+    if job.action != Action::Drop && !out.is_empty() {
+        out.iter_mut().for_each(|t| t.busy = false);
+        let place = job.output();
+        let at = after.runs.partition_point(|r| r.place() < place);
+        if after.runs.get(at).is_none_or(|r| r.place() != place) {
+            after.runs.insert(at, RunShape { level: place.level, number: place.number, tables: Vec::new() });
+        }
+        after.runs[at].tables.append(&mut out);
+        after.runs[at].tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+    }
+    after.runs.retain(|r| !r.tables.is_empty());
+    after.check()?;
+    *shape = after;
+    Ok(())
+}
+
+/// The tables that a merge would write if no version shadowed another: as many bytes as came in, cut as the job says, keys
+/// spread evenly. Deletes vanish when nothing older stays beneath. Ids are taken from `next_id` on.
+pub fn estimate(shape: &Shape, job: &Job, next_id: &mut u64) -> Vec<TableShape> {
+    let Ok(found) = job.find(shape) else { return Vec::new() };
+    if job.action != Action::Merge {
+        return Vec::new();
+    }
+    let inputs: Vec<&TableShape> = found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
+    let Some((lo, hi)) = hull(inputs.iter().copied()) else { return Vec::new() };
+    let bytes: u64 = inputs.iter().map(|t| t.size).sum();
+    let mut firsts: Vec<Arc<[u8]>> = vec![lo.clone()];
+    if job.cuts.at.is_empty() {
+        firsts.extend(split(lo, hi, bytes.div_ceil(job.cuts.size.max(1)).min(100_000) as usize));
+    } else {
+        firsts.extend(job.cuts.at.iter().filter(|k| *k > lo && *k <= hi).cloned());
+    }
+    let bottom = job.is_bottom(shape);
+    let n = firsts.len() as u64;
+    let sum = |f: fn(&TableShape) -> u64| inputs.iter().map(|t| f(t)).sum::<u64>();
+    let (deletes, ranges) = if bottom { (0, 0) } else { (sum(|t| t.deletes), sum(|t| t.range_deletes)) };
+    let entries = if bottom { sum(|t| t.entries).saturating_sub(sum(|t| t.deletes)) } else { sum(|t| t.entries) };
+    let share = |total: u64, i: u64| total / n + u64::from(i < total % n);
+    (0..n)
+        .map(|i| {
+            let first = firsts[i as usize].clone();
+            let last = firsts.get(i as usize + 1).map_or(hi.clone(), |next| before(next, &first));
+            *next_id += 1;
+            TableShape {
+                id: *next_id - 1,
+                size: share(bytes, i),
+                entries: share(entries, i),
+                deletes: share(deletes, i),
+                range_deletes: share(ranges, i),
+                first,
+                last,
+                min_seq: inputs.iter().map(|t| t.min_seq).min().unwrap_or(0),
+                max_seq: inputs.iter().map(|t| t.max_seq).max().unwrap_or(0),
+                created_micros: shape.now_micros,
+                newest_micros: inputs.iter().map(|t| t.newest_micros).max().unwrap_or(0),
+                oldest_tombstone_micros: inputs.iter().filter_map(|t| t.oldest_tombstone_micros).min().filter(|_| !bottom),
+                busy: false,
+            }
+        })
+        .collect()
+}
+
+/// A key below `next` and not below `first`, which is below `next`.
+fn before(next: &[u8], first: &Arc<[u8]>) -> Arc<[u8]> {
+    let mut key = next.to_vec();
+    match key.pop() {
+        Some(b) if b > 0 => key.push(b - 1),
+        _ => {}
+    }
+    if key[..] < first[..] || key[..] >= *next { first.clone() } else { key.into() }
+}
+
+/// At most `n - 1` keys that split `first..=last` into `n` parts of equal width, counting the 8 bytes after the common prefix as
+/// a number. Ascending, all above `first` and not above `last`; short where that does not move them by more than an eighth of
+/// a part.
+pub fn split(first: &[u8], last: &[u8], n: usize) -> Vec<Arc<[u8]>> {
+    let prefix = common_prefix(first, last);
+    let (lo, hi) = (head(&first[prefix..]), head(&last[prefix..]));
+    let mut keys: Vec<Arc<[u8]>> = Vec::new();
+    if n < 2 || lo >= hi {
+        return keys;
+    }
+    let width = u128::from(hi - lo);
+    let slack = (width / n as u128 / 8) as u64;
+    let mut previous = lo;
+    for i in 1..n as u128 {
+        let exact = lo + (width * i / n as u128) as u64;
+        let short =
+            (1..=8u32).map(|b| (b, exact & (u64::MAX << (64 - 8 * b)))).find(|&(_, v)| v > previous && exact - v <= slack);
+        let Some((bytes, v)) = short else { continue };
+        let mut key = first[..prefix].to_vec();
+        key.extend_from_slice(&v.to_be_bytes()[..bytes as usize]);
+        previous = v;
+        if key[..] > *first && key[..] <= *last {
+            keys.push(key.into());
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_split_is_ascending_and_inside(a: Vec<u8>, b: Vec<u8>, n in 0usize..200) {
+            let (first, last) = if a <= b { (a, b) } else { (b, a) };
+            let keys = split(&first, &last, n);
+            prop_assert!(keys.len() < n.max(1));
+            prop_assert!(keys.windows(2).all(|w| w[0] < w[1]));
+            prop_assert!(keys.iter().all(|k| k[..] > first[..] && k[..] <= last[..]));
+        }
+    }
+
+    #[test]
+    fn a_split_is_even_behind_the_common_prefix() {
+        let keys = split(b"user/\x00", b"user/\xff\xff", 4);
+        let tails: Vec<u8> = keys.iter().map(|k| k[5]).collect();
+        assert_eq!(tails, [0x3f, 0x7f, 0xbf]);
+        assert!(split(b"a", b"a", 4).is_empty() && split(b"a", b"b", 1).is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! Maps of files: the one place of this floor that needs `unsafe`.
+//!
+//! Two kinds: [`ReadMap`], a private view of a finished file, read as a slice; [`LogMap`], a shared writable map of a log file,
+//! which is only ever written, through [`LogMap::write`].
+//!
+//! Safety argument:
+//! - A `ReadMap` hands out `&[u8]`, so nobody may change or truncate the file while it lives. The engine maps only files that
+//!   are finished: a table is never written again once it has been opened for reading, and it leaves by unlinking, which keeps
+//!   its pages. The store's lock keeps other engines out. A stranger that truncates a table under a running engine gets that
+//!   engine killed by a signal (as with every program that maps files); `ReadMode::Pread` avoids even that.
+//! - A `LogMap` hands out neither a slice nor a pointer: the only access is a copy into it, bounds-checked, from a slice that
+//!   cannot lie in the map (nobody can make one). No reference to the mapped memory ever exists, so no aliasing rule can be
+//!   broken. Callers keep concurrent writes disjoint (the contract of [`LogFile`](super::LogFile)); where a caller fails to, the
+//!   overlapping bytes of the *file* are a mixture of the two writes, and nothing in this process reads that memory.
+//! - The length of a map is that of the file when it was mapped. The engine never shortens a mapped file.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+
+use memmap2::{Mmap, MmapOptions, MmapRaw};
+
+/// A read-only map of a whole file.
+pub(super) struct ReadMap(Mmap);
+
+impl ReadMap {
+    /// Maps `len` bytes of a finished file; `len` is its length and not zero.
+    pub fn new(file: &File, len: usize) -> io::Result<ReadMap> {
+        // SAFETY: the file is finished: nobody changes or truncates it while the map lives (see the module's argument).
+        let map = unsafe { MmapOptions::new().len(len).map(file)? };
+        Ok(ReadMap(map))
+    }
+
+    /// The mapped bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A shared, writable map of a log file whose blocks are reserved.
+pub(super) struct LogMap(MmapRaw);
+
+impl LogMap {
+    /// Maps `len` bytes of the file; `len` is its length and not zero.
+    pub fn new(file: &File, len: usize) -> io::Result<LogMap> {
+        Ok(LogMap(MmapOptions::new().len(len).map_raw(file)?))
+    }
+
+    /// Copies `bytes` to `offset`; `false`, and nothing done, when they do not fit.
+    #[inline]
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> bool {
+        let len = self.0.len();
+        let Ok(start) = usize::try_from(offset) else { return false };
+        if start > len || bytes.len() > len - start {
+            return false;
+        }
+        // SAFETY: `start + bytes.len() <= len`, so the target lies in the map, which is writable and lives as long as `self`.
+        // The source cannot overlap it, as no slice of the map exists. Concurrent calls write disjoint ranges (the contract of
+        // `LogFile`), and nothing reads the memory through this map.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_mut_ptr().add(start), bytes.len()) };
+        true
+    }
+
+    /// Populates the pages of a range for writing, as far as the system can; the range is clipped to the map.
+    pub fn populate(&self, offset: u64, len: u64) {
+        #[cfg(target_os = "linux")]
+        {
+            let end = offset.saturating_add(len).min(self.0.len() as u64);
+            if offset < end {
+                // A kernel without this advice (before 5.14) says EINVAL: then the first write to a page faults, as ever.
+                let _ = self.0.advise_range(memmap2::Advice::PopulateWrite, offset as usize, (end - offset) as usize);
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, len);
+    }
+
+    /// Hands dirty pages to the file, where syncing the descriptor alone does not.
+    #[cfg(not(target_os = "linux"))]
+    pub fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

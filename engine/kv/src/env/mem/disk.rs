@@ -1,0 +1,338 @@
+//! The state of a disk as plain data: inodes, directories, and what of them is durable; the operations that change it; what a
+//! crash leaves of it.
+//!
+//! Invariants:
+//! - [`Disk::apply`] is a pure function of the state and the operation: replaying a journal gives the same disk.
+//! - A name's states since its directory's last sync are kept in order, the durable one first; a power cut shows one of them.
+//! - A rename within a directory is atomic: no cut takes the old name away without giving the new one.
+//! - A copy shares all inodes with its original until one of them changes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::content::File;
+use super::rng::Rng;
+
+/// What happens to the disk in a crash: see [`MemEnv::crash_image`](super::MemEnv::crash_image).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The process dies, the system lives: every operation survives, and what was unsynced still is.
+    Process,
+    /// The power fails, but everything had reached the disk already.
+    PowerAll,
+    /// The power fails, and only what was synced had reached the disk.
+    PowerNone,
+    /// The power fails; all unsynced directory entries survive or none, and all unsynced file data (lengths too) or none.
+    PowerData {
+        /// Whether unsynced creations, renames, links and removals survive.
+        keep_entries: bool,
+        /// Whether unsynced file data and lengths survive.
+        keep_data: bool,
+    },
+    /// As `PowerAll`, but when the last operation was a write, only its first `bytes` bytes were written.
+    Torn {
+        /// How many bytes of the last write survive.
+        bytes: u64,
+    },
+    /// The power fails; by this seed, each unsynced 512-byte sector holds its old or its new content, each file's length lies
+    /// between the synced and the current one (never-written sectors read as zeros), and each name is in one of the states that
+    /// it had since its directory was synced.
+    PowerRandom(u64),
+}
+
+/// An inode's number.
+pub(super) type Ino = u64;
+pub(super) const ROOT: Ino = 0;
+
+/// What a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    File(Ino),
+    Dir(Ino),
+}
+
+/// One operation that changes the disk. `path` is for people: what counts are the inodes.
+#[derive(Clone)]
+pub(super) enum Op {
+    Create { dir: Ino, name: String, ino: Ino, path: PathBuf },
+    CreateDir { dir: Ino, name: String, ino: Ino, path: PathBuf },
+    Write { ino: Ino, offset: u64, bytes: Arc<[u8]>, path: Arc<Path> },
+    SetLen { ino: Ino, len: u64, path: PathBuf },
+    Sync { ino: Ino, path: Arc<Path> },
+    SyncFailed { ino: Ino, path: Arc<Path> },
+    SyncDir { dir: Ino, path: PathBuf },
+    Rename { from: (Ino, String), to: (Ino, String), paths: (PathBuf, PathBuf) },
+    Link { ino: Ino, to: (Ino, String), paths: (PathBuf, PathBuf) },
+    Remove { dir: Ino, name: String, path: PathBuf },
+}
+
+impl std::fmt::Display for Op {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Op::Create { path, .. } => write!(f, "create {}", path.display()),
+            Op::CreateDir { path, .. } => write!(f, "create directory {}", path.display()),
+            Op::Write { offset, bytes, path, .. } => {
+                write!(f, "write {} at {offset}, {} bytes", path.display(), bytes.len())
+            }
+            Op::SetLen { len, path, .. } => write!(f, "set length of {} to {len}", path.display()),
+            Op::Sync { path, .. } => write!(f, "sync {}", path.display()),
+            Op::SyncFailed { path, .. } => write!(f, "sync {}, which fails", path.display()),
+            Op::SyncDir { path, .. } => write!(f, "sync directory {}", path.display()),
+            Op::Rename { paths, .. } => write!(f, "rename {} to {}", paths.0.display(), paths.1.display()),
+            Op::Link { paths, .. } => write!(f, "link {} as {}", paths.0.display(), paths.1.display()),
+            Op::Remove { path, .. } => write!(f, "remove {}", path.display()),
+        }
+    }
+}
+
+/// A name's states: since when (a count of this directory's changes) it leads where.
+type States = Vec<(u64, Option<Entry>)>;
+
+#[derive(Clone, Default)]
+pub(super) struct Dir {
+    now: BTreeMap<String, Entry>,
+    /// The names that changed since the last sync, with all their states since then, the durable one first.
+    unsynced: BTreeMap<String, States>,
+    /// The renames within this directory since the last sync: when, from, to.
+    renames: Vec<(u64, String, String)>,
+    changes: u64,
+}
+
+impl Dir {
+    pub fn entries(&self) -> &BTreeMap<String, Entry> {
+        &self.now
+    }
+
+    /// Makes a name lead elsewhere. Changes with the same `stamp` belong together.
+    fn set(&mut self, stamp: u64, name: &str, entry: Option<Entry>) {
+        let before = match entry {
+            Some(e) => self.now.insert(name.to_string(), e),
+            None => self.now.remove(name),
+        };
+        self.unsynced.entry(name.to_string()).or_insert_with(|| vec![(0, before)]).push((stamp, entry));
+    }
+
+    fn stamp(&mut self) -> u64 {
+        self.changes += 1;
+        self.changes
+    }
+
+    /// The state of each unsynced name after a power cut, as positions in their lists of states.
+    fn draw(&self, rng: &mut Rng) -> BTreeMap<&str, usize> {
+        let mut drawn: BTreeMap<&str, usize> =
+            self.unsynced.iter().map(|(name, states)| (name.as_str(), rng.below(states.len() as u64) as usize)).collect();
+        // The old name is gone only where the new one has come; bringing a name forward may bring others.
+        loop {
+            let mut changed = false;
+            for (stamp, from, to) in &self.renames {
+                let (gone, come) = (&self.unsynced[from], &self.unsynced[to]);
+                if gone[drawn[from.as_str()]].0 >= *stamp && come[drawn[to.as_str()]].0 < *stamp {
+                    drawn.insert(to, come.partition_point(|s| s.0 < *stamp));
+                    changed = true;
+                }
+            }
+            if !changed {
+                return drawn;
+            }
+        }
+    }
+
+    fn settle(&mut self, keep: bool, rng: Option<&mut Rng>) {
+        if let Some(rng) = rng {
+            let drawn: Vec<(String, Option<Entry>)> =
+                self.draw(rng).into_iter().map(|(name, at)| (name.to_string(), self.unsynced[name][at].1)).collect();
+            self.put(drawn);
+        } else if !keep {
+            let durable: Vec<(String, Option<Entry>)> = self.unsynced.iter().map(|(n, s)| (n.clone(), s[0].1)).collect();
+            self.put(durable);
+        }
+        self.unsynced.clear();
+        self.renames.clear();
+    }
+
+    fn put(&mut self, entries: Vec<(String, Option<Entry>)>) {
+        for (name, entry) in entries {
+            match entry {
+                Some(e) => self.now.insert(name, e),
+                None => self.now.remove(&name),
+            };
+        }
+    }
+
+    /// Whether a power cut could make any name lead to this inode.
+    fn may_lead_to(&self, ino: Ino) -> bool {
+        let leads = |e: &Entry| matches!(e, Entry::File(i) | Entry::Dir(i) if *i == ino);
+        self.now.values().any(leads) || self.unsynced.values().flatten().any(|(_, e)| e.as_ref().is_some_and(leads))
+    }
+}
+
+/// A disk: see the module's text.
+#[derive(Clone)]
+pub(super) struct Disk {
+    files: BTreeMap<Ino, Arc<File>>,
+    dirs: BTreeMap<Ino, Arc<Dir>>,
+    next_ino: Ino,
+}
+
+impl Disk {
+    /// An empty root.
+    pub fn new() -> Disk {
+        Disk { files: BTreeMap::new(), dirs: BTreeMap::from([(ROOT, Arc::default())]), next_ino: ROOT + 1 }
+    }
+
+    pub fn next_ino(&self) -> Ino {
+        self.next_ino
+    }
+
+    pub fn file(&self, ino: Ino) -> Option<&File> {
+        self.files.get(&ino).map(|f| &**f)
+    }
+
+    pub fn dir(&self, ino: Ino) -> Option<&Dir> {
+        self.dirs.get(&ino).map(|d| &**d)
+    }
+
+    fn file_mut(&mut self, ino: Ino) -> Option<&mut File> {
+        self.files.get_mut(&ino).map(Arc::make_mut)
+    }
+
+    fn dir_mut(&mut self, ino: Ino) -> Option<&mut Dir> {
+        self.dirs.get_mut(&ino).map(Arc::make_mut)
+    }
+
+    fn set(&mut self, dir: Ino, name: &str, entry: Option<Entry>) {
+        if let Some(d) = self.dir_mut(dir) {
+            let stamp = d.stamp();
+            d.set(stamp, name, entry);
+        }
+    }
+
+    /// Makes one operation happen. One on an inode that is gone (a file without a name whose last reader is not known here)
+    /// has no effect that anyone could see.
+    pub fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Create { dir, name, ino, .. } => {
+                self.next_ino = self.next_ino.max(ino + 1);
+                self.files.insert(*ino, Arc::default());
+                self.set(*dir, name, Some(Entry::File(*ino)));
+            }
+            Op::CreateDir { dir, name, ino, .. } => {
+                self.next_ino = self.next_ino.max(ino + 1);
+                self.dirs.insert(*ino, Arc::default());
+                self.set(*dir, name, Some(Entry::Dir(*ino)));
+            }
+            Op::Write { ino, offset, bytes, .. } => self.write(*ino, *offset, bytes),
+            Op::SetLen { ino, len, .. } => {
+                if let Some(f) = self.file_mut(*ino) {
+                    f.set_len(*len);
+                }
+            }
+            Op::Sync { ino, .. } => {
+                if let Some(f) = self.file_mut(*ino) {
+                    f.sync();
+                }
+            }
+            Op::SyncFailed { ino, .. } => {
+                if let Some(f) = self.file_mut(*ino) {
+                    f.sync_failed();
+                }
+            }
+            Op::SyncDir { dir, .. } => {
+                if let Some(d) = self.dir_mut(*dir) {
+                    d.settle(true, None);
+                }
+            }
+            Op::Rename { from, to, .. } => self.rename(from, to),
+            Op::Link { ino, to, .. } => self.set(to.0, &to.1, Some(Entry::File(*ino))),
+            Op::Remove { dir, name, .. } => self.set(*dir, name, None),
+        }
+    }
+
+    fn write(&mut self, ino: Ino, offset: u64, bytes: &[u8]) {
+        if let Some(f) = self.file_mut(ino) {
+            f.write(offset, bytes);
+        }
+    }
+
+    fn rename(&mut self, from: &(Ino, String), to: &(Ino, String)) {
+        let Some(entry) = self.dir(from.0).and_then(|d| d.now.get(&from.1).copied()) else { return };
+        if from.0 != to.0 {
+            self.set(to.0, &to.1, Some(entry));
+            self.set(from.0, &from.1, None);
+        } else if let Some(d) = self.dir_mut(from.0) {
+            let stamp = d.stamp();
+            d.set(stamp, &to.1, Some(entry));
+            d.set(stamp, &from.1, None);
+            d.renames.push((stamp, from.1.clone(), to.1.clone()));
+        }
+    }
+
+    /// The disk as a crash right after `last` (not yet applied here) leaves it.
+    pub fn crash(&self, last: Option<&Op>, cut: &Cut) -> Disk {
+        let mut disk = self.clone();
+        match (last, cut) {
+            (Some(Op::Write { ino, offset, bytes, .. }), Cut::Torn { bytes: n }) => {
+                disk.write(*ino, *offset, &bytes[..bytes.len().min(*n as usize)]);
+            }
+            (Some(op), _) => disk.apply(op),
+            (None, _) => {}
+        }
+        match cut {
+            Cut::Process => {}
+            Cut::PowerAll | Cut::Torn { .. } => disk.settle(true, true, None),
+            Cut::PowerNone => disk.settle(false, false, None),
+            Cut::PowerData { keep_entries, keep_data } => disk.settle(*keep_entries, *keep_data, None),
+            Cut::PowerRandom(seed) => disk.settle(true, true, Some(Rng(*seed))),
+        }
+        disk.drop_nameless();
+        disk
+    }
+
+    fn settle(&mut self, keep_entries: bool, keep_data: bool, mut rng: Option<Rng>) {
+        for dir in self.dirs.values_mut().filter(|d| !d.unsynced.is_empty()) {
+            Arc::make_mut(dir).settle(keep_entries, rng.as_mut());
+        }
+        for file in self.files.values_mut().filter(|f| !f.is_settled()) {
+            let file = Arc::make_mut(file);
+            match &mut rng {
+                Some(rng) => file.settle_random(rng),
+                None if keep_data => file.settle_all(),
+                None => file.settle_none(),
+            }
+        }
+    }
+
+    /// Forgets the inodes that no name leads to, nor could after a power cut.
+    fn drop_nameless(&mut self) {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut open = vec![ROOT];
+        while let Some(dir) = open.pop() {
+            if !seen.insert(dir) {
+                continue;
+            }
+            let Some(d) = self.dirs.get(&dir) else { continue };
+            for entry in d.now.values().copied().chain(d.unsynced.values().flatten().filter_map(|(_, e)| *e)) {
+                match entry {
+                    Entry::Dir(i) => open.push(i),
+                    Entry::File(i) => drop(seen.insert(i)),
+                }
+            }
+        }
+        self.files.retain(|i, _| seen.contains(i));
+        self.dirs.retain(|i, _| seen.contains(i));
+    }
+
+    /// Forgets a file that no name leads to, nor could after a power cut.
+    pub fn drop_if_nameless(&mut self, ino: Ino) {
+        if !self.dirs.values().any(|d| d.may_lead_to(ino)) {
+            self.files.remove(&ino);
+        }
+    }
+
+    /// The files that a sync of this directory may leave without a name.
+    pub fn replaced_in(&self, dir: Ino) -> Vec<Ino> {
+        let states = self.dir(dir).into_iter().flat_map(|d| d.unsynced.values().flatten());
+        states.filter_map(|(_, e)| if let Some(Entry::File(i)) = e { Some(*i) } else { None }).collect()
+    }
+}

@@ -1,0 +1,113 @@
+//! Tagged fields: how everything in a manifest is written, so that versions can add to it.
+//!
+//! A message is a sequence of fields, each `tag varint ‖ length varint ‖ bytes`. A field may be repeated where it is a list. An
+//! *even* tag is required reading: who does not know it must refuse the file. An *odd* tag may be skipped. Numbers are varints
+//! that fill their field, texts are UTF-8, a message in a field is just its bytes.
+//!
+//! Invariants: decoding never panics and allocates nothing that is not backed by bytes that are there.
+
+use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::error::{Error, ErrorKind, Result};
+
+/// A message that is being written.
+#[derive(Default)]
+pub(super) struct Writer(pub Vec<u8>);
+
+impl Writer {
+    pub fn bytes(&mut self, tag: u64, b: &[u8]) {
+        put_varint(&mut self.0, tag);
+        put_bytes(&mut self.0, b);
+    }
+
+    pub fn number(&mut self, tag: u64, v: u64) {
+        let mut b = vec![];
+        put_varint(&mut b, v);
+        self.bytes(tag, &b);
+    }
+
+    pub fn message(&mut self, tag: u64, fill: impl FnOnce(&mut Writer)) {
+        let mut inner = Writer::default();
+        fill(&mut inner);
+        self.bytes(tag, &inner.0);
+    }
+}
+
+/// A field that is being read.
+#[derive(Clone, Copy)]
+pub(super) struct Field<'a> {
+    pub tag: u64,
+    pub bytes: &'a [u8],
+    of: &'static str,
+}
+
+/// The fields of a message; `of` names it in errors.
+pub(super) fn fields<'a>(bytes: &'a [u8], of: &'static str) -> impl Iterator<Item = Result<Field<'a>>> {
+    let mut r = Reader::new(bytes);
+    std::iter::from_fn(move || {
+        if r.is_empty() {
+            return None;
+        }
+        let field = r.varint().and_then(|tag| Some(Field { tag, bytes: r.bytes()?, of }));
+        if field.is_none() {
+            r = Reader::new(&[]);
+        }
+        Some(field.ok_or_else(|| Error::corruption(format!("a {of} breaks off within a field"))))
+    })
+}
+
+impl<'a> Field<'a> {
+    fn unsound(&self) -> Error {
+        Error::corruption(format!("field {} of a {} is not sound", self.tag, self.of))
+    }
+
+    pub fn number(&self) -> Result<u64> {
+        let mut r = Reader::new(self.bytes);
+        r.varint().filter(|_| r.is_empty()).ok_or_else(|| self.unsound())
+    }
+
+    /// A number that must fit a smaller type.
+    pub fn small<T: TryFrom<u64>>(&self) -> Result<T> {
+        T::try_from(self.number()?).map_err(|_| self.unsound())
+    }
+
+    pub fn text(&self) -> Result<String> {
+        String::from_utf8(self.bytes.to_vec()).map_err(|_| self.unsound())
+    }
+
+    /// What to do with a tag that the reader does not know.
+    pub fn unknown(&self) -> Result<()> {
+        if self.tag % 2 == 1 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Incompatible,
+            format!(
+                "a {} has the unknown required field {}: the store was written by a newer version, use a newer build",
+                self.of, self.tag
+            ),
+        ))
+    }
+}
+
+/// The value of a field that must have been there.
+pub(super) fn need<T>(v: Option<T>, of: &'static str, name: &'static str) -> Result<T> {
+    v.ok_or_else(|| Error::corruption(format!("a {of} lacks its {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_tags_may_be_skipped_and_even_ones_not() {
+        let mut w = Writer::default();
+        w.number(5, 300);
+        w.bytes(6, b"x");
+        let all: Vec<_> = fields(&w.0, "test").map(|f| f.unwrap()).collect();
+        assert_eq!((all[0].number().unwrap(), all[1].text().unwrap()), (300, "x".to_owned()));
+        assert!(all[0].unknown().is_ok() && all[0].small::<u8>().is_err());
+        assert_eq!(all[1].unknown().unwrap_err().kind(), ErrorKind::Incompatible);
+        let cut: Result<Vec<_>> = fields(&w.0[..w.0.len() - 1], "test").collect();
+        assert_eq!(cut.err().map(|e| e.kind()), Some(ErrorKind::Corruption));
+    }
+}

@@ -1,0 +1,290 @@
+//! The part of [`TreeOptions`] that belongs to a tree's files, as kept in the manifest: all data, and the names of the hooks.
+//!
+//! A tree's options are a message (see [`fields`](super::fields)): 2 compression (one byte per level), 4 filter (one byte per
+//! level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a tombstone in seconds; and where the tree
+//! has them the names of its hooks: 16 merge, 18 purge, 20 summary, 22 filter prefix.
+//!
+//! A policy is a message of 2 its name and one field 4 per parameter; a parameter is a message of 2 its name and 4 its value: a
+//! varint; for `bucket` an IEEE double of 8 bytes, little-endian; for `scaling` a list of zigzag varints.
+//!
+//! | policy | parameters |
+//! |---|---|
+//! | `tiered` | `min_runs`, `max_runs`, `bucket` |
+//! | `leveled` | `level0_runs`, `ratio`, `base` |
+//! | `lazy-leveled` | `ratio` |
+//! | `unified` | `scaling`, `target_table`, `base_shards` |
+//! | `time-window` | `window_secs`, `min_runs` |
+//! | `fifo` | `max_bytes`, `max_age_secs` |
+//!
+//! Invariants: what was written is read back equal; an unknown policy, parameter, compression or filter is `Incompatible`, never
+//! guessed at.
+
+use super::fields::{Field, Writer, fields, need};
+use crate::base::coding::{Reader, put_varint};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::options::{Compression, FilterKind, Policy, TreeOptions};
+
+/// A tree's options without its hooks themselves; see [`TreeOptions`] for the meaning of each.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names are those of TreeOptions
+pub struct PersistedOptions {
+    pub compression: Vec<Compression>,
+    pub filter: Vec<FilterKind>,
+    pub block_size: u64,
+    pub table_size: u64,
+    pub memtable_size: u64,
+    pub policy: Policy,
+    pub tombstone_age_secs: u64,
+    /// Name of the merge hook.
+    pub merge: Option<String>,
+    /// Name of the purge hook.
+    pub purge: Option<String>,
+    /// Name of the summary hook.
+    pub summary: Option<String>,
+    /// Name of the filter prefix hook.
+    pub filter_prefix: Option<String>,
+}
+
+impl PersistedOptions {
+    /// What of `o` is kept.
+    pub fn of(o: &TreeOptions) -> PersistedOptions {
+        PersistedOptions {
+            compression: o.compression.clone(),
+            filter: o.filter.clone(),
+            block_size: o.block_size as u64,
+            table_size: o.table_size,
+            memtable_size: o.memtable_size as u64,
+            policy: o.policy.clone(),
+            tombstone_age_secs: o.tombstone_age_secs,
+            merge: o.merge.as_ref().map(|h| h.name().to_owned()),
+            purge: o.purge.as_ref().map(|h| h.name().to_owned()),
+            summary: o.summary.as_ref().map(|h| h.name().to_owned()),
+            filter_prefix: o.filter_prefix.as_ref().map(|h| h.name().to_owned()),
+        }
+    }
+
+    /// These options with the hooks of `given`.
+    pub fn with_hooks_of(&self, given: &TreeOptions) -> TreeOptions {
+        TreeOptions {
+            compression: self.compression.clone(),
+            filter: self.filter.clone(),
+            block_size: usize::try_from(self.block_size).unwrap_or(usize::MAX),
+            table_size: self.table_size,
+            memtable_size: usize::try_from(self.memtable_size).unwrap_or(usize::MAX),
+            policy: self.policy.clone(),
+            tombstone_age_secs: self.tombstone_age_secs,
+            ..given.clone()
+        }
+    }
+
+    /// Whether `given` names the same hooks as the tree was written with.
+    ///
+    /// # Errors
+    /// `Incompatible`, naming the hook and both names.
+    pub fn check_hooks(&self, tree: &str, given: &TreeOptions) -> Result<()> {
+        let now = PersistedOptions::of(given);
+        let hooks = [
+            ("merge", &self.merge, &now.merge),
+            ("purge", &self.purge, &now.purge),
+            ("summary", &self.summary, &now.summary),
+            ("filter prefix", &self.filter_prefix, &now.filter_prefix),
+        ];
+        let quoted = |name: &Option<String>| name.as_ref().map_or("none".to_owned(), |n| format!("{n:?}"));
+        match hooks.into_iter().find(|(_, kept, given)| kept != given) {
+            None => Ok(()),
+            Some((what, kept, given)) => Err(Error::new(
+                ErrorKind::Incompatible,
+                format!("tree {tree:?} was written with {what} hook {}; the one given now is {}", quoted(kept), quoted(given)),
+            )),
+        }
+    }
+
+    pub(super) fn encode(&self, w: &mut Writer) {
+        w.bytes(2, &self.compression.iter().map(|&c| c as u8).collect::<Vec<_>>());
+        w.bytes(4, &self.filter.iter().map(|&f| f as u8).collect::<Vec<_>>());
+        w.number(6, self.block_size);
+        w.number(8, self.table_size);
+        w.number(10, self.memtable_size);
+        w.message(12, |w| encode_policy(&self.policy, w));
+        w.number(14, self.tombstone_age_secs);
+        for (tag, name) in [(16, &self.merge), (18, &self.purge), (20, &self.summary), (22, &self.filter_prefix)] {
+            if let Some(name) = name {
+                w.bytes(tag, name.as_bytes());
+            }
+        }
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<PersistedOptions> {
+        const OF: &str = "tree's options";
+        let (mut compression, mut filter, mut policy) = (None, None, None);
+        let (mut block_size, mut table_size, mut memtable_size, mut age) = (None, None, None, None);
+        let (mut merge, mut purge, mut summary, mut filter_prefix) = (None, None, None, None);
+        for f in fields(bytes, OF) {
+            let f = f?;
+            match f.tag {
+                2 => {
+                    compression = Some(each(&f, "compression", |b| match b {
+                        0 => Some(Compression::None),
+                        1 => Some(Compression::Lz4),
+                        _ => None,
+                    })?)
+                }
+                4 => {
+                    filter = Some(each(&f, "filter", |b| match b {
+                        0 => Some(FilterKind::None),
+                        1 => Some(FilterKind::Fuse8),
+                        2 => Some(FilterKind::Fuse16),
+                        _ => None,
+                    })?)
+                }
+                6 => block_size = Some(f.number()?),
+                8 => table_size = Some(f.number()?),
+                10 => memtable_size = Some(f.number()?),
+                12 => policy = Some(decode_policy(f.bytes)?),
+                14 => age = Some(f.number()?),
+                16 => merge = Some(f.text()?),
+                18 => purge = Some(f.text()?),
+                20 => summary = Some(f.text()?),
+                22 => filter_prefix = Some(f.text()?),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(PersistedOptions {
+            compression: need(compression, OF, "compression")?,
+            filter: need(filter, OF, "filter")?,
+            block_size: need(block_size, OF, "block size")?,
+            table_size: need(table_size, OF, "table size")?,
+            memtable_size: need(memtable_size, OF, "memtable size")?,
+            policy: need(policy, OF, "policy")?,
+            tombstone_age_secs: need(age, OF, "tombstone age")?,
+            merge,
+            purge,
+            summary,
+            filter_prefix,
+        })
+    }
+}
+
+fn each<T>(f: &Field<'_>, what: &str, known: impl Fn(u8) -> Option<T>) -> Result<Vec<T>> {
+    f.bytes.iter().map(|&b| known(b).ok_or_else(|| newer(&format!("{what} {b}")))).collect()
+}
+
+fn newer(what: &str) -> Error {
+    Error::new(ErrorKind::Incompatible, format!("unknown {what}: the store was written by a newer version, use a newer build"))
+}
+
+fn encode_policy(p: &Policy, w: &mut Writer) {
+    let mut put = |name: &str, parameters: &[(&str, u64)]| {
+        w.bytes(2, name.as_bytes());
+        for &(name, v) in parameters {
+            w.message(4, |w| {
+                w.bytes(2, name.as_bytes());
+                w.number(4, v);
+            });
+        }
+    };
+    match p {
+        Policy::Tiered { min_runs, max_runs, bucket } => {
+            put("tiered", &[("min_runs", *min_runs as u64), ("max_runs", *max_runs as u64)]);
+            w.message(4, |w| {
+                w.bytes(2, b"bucket");
+                w.bytes(4, &bucket.to_le_bytes());
+            });
+        }
+        Policy::Leveled { level0_runs, ratio, base } => {
+            put("leveled", &[("level0_runs", *level0_runs as u64), ("ratio", *ratio as u64), ("base", *base)]);
+        }
+        Policy::LazyLeveled { ratio } => put("lazy-leveled", &[("ratio", *ratio as u64)]),
+        Policy::Unified { scaling, target_table, base_shards } => {
+            put("unified", &[("target_table", *target_table), ("base_shards", *base_shards as u64)]);
+            w.message(4, |w| {
+                let mut list = vec![];
+                scaling.iter().for_each(|&s| put_varint(&mut list, ((s << 1) ^ (s >> 31)) as u32 as u64));
+                w.bytes(2, b"scaling");
+                w.bytes(4, &list);
+            });
+        }
+        Policy::TimeWindow { window_secs, min_runs } => {
+            put("time-window", &[("window_secs", *window_secs), ("min_runs", *min_runs as u64)]);
+        }
+        Policy::Fifo { max_bytes, max_age_secs } => {
+            put("fifo", &[("max_bytes", *max_bytes), ("max_age_secs", *max_age_secs)]);
+        }
+    }
+}
+
+/// The parameters of a policy as they are met; each is taken once.
+struct Parameters<'a>(Vec<(String, Field<'a>)>);
+
+impl<'a> Parameters<'a> {
+    fn take(&mut self, name: &'static str) -> Result<Field<'a>> {
+        let i = need(self.0.iter().position(|p| p.0 == name), "policy", name)?;
+        Ok(self.0.swap_remove(i).1)
+    }
+
+    fn number<T: TryFrom<u64>>(&mut self, name: &'static str) -> Result<T> {
+        self.take(name)?.small()
+    }
+
+    fn double(&mut self, name: &'static str) -> Result<f64> {
+        let bytes = <[u8; 8]>::try_from(self.take(name)?.bytes).ok();
+        Ok(f64::from_le_bytes(need(bytes, "policy", name)?))
+    }
+
+    fn list(&mut self, name: &'static str) -> Result<Vec<i32>> {
+        let mut r = Reader::new(self.take(name)?.bytes);
+        let mut out = vec![];
+        while !r.is_empty() {
+            let v = need(r.varint().and_then(|v| u32::try_from(v).ok()), "policy", name)?;
+            out.push((v >> 1) as i32 ^ -((v & 1) as i32));
+        }
+        Ok(out)
+    }
+}
+
+fn decode_policy(bytes: &[u8]) -> Result<Policy> {
+    let (mut name, mut p) = (None, Parameters(vec![]));
+    for f in fields(bytes, "policy") {
+        let f = f?;
+        match f.tag {
+            2 => name = Some(f.text()?),
+            4 => p.0.push(decode_parameter(f.bytes)?),
+            _ => f.unknown()?,
+        }
+    }
+    let name = need(name, "policy", "name")?;
+    let policy = match name.as_str() {
+        "tiered" => {
+            Policy::Tiered { min_runs: p.number("min_runs")?, max_runs: p.number("max_runs")?, bucket: p.double("bucket")? }
+        }
+        "leveled" => {
+            Policy::Leveled { level0_runs: p.number("level0_runs")?, ratio: p.number("ratio")?, base: p.number("base")? }
+        }
+        "lazy-leveled" => Policy::LazyLeveled { ratio: p.number("ratio")? },
+        "unified" => Policy::Unified {
+            scaling: p.list("scaling")?,
+            target_table: p.number("target_table")?,
+            base_shards: p.number("base_shards")?,
+        },
+        "time-window" => Policy::TimeWindow { window_secs: p.number("window_secs")?, min_runs: p.number("min_runs")? },
+        "fifo" => Policy::Fifo { max_bytes: p.number("max_bytes")?, max_age_secs: p.number("max_age_secs")? },
+        _ => return Err(newer(&format!("compaction policy {name:?}"))),
+    };
+    match p.0.first() {
+        None => Ok(policy),
+        Some((parameter, _)) => Err(newer(&format!("parameter {parameter:?} of compaction policy {name:?}"))),
+    }
+}
+
+fn decode_parameter(bytes: &[u8]) -> Result<(String, Field<'_>)> {
+    let (mut name, mut value) = (None, None);
+    for f in fields(bytes, "policy's parameter") {
+        let f = f?;
+        match f.tag {
+            2 => name = Some(f.text()?),
+            4 => value = Some(f),
+            _ => f.unknown()?,
+        }
+    }
+    Ok((need(name, "policy's parameter", "name")?, need(value, "policy's parameter", "value")?))
+}

@@ -1,0 +1,648 @@
+//! What a Db consists of, as plain data, and the edits that change it.
+//!
+//! Encoded as messages of tagged fields (see [`fields`](super::fields)):
+//!
+//! | message | fields |
+//! |---|---|
+//! | frame | any number of edits: 2 snapshot (state), 4 create tree, 6 drop tree, 8 set options, 10 tables, 12 counters |
+//! | state | 2 db id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated) |
+//! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first) |
+//! | run | 2 level, 4 number, 6 table (repeated, by first key) |
+//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 oldest tombstone (where there is one) |
+//! | create tree | 2 id, 4 name, 6 options, 8 flushed |
+//! | drop tree | 2 id |
+//! | set options | 2 id, 4 options |
+//! | tables | 2 tree id, 4 removed table id (repeated), 6 added (repeated), 8 flushed (where it changes) |
+//! | added | 2 level, 4 run number, 6 table |
+//! | counters | 2 next file, 4 last seq, 6 WAL floor |
+//!
+//! Invariants of [`State`]: tree ids and names are unique and ids lie below `next_tree`; runs are ordered by level ascending,
+//! then number descending, and are not empty; the tables of a run are sorted by first key and disjoint in user keys; table ids
+//! are unique over the whole Db and lie below `next_file`; no counter ever goes back. [`State::apply`] refuses an edit that
+//! would break one, and then leaves the state as it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::fields::{Writer, fields, need};
+use super::options::PersistedOptions;
+use crate::base::error::{Error, Result};
+use crate::base::key::Seq;
+use crate::base::ops::TreeId;
+
+/// Everything that makes up a Db, except what is still only in its log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// The Db's own number, drawn when it was created.
+    pub id: u64,
+    /// When it was created, in microseconds since 1970.
+    pub created_micros: u64,
+    /// All files made from now on have this number or a higher one.
+    pub next_file: u64,
+    /// All sequence numbers up to here may have been used.
+    pub last_seq: Seq,
+    /// Log position below which every tree's records are in tables.
+    pub wal_floor: u64,
+    /// The id of the next new tree.
+    pub next_tree: TreeId,
+    /// The trees.
+    pub trees: BTreeMap<TreeId, TreeState>,
+}
+
+/// One tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeState {
+    /// Its id, never used again after it was dropped.
+    pub id: TreeId,
+    /// Its name.
+    pub name: String,
+    /// Its options.
+    pub options: PersistedOptions,
+    /// Log position below which this tree's records are in tables.
+    pub flushed: u64,
+    /// Its runs: by level ascending, then number descending.
+    pub runs: Vec<RunState>,
+}
+
+/// One sorted run: tables that do not overlap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunState {
+    /// The level it is on.
+    pub level: u8,
+    /// Its number, higher for newer runs of a level.
+    pub number: u64,
+    /// Its tables: sorted by first key, disjoint in user keys.
+    pub tables: Vec<Arc<TableMeta>>,
+}
+
+/// One table file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TableMeta {
+    /// Number of the file.
+    pub id: u64,
+    /// Length of the file in bytes.
+    pub size: u64,
+    /// Point entries, all kinds.
+    pub entries: u64,
+    /// Deletes among the entries.
+    pub deletes: u64,
+    /// Merge operands among the entries.
+    pub merges: u64,
+    /// Range tombstones.
+    pub range_deletes: u64,
+    /// Bytes of keys and values as the user gave them.
+    pub raw_bytes: u64,
+    /// The smallest user key that it says something about, by an entry or a range tombstone.
+    pub first_key: Vec<u8>,
+    /// A bound of what it says something about: no user key in it is larger.
+    pub last_key: Vec<u8>,
+    /// The smallest sequence number.
+    pub min_seq: Seq,
+    /// The largest sequence number.
+    pub max_seq: Seq,
+    /// When it was made, in microseconds since 1970.
+    pub created_micros: u64,
+    /// When the newest of its entries was flushed, in microseconds since 1970: of a flushed table the same as `created_micros`, of a
+    /// merged one the largest of its inputs.
+    pub newest_micros: u64,
+    /// When the oldest delete in it was written, at the earliest, in microseconds since 1970.
+    pub oldest_tombstone_micros: Option<u64>,
+}
+
+impl fmt::Debug for TableMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table {} [{} .. {}]", self.id, self.first_key.escape_ascii(), self.last_key.escape_ascii())?;
+        write!(f, " seq {}..{} {} bytes, {} raw,", self.min_seq, self.max_seq, self.size, self.raw_bytes)?;
+        write!(f, " {} entries, {} deletes, {} merges,", self.entries, self.deletes, self.merges)?;
+        write!(f, " {} range deletes, created {}", self.range_deletes, self.created_micros)?;
+        if let Some(t) = self.oldest_tombstone_micros {
+            write!(f, ", oldest tombstone {t}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A change of the [`State`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// The whole state, in place of all before: how every manifest begins.
+    Snapshot(Box<State>),
+    /// A new, empty tree.
+    CreateTree {
+        /// Its id: at least the state's `next_tree`.
+        id: TreeId,
+        /// Its name: none that is in use.
+        name: String,
+        /// Its options.
+        options: PersistedOptions,
+        /// Log position below which it has no records.
+        flushed: u64,
+    },
+    /// A tree goes, with all its tables.
+    DropTree {
+        /// Which one.
+        id: TreeId,
+    },
+    /// A tree has other options.
+    SetOptions {
+        /// Which one.
+        id: TreeId,
+        /// Its options from now on.
+        options: PersistedOptions,
+    },
+    /// What a flush or a compaction does. A table that is removed and added is moved.
+    Tables {
+        /// The tree.
+        tree: TreeId,
+        /// Ids of tables that go.
+        removed: Vec<u64>,
+        /// Tables that come.
+        added: Vec<AddedTable>,
+        /// The tree's records below this log position are in tables now.
+        flushed: Option<u64>,
+    },
+    /// Counters move on; lower values than those reached are without effect.
+    Counters {
+        /// See [`State::next_file`].
+        next_file: u64,
+        /// See [`State::last_seq`].
+        last_seq: Seq,
+        /// See [`State::wal_floor`].
+        wal_floor: u64,
+    },
+}
+
+/// A table and the run that it joins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddedTable {
+    /// The run's level.
+    pub level: u8,
+    /// The run's number; a run that is not there is begun.
+    pub run: u64,
+    /// The table.
+    pub table: Arc<TableMeta>,
+}
+
+fn unfit(what: impl fmt::Display) -> Error {
+    Error::corruption(format!("an edit of the manifest does not fit: {what}"))
+}
+
+impl RunState {
+    fn check(&self) -> Result<()> {
+        if self.tables.is_empty() {
+            return Err(unfit(format_args!("run {} on level {} is empty", self.number, self.level)));
+        }
+        if let Some(t) = self.tables.iter().find(|t| t.first_key > t.last_key || t.min_seq > t.max_seq) {
+            return Err(unfit(format_args!("bounds of {t:?}")));
+        }
+        match self.tables.windows(2).find(|w| w[0].last_key >= w[1].first_key) {
+            Some(w) => {
+                Err(unfit(format_args!("in run {} on level {} {:?} overlaps {:?}", self.number, self.level, w[0], w[1])))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Runs are ordered by this.
+    fn place(&self) -> (u8, std::cmp::Reverse<u64>) {
+        (self.level, std::cmp::Reverse(self.number))
+    }
+}
+
+impl TreeState {
+    /// All tables, newest run first.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableMeta>> {
+        self.runs.iter().flat_map(|r| &r.tables)
+    }
+
+    /// The runs after `removed` have gone and `added` have come.
+    fn changed(&self, removed: &[u64], added: &[AddedTable]) -> Result<Vec<RunState>> {
+        let mut gone: BTreeSet<u64> = removed.iter().copied().collect();
+        if gone.len() != removed.len() {
+            return Err(unfit("a table is removed twice"));
+        }
+        let mut runs = self.runs.clone();
+        runs.iter_mut().for_each(|r| r.tables.retain(|t| !gone.remove(&t.id)));
+        if let Some(id) = gone.first() {
+            return Err(unfit(format_args!("table {id} is removed from tree {:?}, which has no such table", self.name)));
+        }
+        for a in added {
+            let i = runs.iter().position(|r| r.level == a.level && r.number == a.run).unwrap_or_else(|| {
+                runs.push(RunState { level: a.level, number: a.run, tables: vec![] });
+                runs.len() - 1
+            });
+            runs[i].tables.push(a.table.clone());
+        }
+        runs.retain(|r| !r.tables.is_empty());
+        runs.sort_by_key(RunState::place);
+        for r in runs.iter_mut().filter(|r| added.iter().any(|a| a.level == r.level && a.run == r.number)) {
+            r.tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+            r.check()?;
+        }
+        Ok(runs)
+    }
+}
+
+impl State {
+    fn tree(&mut self, id: TreeId) -> Result<&mut TreeState> {
+        self.trees.get_mut(&id).ok_or_else(|| unfit(format_args!("there is no tree {id}")))
+    }
+
+    /// Makes the change. Costs by the tables of the tree.
+    ///
+    /// # Errors
+    /// `Corruption` for an edit that does not fit this state, which stays as it was.
+    pub fn apply(&mut self, edit: &Edit) -> Result<()> {
+        match edit {
+            Edit::Snapshot(state) => {
+                state.check()?;
+                *self = (**state).clone();
+            }
+            Edit::CreateTree { id, name, options, flushed } => {
+                if *id < self.next_tree || *id == TreeId::MAX || self.trees.values().any(|t| t.name == *name) {
+                    return Err(unfit(format_args!("the id or the name of the new tree {id}, {name:?}, was used before")));
+                }
+                self.next_tree = id + 1;
+                let tree = TreeState { id: *id, name: name.clone(), options: options.clone(), flushed: *flushed, runs: vec![] };
+                self.trees.insert(*id, tree);
+            }
+            Edit::DropTree { id } => {
+                self.tree(*id)?;
+                self.trees.remove(id);
+            }
+            Edit::SetOptions { id, options } => self.tree(*id)?.options = options.clone(),
+            Edit::Tables { tree, removed, added, flushed } => self.apply_tables(*tree, removed, added, *flushed)?,
+            Edit::Counters { next_file, last_seq, wal_floor } => {
+                self.next_file = self.next_file.max(*next_file);
+                self.last_seq = self.last_seq.max(*last_seq);
+                self.wal_floor = self.wal_floor.max(*wal_floor);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_tables(&mut self, id: TreeId, removed: &[u64], added: &[AddedTable], flushed: Option<u64>) -> Result<()> {
+        let tree = self.tree(id)?;
+        if flushed.is_some_and(|f| f < tree.flushed) {
+            return Err(unfit(format_args!("tree {:?} was flushed further already", tree.name)));
+        }
+        let runs = tree.changed(removed, added)?;
+        let mut new: BTreeSet<u64> = added.iter().map(|a| a.table.id).collect();
+        if new.len() != added.len() || new.contains(&u64::MAX) {
+            return Err(unfit("a table is added twice, or its id is out of bounds"));
+        }
+        removed.iter().for_each(|id| {
+            new.remove(id);
+        });
+        if let Some(t) = self.trees.values().flat_map(TreeState::tables).find(|t| new.contains(&t.id)) {
+            return Err(unfit(format_args!("table {} is added and there already", t.id)));
+        }
+        let (next_file, last_seq) =
+            added.iter().fold((self.next_file, self.last_seq), |(n, s), a| (n.max(a.table.id + 1), s.max(a.table.max_seq)));
+        (self.next_file, self.last_seq) = (next_file, last_seq);
+        let tree = self.tree(id)?;
+        tree.runs = runs;
+        tree.flushed = flushed.unwrap_or(tree.flushed);
+        Ok(())
+    }
+
+    /// Whether all invariants hold.
+    ///
+    /// # Errors
+    /// `Corruption`, naming the first that does not.
+    pub fn check(&self) -> Result<()> {
+        let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for (id, tree) in &self.trees {
+            if *id != tree.id || *id >= self.next_tree || !names.insert(&tree.name) {
+                return Err(unfit(format_args!("the id or the name of tree {id}, {:?}", tree.name)));
+            }
+            tree.runs.iter().try_for_each(RunState::check)?;
+            if !tree.runs.is_sorted_by(|a, b| a.place() < b.place()) {
+                return Err(unfit(format_args!("the order of the runs of tree {:?}", tree.name)));
+            }
+            if let Some(t) = tree.tables().find(|t| t.id >= self.next_file || !ids.insert(t.id)) {
+                return Err(unfit(format_args!("table {} is there twice or has a number not given out yet", t.id)));
+            }
+        }
+        Ok(())
+    }
+
+    fn encode(&self, w: &mut Writer) {
+        w.number(2, self.id);
+        w.number(4, self.created_micros);
+        w.number(6, self.next_file);
+        w.number(8, self.last_seq);
+        w.number(10, self.wal_floor);
+        w.number(12, self.next_tree as u64);
+        for t in self.trees.values() {
+            w.message(14, |w| t.encode(w));
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<State> {
+        const OF: &str = "state";
+        let (mut id, mut created, mut next_file, mut last_seq, mut floor, mut next_tree) = (None, None, None, None, None, None);
+        let mut trees = BTreeMap::new();
+        for f in fields(bytes, OF) {
+            let f = f?;
+            match f.tag {
+                2 => id = Some(f.number()?),
+                4 => created = Some(f.number()?),
+                6 => next_file = Some(f.number()?),
+                8 => last_seq = Some(f.number()?),
+                10 => floor = Some(f.number()?),
+                12 => next_tree = Some(f.small()?),
+                14 => {
+                    let t = TreeState::decode(f.bytes)?;
+                    if let Some(t) = trees.insert(t.id, t) {
+                        return Err(unfit(format_args!("tree {} is there twice", t.id)));
+                    }
+                }
+                _ => f.unknown()?,
+            }
+        }
+        Ok(State {
+            id: need(id, OF, "id")?,
+            created_micros: need(created, OF, "time of creation")?,
+            next_file: need(next_file, OF, "next file")?,
+            last_seq: need(last_seq, OF, "last sequence number")?,
+            wal_floor: need(floor, OF, "WAL floor")?,
+            next_tree: need(next_tree, OF, "next tree")?,
+            trees,
+        })
+    }
+}
+
+fn encode_tree(w: &mut Writer, id: TreeId, name: &str, options: &PersistedOptions, flushed: u64) {
+    w.number(2, id as u64);
+    w.bytes(4, name.as_bytes());
+    w.message(6, |w| options.encode(w));
+    w.number(8, flushed);
+}
+
+impl TreeState {
+    fn encode(&self, w: &mut Writer) {
+        encode_tree(w, self.id, &self.name, &self.options, self.flushed);
+        for r in &self.runs {
+            w.message(10, |w| {
+                w.number(2, r.level as u64);
+                w.number(4, r.number);
+                r.tables.iter().for_each(|t| w.message(6, |w| t.encode(w)));
+            });
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<TreeState> {
+        const OF: &str = "tree";
+        let (mut id, mut name, mut options, mut flushed, mut runs) = (None, None, None, None, vec![]);
+        for f in fields(bytes, OF) {
+            let f = f?;
+            match f.tag {
+                2 => id = Some(f.small()?),
+                4 => name = Some(f.text()?),
+                6 => options = Some(PersistedOptions::decode(f.bytes)?),
+                8 => flushed = Some(f.number()?),
+                10 => runs.push(RunState::decode(f.bytes)?),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(TreeState {
+            id: need(id, OF, "id")?,
+            name: need(name, OF, "name")?,
+            options: need(options, OF, "options")?,
+            flushed: need(flushed, OF, "flushed position")?,
+            runs,
+        })
+    }
+}
+
+impl RunState {
+    fn decode(bytes: &[u8]) -> Result<RunState> {
+        let (mut level, mut number, mut tables) = (None, None, vec![]);
+        for f in fields(bytes, "run") {
+            let f = f?;
+            match f.tag {
+                2 => level = Some(f.small()?),
+                4 => number = Some(f.number()?),
+                6 => tables.push(Arc::new(TableMeta::decode(f.bytes)?)),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(RunState { level: need(level, "run", "level")?, number: need(number, "run", "number")?, tables })
+    }
+}
+
+impl TableMeta {
+    fn encode(&self, w: &mut Writer) {
+        w.number(2, self.id);
+        w.number(4, self.size);
+        w.number(6, self.entries);
+        w.number(8, self.deletes);
+        w.number(10, self.merges);
+        w.number(12, self.range_deletes);
+        w.number(14, self.raw_bytes);
+        w.bytes(16, &self.first_key);
+        w.bytes(18, &self.last_key);
+        w.number(20, self.min_seq);
+        w.number(22, self.max_seq);
+        w.number(24, self.created_micros);
+        w.number(26, self.newest_micros);
+        if let Some(t) = self.oldest_tombstone_micros {
+            w.number(28, t);
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<TableMeta> {
+        const OF: &str = "table";
+        /// The numbers with tags 2, 4, … 26, keys left out.
+        const NAMES: [&str; 13] = [
+            "id",
+            "size",
+            "entries",
+            "deletes",
+            "merges",
+            "range deletes",
+            "raw bytes",
+            "",
+            "",
+            "least sequence number",
+            "greatest sequence number",
+            "time of creation",
+            "time of the newest entry",
+        ];
+        let mut numbers = [None; 13];
+        let (mut first, mut last, mut tombstone) = (None, None, None);
+        for f in fields(bytes, OF) {
+            let f = f?;
+            match f.tag {
+                16 => first = Some(f.bytes.to_vec()),
+                18 => last = Some(f.bytes.to_vec()),
+                28 => tombstone = Some(f.number()?),
+                2..=26 if f.tag % 2 == 0 => numbers[f.tag as usize / 2 - 1] = Some(f.number()?),
+                _ => f.unknown()?,
+            }
+        }
+        let number = |tag: usize| need(numbers[tag / 2 - 1], OF, NAMES[tag / 2 - 1]);
+        Ok(TableMeta {
+            id: number(2)?,
+            size: number(4)?,
+            entries: number(6)?,
+            deletes: number(8)?,
+            merges: number(10)?,
+            range_deletes: number(12)?,
+            raw_bytes: number(14)?,
+            first_key: need(first, OF, "first key")?,
+            last_key: need(last, OF, "last key")?,
+            min_seq: number(20)?,
+            max_seq: number(22)?,
+            created_micros: number(24)?,
+            newest_micros: number(26)?,
+            oldest_tombstone_micros: tombstone,
+        })
+    }
+}
+
+impl AddedTable {
+    fn decode(bytes: &[u8]) -> Result<AddedTable> {
+        const OF: &str = "added table";
+        let (mut level, mut run, mut table) = (None, None, None);
+        for f in fields(bytes, OF) {
+            let f = f?;
+            match f.tag {
+                2 => level = Some(f.small()?),
+                4 => run = Some(f.number()?),
+                6 => table = Some(Arc::new(TableMeta::decode(f.bytes)?)),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(AddedTable { level: need(level, OF, "level")?, run: need(run, OF, "run")?, table: need(table, OF, "table")? })
+    }
+}
+
+impl Edit {
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            Edit::Snapshot(state) => w.message(2, |w| state.encode(w)),
+            Edit::CreateTree { id, name, options, flushed } => {
+                w.message(4, |w| encode_tree(w, *id, name, options, *flushed));
+            }
+            Edit::DropTree { id } => w.message(6, |w| w.number(2, *id as u64)),
+            Edit::SetOptions { id, options } => w.message(8, |w| {
+                w.number(2, *id as u64);
+                w.message(4, |w| options.encode(w));
+            }),
+            Edit::Tables { tree, removed, added, flushed } => w.message(10, |w| {
+                w.number(2, *tree as u64);
+                removed.iter().for_each(|id| w.number(4, *id));
+                for a in added {
+                    w.message(6, |w| {
+                        w.number(2, a.level as u64);
+                        w.number(4, a.run);
+                        w.message(6, |w| a.table.encode(w));
+                    });
+                }
+                flushed.iter().for_each(|&f| w.number(8, f));
+            }),
+            Edit::Counters { next_file, last_seq, wal_floor } => w.message(12, |w| {
+                w.number(2, *next_file);
+                w.number(4, *last_seq);
+                w.number(6, *wal_floor);
+            }),
+        }
+    }
+
+    fn decode_create(bytes: &[u8]) -> Result<Edit> {
+        let TreeState { id, name, options, flushed, .. } = TreeState::decode(bytes)?;
+        Ok(Edit::CreateTree { id, name, options, flushed })
+    }
+
+    fn decode_drop(bytes: &[u8]) -> Result<Edit> {
+        let mut id = None;
+        for f in fields(bytes, "drop") {
+            let f = f?;
+            match f.tag {
+                2 => id = Some(f.small()?),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(Edit::DropTree { id: need(id, "drop", "tree")? })
+    }
+
+    fn decode_options(bytes: &[u8]) -> Result<Edit> {
+        let (mut id, mut options) = (None, None);
+        for f in fields(bytes, "change of options") {
+            let f = f?;
+            match f.tag {
+                2 => id = Some(f.small()?),
+                4 => options = Some(PersistedOptions::decode(f.bytes)?),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(Edit::SetOptions {
+            id: need(id, "change of options", "tree")?,
+            options: need(options, "change of options", "options")?,
+        })
+    }
+
+    fn decode_tables(bytes: &[u8]) -> Result<Edit> {
+        let (mut tree, mut removed, mut added, mut flushed) = (None, vec![], vec![], None);
+        for f in fields(bytes, "change of tables") {
+            let f = f?;
+            match f.tag {
+                2 => tree = Some(f.small()?),
+                4 => removed.push(f.number()?),
+                6 => added.push(AddedTable::decode(f.bytes)?),
+                8 => flushed = Some(f.number()?),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(Edit::Tables { tree: need(tree, "change of tables", "tree")?, removed, added, flushed })
+    }
+
+    fn decode_counters(bytes: &[u8]) -> Result<Edit> {
+        let (mut next_file, mut last_seq, mut floor) = (None, None, None);
+        for f in fields(bytes, "counters") {
+            let f = f?;
+            match f.tag {
+                2 => next_file = Some(f.number()?),
+                4 => last_seq = Some(f.number()?),
+                6 => floor = Some(f.number()?),
+                _ => f.unknown()?,
+            }
+        }
+        Ok(Edit::Counters {
+            next_file: need(next_file, "counters", "next file")?,
+            last_seq: need(last_seq, "counters", "last sequence number")?,
+            wal_floor: need(floor, "counters", "WAL floor")?,
+        })
+    }
+}
+
+/// A frame's payload.
+pub(super) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
+    let mut w = Writer::default();
+    edits.iter().for_each(|e| e.encode(&mut w));
+    w.0
+}
+
+/// The edits of a frame's payload; those that a reader may skip and does not know are left out.
+pub(super) fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>> {
+    let mut edits = vec![];
+    for f in fields(bytes, "frame") {
+        let f = f?;
+        edits.push(match f.tag {
+            2 => Edit::Snapshot(Box::new(State::decode(f.bytes)?)),
+            4 => Edit::decode_create(f.bytes)?,
+            6 => Edit::decode_drop(f.bytes)?,
+            8 => Edit::decode_options(f.bytes)?,
+            10 => Edit::decode_tables(f.bytes)?,
+            12 => Edit::decode_counters(f.bytes)?,
+            _ => {
+                f.unknown()?;
+                continue;
+            }
+        });
+    }
+    Ok(edits)
+}

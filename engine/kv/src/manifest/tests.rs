@@ -1,0 +1,399 @@
+//! The manifest against its promises: what was appended comes back, torn frames vanish, damage is found.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::base::options::{Compression, FilterKind, Policy, TreeOptions};
+
+#[path = "../wal/testenv.rs"]
+#[allow(clippy::duplicate_mod)] // siblings do not know each other, in tests neither
+mod testenv;
+use testenv::TestEnv;
+
+fn dir() -> PathBuf {
+    PathBuf::from("db")
+}
+
+fn load(env: &TestEnv) -> Result<Option<(State, u64)>> {
+    Manifest::load(env, &dir())
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        (any::<u32>(), any::<u32>(), any::<i32>()).prop_map(|(min_runs, max_runs, b)| Policy::Tiered {
+            min_runs,
+            max_runs,
+            bucket: b as f64 / 7.0
+        }),
+        (any::<u32>(), any::<u32>(), any::<u64>()).prop_map(|(level0_runs, ratio, base)| Policy::Leveled {
+            level0_runs,
+            ratio,
+            base
+        }),
+        any::<u32>().prop_map(|ratio| Policy::LazyLeveled { ratio }),
+        (any::<Vec<i32>>(), any::<u64>(), any::<u32>()).prop_map(|(scaling, target_table, base_shards)| Policy::Unified {
+            scaling,
+            target_table,
+            base_shards
+        }),
+        (any::<u64>(), any::<u32>()).prop_map(|(window_secs, min_runs)| Policy::TimeWindow { window_secs, min_runs }),
+        (any::<u64>(), any::<u64>()).prop_map(|(max_bytes, max_age_secs)| Policy::Fifo { max_bytes, max_age_secs }),
+    ]
+}
+
+fn names() -> impl Strategy<Value = Option<String>> {
+    prop::option::of("[a-zé ]{0,12}")
+}
+
+fn tree_options() -> impl Strategy<Value = PersistedOptions> {
+    let compression = prop::sample::select(vec![Compression::None, Compression::Lz4]);
+    let filter = prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
+    let levels = (prop::collection::vec(compression, 1..8), prop::collection::vec(filter, 1..8));
+    (levels, policies(), any::<[u64; 4]>(), (names(), names(), names(), names())).prop_map(|(l, policy, n, h)| {
+        PersistedOptions {
+            compression: l.0,
+            filter: l.1,
+            block_size: n[0],
+            table_size: n[1],
+            memtable_size: n[2],
+            policy,
+            tombstone_age_secs: n[3],
+            merge: h.0,
+            purge: h.1,
+            summary: h.2,
+            filter_prefix: h.3,
+        }
+    })
+}
+
+fn table(id: u64, first: u8, last: u8, n: &[u64; 9]) -> Arc<TableMeta> {
+    Arc::new(TableMeta {
+        id,
+        size: n[0],
+        entries: n[1],
+        deletes: n[2],
+        merges: n[3],
+        range_deletes: n[4],
+        raw_bytes: n[5],
+        first_key: vec![first, 0, 0xff],
+        last_key: vec![last, 0, 0xff, 7],
+        min_seq: n[6] >> 9,
+        max_seq: (n[6] >> 9) + (n[7] >> 9),
+        created_micros: n[7],
+        newest_micros: n[7],
+        oldest_tombstone_micros: (n[8] & 1 == 1).then_some(n[8]),
+    })
+}
+
+/// A step of a history, made concrete against the state that it meets.
+#[derive(Clone, Debug)]
+enum Step {
+    Create(PersistedOptions),
+    Drop(usize),
+    SetOptions(usize, PersistedOptions),
+    Flush(usize, u8, [u64; 9]),
+    Move(usize, usize, u8),
+    Counters(u64, u64, u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => tree_options().prop_map(Step::Create),
+        1 => any::<usize>().prop_map(Step::Drop),
+        1 => (any::<usize>(), tree_options()).prop_map(|(i, o)| Step::SetOptions(i, o)),
+        6 => (any::<usize>(), 1u8..5, any::<[u64; 9]>()).prop_map(|(i, n, m)| Step::Flush(i, n, m)),
+        3 => (any::<usize>(), any::<usize>(), 0u8..4).prop_map(|(i, t, l)| Step::Move(i, t, l)),
+        1 => (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(a, b, c)| Step::Counters(a as u64, b as u64, c as u64)),
+    ]
+}
+
+fn edit(state: &State, step: &Step) -> Option<Edit> {
+    let pick = |i: &usize| state.trees.keys().nth(i % state.trees.len().max(1)).copied();
+    Some(match step {
+        Step::Create(options) => Edit::CreateTree {
+            id: state.next_tree,
+            name: format!("tree {}", state.next_tree),
+            options: options.clone(),
+            flushed: state.wal_floor,
+        },
+        Step::Drop(i) => Edit::DropTree { id: pick(i)? },
+        Step::SetOptions(i, options) => Edit::SetOptions { id: pick(i)?, options: options.clone() },
+        Step::Flush(i, n, m) => {
+            let tree = pick(i)?;
+            let run = state.next_file;
+            let added = (0..*n).map(|k| AddedTable { level: 0, run, table: table(run + k as u64, 2 * k, 2 * k + 1, m) });
+            Edit::Tables { tree, removed: vec![], added: added.collect(), flushed: Some(state.trees[&tree].flushed + 8) }
+        }
+        Step::Move(i, t, level) => {
+            let tree = pick(i)?;
+            let tables: Vec<_> = state.trees[&tree].tables().cloned().collect();
+            if tables.is_empty() {
+                return None;
+            }
+            let t = tables[t % tables.len()].clone();
+            let added = vec![AddedTable { level: *level, run: t.id, table: t.clone() }];
+            Edit::Tables { tree, removed: vec![t.id], added, flushed: None }
+        }
+        Step::Counters(a, b, c) => Edit::Counters { next_file: *a, last_seq: *b, wal_floor: *c },
+    })
+}
+
+/// Writes a history; the states after each frame, and the manifest's length then.
+fn history(env: &TestEnv, groups: &[Vec<Step>]) -> Vec<(State, u64)> {
+    let mut state = State { id: 77, created_micros: 5, next_file: 3, ..State::default() };
+    let mut m = Manifest::create(env, &dir(), 1, &state).unwrap();
+    let mut states = vec![(state.clone(), m.size())];
+    for g in groups {
+        let mut edits = vec![];
+        for s in g {
+            let Some(e) = edit(&state, s) else { continue };
+            // A move may meet a run whose tables overlap it: refused, and nothing has changed.
+            let before = state.clone();
+            match state.apply(&e) {
+                Ok(()) => edits.push(e),
+                Err(_) => assert_eq!(state, before),
+            }
+        }
+        state.check().unwrap();
+        m.append(&edits).unwrap();
+        states.push((state.clone(), m.size()));
+    }
+    states
+}
+
+fn groups(n: usize) -> impl Strategy<Value = Vec<Vec<Step>>> {
+    prop::collection::vec(prop::collection::vec(step(), 1..5), 0..n)
+}
+
+fn path() -> PathBuf {
+    dir().join(manifest_name(1))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn options_and_states_round_trip(groups in groups(12)) {
+        let env = TestEnv::default();
+        let states = history(&env, &groups);
+        let last = &states.last().unwrap().0;
+        prop_assert_eq!(&load(&env).unwrap().unwrap().0, last);
+        let m = Manifest::create(&env, &dir(), 2, last).unwrap();
+        prop_assert_eq!(load(&env).unwrap(), Some((last.clone(), 2)));
+        remove_others(&env, &dir(), m.number()).unwrap();
+        prop_assert_eq!(env.list(&dir()).unwrap(), ["CURRENT", "MANIFEST-000002"]);
+        prop_assert_eq!(load(&env).unwrap(), Some((last.clone(), 2)));
+    }
+
+    #[test]
+    fn any_bytes_are_decoded_without_panic(bytes: Vec<u8>, groups in groups(3), at: Index, x: u8) {
+        let _ = state::decode_edits(&bytes);
+        let _ = parse_current(&bytes);
+        let env = TestEnv::default();
+        history(&env, &groups);
+        // Sound frames around unsound content: the decoder is on its own.
+        let log = read(&env, &dir(), 1).unwrap();
+        for f in &log.frames {
+            let mut payload = state::encode_edits(&f.edits);
+            prop_assert_eq!(&state::decode_edits(&payload).unwrap(), &f.edits);
+            if !payload.is_empty() {
+                let at = at.index(payload.len());
+                payload[at] = x;
+            }
+            if let Ok(edits) = state::decode_edits(&payload) {
+                let log = Log { path: path(), frames: vec![Frame { offset: 16, edits }], end: 0 };
+                let _ = log.replay();
+            }
+        }
+        env.put(&path(), bytes.clone());
+        prop_assert_eq!(load(&env).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}
+
+/// A short history with every kind of edit.
+fn sample(env: &TestEnv) -> Vec<(State, u64)> {
+    let options = PersistedOptions::of(&TreeOptions::default());
+    let n = [4096, 10, 2, 1, 0, 900, 1 << 12, 1 << 13, 3];
+    let groups = [
+        vec![Step::Create(options.clone()), Step::Create(options.clone())],
+        vec![Step::Flush(0, 3, n), Step::Counters(100, 200, 64)],
+        vec![Step::Flush(0, 1, n)],
+        vec![Step::Move(0, 0, 2), Step::SetOptions(0, PersistedOptions { block_size: 1, ..options })],
+        vec![Step::Drop(0)],
+    ];
+    history(env, &groups)
+}
+
+#[test]
+fn a_manifest_cut_at_any_byte_gives_the_frames_before_or_an_error() {
+    let env = TestEnv::default();
+    let states = sample(&env);
+    let whole = env.bytes(&path());
+    for cut in 0..whole.len() {
+        for rubbish in [0, 30] {
+            let mut bytes = whole[..cut].to_vec();
+            bytes.resize(cut + rubbish, 0xee);
+            env.put(&path(), bytes);
+            // A frame counts once all of it but the mark behind it is there.
+            let want = states.iter().rev().find(|s| s.1 - FRAME as u64 <= cut as u64);
+            match (load(&env), want) {
+                (Ok(Some((state, 1))), Some(want)) => assert_eq!(state, want.0, "cut at {cut}"),
+                (Err(e), None) => assert!(e.kind() == ErrorKind::Corruption && e.file() == Some(&path()), "{e}"),
+                (got, _) => panic!("cut at {cut}: {got:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_found_or_harmless() {
+    let env = TestEnv::default();
+    let last = sample(&env).pop().unwrap();
+    let mut harmless = 0;
+    for file in [path(), dir().join(CURRENT)] {
+        let len = env.bytes(&file).len();
+        for bit in 0..8 * len {
+            env.file(&file).now.lock().unwrap()[bit / 8] ^= 1 << (bit % 8);
+            match load(&env) {
+                Ok(got) => {
+                    assert_eq!(got, Some((last.0.clone(), 1)));
+                    harmless += 1;
+                }
+                Err(e) => {
+                    assert_eq!((e.kind(), e.file()), (ErrorKind::Corruption, Some(file.as_path())), "{e}");
+                    assert!(e.offset().is_some() && e.block_kind().is_some());
+                }
+            }
+            env.file(&file).now.lock().unwrap()[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    assert_eq!(harmless, 8 * FRAME, "only the last mark proves nothing about anything behind it");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let env = TestEnv::default();
+    assert_eq!(load(&env).unwrap(), None);
+    sample(&env);
+    let current = env.bytes(&dir().join(CURRENT));
+    assert_eq!(String::from_utf8(current.clone()).unwrap().lines().nth(1), Some("MANIFEST-000001"));
+    env.remove(&dir().join(CURRENT)).unwrap();
+    let e = load(&env).unwrap_err();
+    assert!(e.kind() == ErrorKind::Corruption && e.to_string().contains("MANIFEST-000001"), "{e}");
+    env.put(&dir().join(CURRENT), current);
+    env.remove(&path()).unwrap();
+    let e = load(&env).unwrap_err();
+    assert!(e.kind() == ErrorKind::Corruption && e.file() == Some(&path()), "{e}");
+    // A crash before the first CURRENT.
+    let env = TestEnv::default();
+    Manifest::create(&env, &dir(), 1, &State::default()).unwrap();
+    env.remove(&dir().join(CURRENT)).unwrap();
+    assert_eq!(load(&env).unwrap(), None);
+    env.put(&path(), env.bytes(&path())[..20].to_vec());
+    assert_eq!(load(&env).unwrap(), None);
+}
+
+#[test]
+fn newer_versions_are_refused_with_both_numbers() {
+    let env = TestEnv::default();
+    sample(&env);
+    let newer = |e: Error, file: &Path| {
+        assert_eq!((e.kind(), e.file()), (ErrorKind::Incompatible, Some(file)));
+        assert!(e.to_string().contains("version 7") && e.to_string().contains("version 1"), "{e}");
+    };
+    {
+        let file = env.file(&path());
+        let mut b = file.now.lock().unwrap();
+        b[8] = 7;
+        let crc = checksum(1, 0, &[&b[..12]]);
+        b[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+    newer(load(&env).unwrap_err(), &path());
+    env.put(&dir().join(CURRENT), current_text(7, "SOMETHING ELSE").into_bytes());
+    newer(load(&env).unwrap_err(), &dir().join(CURRENT));
+}
+
+#[test]
+fn a_failed_sync_fails_all_later_appends() {
+    let env = TestEnv::default();
+    let mut m = Manifest::create(&env, &dir(), 1, &State::default()).unwrap();
+    let edit = [Edit::Counters { next_file: 9, last_seq: 9, wal_floor: 8 }];
+    env.fail_syncs.store(true, Ordering::Relaxed);
+    assert_eq!(m.append(&edit).unwrap_err().kind(), ErrorKind::Io);
+    env.fail_syncs.store(false, Ordering::Relaxed);
+    let size = m.size();
+    assert!(m.append(&edit).is_err());
+    assert!(m.size() == size && !m.is_large());
+    assert_eq!(load(&env).unwrap().unwrap().0.next_file, 9);
+}
+
+#[test]
+fn edits_that_do_not_fit_are_refused_and_change_nothing() {
+    let env = TestEnv::default();
+    let state = sample(&env)[4].0.clone();
+    let n = [1; 9];
+    let add = |level, run, table| Edit::Tables {
+        tree: 0,
+        removed: vec![],
+        added: vec![AddedTable { level, run, table }],
+        flushed: None,
+    };
+    let remove = |removed| Edit::Tables { tree: 0, removed, added: vec![], flushed: None };
+    let tables: Vec<_> = state.trees[&0].tables().cloned().collect();
+    let run = &state.trees[&0].runs[0];
+    let bad = [
+        remove(vec![999]),
+        remove(vec![tables[0].id; 2]),
+        add(5, 5, tables[0].clone()),
+        add(run.level, run.number, table(500, 0, 200, &n)),
+        add(5, 5, table(500, 3, 2, &n)),
+        add(5, 5, table(u64::MAX, 0, 1, &n)),
+        Edit::Tables { tree: 9, removed: vec![], added: vec![], flushed: None },
+        Edit::Tables { tree: 0, removed: vec![], added: vec![], flushed: Some(0) },
+        Edit::DropTree { id: 9 },
+        Edit::SetOptions { id: 9, options: state.trees[&0].options.clone() },
+        Edit::CreateTree { id: 0, name: "x".into(), options: state.trees[&0].options.clone(), flushed: 0 },
+        Edit::CreateTree { id: 9, name: "tree 1".into(), options: state.trees[&0].options.clone(), flushed: 0 },
+    ];
+    for e in &bad {
+        let mut s = state.clone();
+        assert_eq!(s.apply(e).unwrap_err().kind(), ErrorKind::Corruption, "{e:?}");
+        assert_eq!(s, state);
+    }
+    let mut s = state.clone();
+    s.apply(&add(5, 5, table(500, 0, 200, &n))).unwrap();
+    assert_eq!(s.next_file, 501);
+    let shown = format!("{:?}", table(500, 65, 66, &n));
+    assert_eq!(
+        shown,
+        "table 500 [A\\x00\\xff .. B\\x00\\xff\\x07] seq 0..0 1 bytes, 1 raw, 1 entries, 1 deletes, 1 merges, 1 range deletes, \
+         created 1, oldest tombstone 1"
+    );
+}
+
+#[test]
+fn hooks_are_compared_by_name() {
+    struct Concat;
+    impl crate::base::hooks::Merge for Concat {
+        fn name(&self) -> &str {
+            "concat"
+        }
+        fn fold(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Result<crate::base::hooks::Folded> {
+            Ok(crate::base::hooks::Folded::Absent)
+        }
+    }
+    let with = TreeOptions { merge: Some(Arc::new(Concat)), block_size: 777, ..TreeOptions::default() };
+    let kept = PersistedOptions::of(&with);
+    assert_eq!(kept.merge.as_deref(), Some("concat"));
+    assert!(kept.check_hooks("t", &with).is_ok());
+    let e = kept.check_hooks("t", &TreeOptions::default()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Incompatible);
+    assert!(e.to_string().contains("\"concat\"") && e.to_string().contains("none"), "{e}");
+    let back = kept.with_hooks_of(&TreeOptions::default());
+    assert!(back.block_size == 777 && back.merge.is_none());
+}

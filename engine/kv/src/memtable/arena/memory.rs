@@ -1,0 +1,281 @@
+//! The arena over raw memory: one anonymous mapping, a bump pointer, offsets as references.
+//!
+//! An entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖ [value length u32] ‖ key ‖ value`; the long
+//! length is there when the short one is 0xffff. (In memory only: native byte order.)
+//!
+//! Invariants (beside those of the module above): A7: the bump pointer only grows, every allocation is of bytes that no other has,
+//! and none goes past the mapping: a caller that added more than it reserved is stopped by a panic, not by a stray write.
+
+use super::super::pool::Lease;
+use super::super::sync::atomic::AtomicU64;
+use super::super::sync::atomic::Ordering::Relaxed;
+use super::{LONG_VALUE, Node, RECORD_HEADER, Record, Ref};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::Trailer;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::ptr::NonNull;
+
+#[cfg(not(miri))]
+const HUGE: usize = 2 << 20;
+
+/// Anonymous memory of a fixed size, aligned to 2 MiB when it is that large. Not cleared when it is reused.
+pub(crate) struct Mapping {
+    #[cfg(not(miri))]
+    _map: memmap2::MmapMut,
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is plain memory that belongs to whoever owns this value.
+unsafe impl Send for Mapping {}
+// SAFETY: through `&Mapping` nothing but the address and the length can be had.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes, huge pages wanted. Nothing is touched, so nothing is resident yet.
+    #[cfg(not(miri))]
+    pub(crate) fn new(len: usize) -> Result<Mapping> {
+        let failed = |e: std::io::Error| Error::new(ErrorKind::Io, format!("cannot map {len} bytes of memory: {e}"));
+        let slack = if len >= HUGE { HUGE } else { 0 };
+        let mut map = memmap2::MmapOptions::new().len(len + slack).no_reserve_swap().map_anon().map_err(failed)?;
+        let start = map.as_mut_ptr();
+        let skip = if slack > 0 { start.align_offset(HUGE) } else { 0 };
+        #[cfg(target_os = "linux")]
+        if slack > 0 {
+            // A kernel without huge pages refuses, and small ones do.
+            let _ = map.advise_range(memmap2::Advice::HugePage, skip, len);
+        }
+        let base = NonNull::new(start.wrapping_add(skip)).ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
+        Ok(Mapping { _map: map, base, len })
+    }
+
+    /// The interpreter has no mappings; uninitialised memory shows it what is read before it is written.
+    #[cfg(miri)]
+    pub(crate) fn new(len: usize) -> Result<Mapping> {
+        // SAFETY: the size is not zero and the alignment a power of two.
+        let p = unsafe { std::alloc::alloc(Self::layout(len)) };
+        let base = NonNull::new(p).ok_or_else(|| Error::new(ErrorKind::Io, "out of memory"))?;
+        Ok(Mapping { base, len })
+    }
+
+    #[cfg(miri)]
+    fn layout(len: usize) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(len.max(64), 64).unwrap()
+    }
+
+    /// Touches the first `len` bytes, so that later users find them resident.
+    pub(crate) fn populate(&mut self, len: usize) {
+        for at in (0..len.min(self.len)).step_by(4096) {
+            // SAFETY: in bounds, and `&mut self` means that no arena lives in the mapping.
+            unsafe { self.base.add(at).write_volatile(0) };
+        }
+    }
+}
+
+#[cfg(miri)]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { std::alloc::dealloc(self.base.as_ptr(), Self::layout(self.len)) }
+    }
+}
+
+/// The memory of one memtable.
+pub(in super::super) struct Arena {
+    base: NonNull<u8>,
+    limit: u32,
+    /// Low 32 bits: bytes in use. High 32 bits: point entries. One atomic, so that counting costs nothing.
+    top: AtomicU64,
+    _lease: Lease,
+}
+
+// SAFETY: the memory belongs to the arena alone and is used by the rules of the module.
+unsafe impl Send for Arena {}
+// SAFETY: as above: shared use is what the rules are for.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// An empty arena in the leased memory, of which it can use 4 GiB - 1 at most.
+    pub fn new(lease: Lease) -> Arena {
+        let (base, len) = (lease.mapping().base, lease.mapping().len);
+        // The first bytes stay unused: offset 0 means none.
+        Arena { base, limit: u32::try_from(len).unwrap_or(u32::MAX), top: AtomicU64::new(64), _lease: lease }
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.top.load(Relaxed) as u32 as usize
+    }
+
+    /// Entries added by [`add`](Self::add) with `counted`.
+    pub fn entries(&self) -> u64 {
+        self.top.load(Relaxed) >> 32
+    }
+
+    /// Moves a node into the arena.
+    pub fn alloc<T: Node>(&self, value: T) -> Ref<T> {
+        const { assert!(align_of::<T>() <= 64 && !std::mem::needs_drop::<T>()) };
+        let (size, align) = (size_of::<T>() as u64, align_of::<T>() as u64);
+        let mut top = self.top.load(Relaxed);
+        let start = loop {
+            let start = (top & 0xffff_ffff).next_multiple_of(align);
+            self.check(start + size);
+            let after = top & !0xffff_ffff | (start + size);
+            match self.top.compare_exchange_weak(top, after, Relaxed, Relaxed) {
+                Ok(_) => break start as u32,
+                Err(now) => top = now,
+            }
+        };
+        // SAFETY: in bounds, aligned (the base is, to 64 bytes at least), and nobody else's (A7).
+        unsafe { self.at(start).cast::<T>().write(value) };
+        reference(start)
+    }
+
+    /// The node.
+    #[inline]
+    pub fn get<T: Node>(&self, r: Ref<T>) -> &T {
+        // SAFETY: A1 and A2: written in full before the reference could be had, and never moved.
+        unsafe { &*self.at(r.0.get()).cast::<T>() }
+    }
+
+    /// Copies an entry into the arena.
+    #[inline]
+    pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8], counted: bool) -> Ref<Record> {
+        assert!(key.len() <= u16::MAX as usize && value.len() < 1 << 30, "the key or the value is too long");
+        let size = super::record_size(key.len(), value.len());
+        let start = self.top.fetch_add((counted as u64) << 32 | size as u64, Relaxed) & 0xffff_ffff;
+        self.check(start + size as u64);
+        let long = value.len() >= LONG_VALUE;
+        // SAFETY: in bounds and nobody else's (A7). The trailer may lie at an odd multiple of 4, hence unaligned.
+        unsafe {
+            let p = self.at(start as u32);
+            p.cast::<u64>().write_unaligned(trailer.0);
+            p.add(8).cast::<u16>().write(key.len() as u16);
+            p.add(10).cast::<u16>().write(if long { u16::MAX } else { value.len() as u16 });
+            let mut bytes = p.add(RECORD_HEADER);
+            if long {
+                bytes.cast::<u32>().write(value.len() as u32);
+                bytes = bytes.add(4);
+            }
+            bytes.copy_from_nonoverlapping(key.as_ptr(), key.len());
+            bytes.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+        }
+        reference(start as u32)
+    }
+
+    /// The entry.
+    #[inline]
+    pub fn entry(&self, r: Ref<Record>) -> Entry<'_> {
+        // SAFETY: A1: the offset is inside the mapping.
+        Entry { start: unsafe { self.at(r.0.get()) }, life: PhantomData }
+    }
+
+    /// Asks for the cache lines of an entry's first bytes.
+    #[inline]
+    pub fn prefetch_entry(&self, r: Ref<Record>) {
+        self.prefetch(r.0.get());
+        self.prefetch(r.0.get() + 64);
+    }
+
+    /// Asks for all of a node's cache lines.
+    #[inline]
+    pub fn prefetch_node<T: Node>(&self, r: Ref<T>) {
+        for line in 0..size_of::<T>().div_ceil(64) as u32 {
+            self.prefetch(r.0.get() + 64 * line);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u32) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch is a hint: it reads nothing and cannot fault, wherever it points.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().wrapping_add(at as usize).cast());
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = at;
+    }
+
+    /// Whether the bytes lie in this arena.
+    pub fn owns(&self, bytes: &[u8]) -> bool {
+        let (start, base) = (bytes.as_ptr().addr(), self.base.as_ptr().addr());
+        start >= base && start + bytes.len() <= base + self.limit as usize
+    }
+
+    /// # Safety
+    /// `offset` lies in the mapping.
+    #[inline]
+    unsafe fn at(&self, offset: u32) -> *mut u8 {
+        // SAFETY: in bounds by the caller's promise.
+        unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+
+    #[inline]
+    fn check(&self, end: u64) {
+        if end > self.limit as u64 {
+            overflow();
+        }
+    }
+}
+
+#[cold]
+fn overflow() -> ! {
+    panic!("the memtable is full: more was added than had been reserved")
+}
+
+fn reference<T>(start: u32) -> Ref<T> {
+    Ref::new(NonZeroU32::new(start).unwrap_or_else(|| unreachable!("the first bytes of an arena are never given out")))
+}
+
+/// A view of an entry: its parts live as long as the arena.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Entry<'a> {
+    start: *const u8,
+    life: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    /// Its sequence number and kind.
+    #[inline]
+    pub fn trailer(&self) -> Trailer {
+        // SAFETY: an entry starts with its trailer (A1).
+        Trailer(unsafe { self.start.cast::<u64>().read_unaligned() })
+    }
+
+    /// Its key.
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        // SAFETY: the lengths are those of the bytes that follow them (A1), which never change (A3).
+        unsafe {
+            let (key, _, bytes) = self.parts();
+            std::slice::from_raw_parts(bytes, key)
+        }
+    }
+
+    /// Its value.
+    #[inline]
+    pub fn value(&self) -> &'a [u8] {
+        // SAFETY: as for the key.
+        unsafe {
+            let (key, value, bytes) = self.parts();
+            std::slice::from_raw_parts(bytes.add(key), value)
+        }
+    }
+
+    /// Key length, value length, and where the key starts.
+    ///
+    /// # Safety
+    /// None beyond A1; the pointer is good for the sum of the lengths.
+    #[inline]
+    unsafe fn parts(&self) -> (usize, usize, *const u8) {
+        // SAFETY: the header is there in full (A1), 4-aligned.
+        unsafe {
+            let key = self.start.add(8).cast::<u16>().read() as usize;
+            let value = self.start.add(10).cast::<u16>().read() as usize;
+            let bytes = self.start.add(RECORD_HEADER);
+            if value < LONG_VALUE { (key, value, bytes) } else { (key, bytes.cast::<u32>().read() as usize, bytes.add(4)) }
+        }
+    }
+}

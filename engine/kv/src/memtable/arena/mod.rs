@@ -1,0 +1,423 @@
+//! The memtable's memory: typed, append-only nodes behind 32-bit references. The one room of the memtable with `unsafe` in it.
+//!
+//! Invariants, which are the safety argument:
+//! - A1: a [`Ref`] is made only by the arena, after the node or entry that it names has been written in full. Nodes and entries
+//!   are never moved or freed before the arena is, and an arena is dropped only when nobody borrows from it.
+//! - A2: a [`Ref`] reaches another thread only through an [`AtomicRef`], which loads with Acquire and stores with Release, or
+//!   through a body's slots, published by a Release store of the count (A4). So whoever holds a `Ref` sees what it names.
+//! - A3: fields that change after publication are atomics. Everything else is written before publication and never again.
+//! - A4: slot `i` of a [`Body`] is written once: before publication, or by the holder of its leaf's lock while `count == i`; the
+//!   Release store `count = i + 1` follows. A reader touches only slots below a count that it loaded with Acquire.
+//! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and hands no `Ref` to another.
+//! - A6: nothing relies on what unused memory holds: mappings are recycled without being cleared.
+
+#![allow(unsafe_code)]
+
+#[cfg(not(loom))]
+mod memory;
+#[cfg(loom)]
+mod model;
+
+#[cfg(not(loom))]
+pub(super) use memory::{Arena, Entry, Mapping};
+#[cfg(loom)]
+pub(super) use model::{Arena, Entry, Mapping};
+
+use super::sync::atomic::AtomicU32;
+use super::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use super::sync::{spin_loop, yield_now};
+use crate::base::key::{Trailer, common_prefix, head};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+/// Entries in a leaf. Loom gets the smallest leaf that splits.
+pub(super) const LEAF: usize = if cfg!(loom) {
+    2
+} else if cfg!(miri) {
+    4
+} else {
+    24
+};
+/// Skip links kept in the leaf's own cache line, level 0 included; higher ones are in a [`Tower`].
+const LINKS: usize = if cfg!(loom) { 1 } else { 5 };
+/// Levels of skip links: 3^16 leaves.
+pub(super) const MAX_HEIGHT: usize = if cfg!(loom) { 2 } else { 16 };
+
+/// Names a `T` in an arena.
+pub(super) struct Ref<T>(NonZeroU32, PhantomData<fn() -> T>);
+
+impl<T> Clone for Ref<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Ref<T> {}
+impl<T> PartialEq for Ref<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T> Ref<T> {
+    fn new(at: NonZeroU32) -> Self {
+        Ref(at, PhantomData)
+    }
+
+    /// A number that depends on nothing but the history of allocations.
+    pub fn ordinal(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// A reference that changes: loads acquire, stores release, so it can never name what its reader does not see (A2).
+pub(super) struct AtomicRef<T>(AtomicU32, PhantomData<fn() -> T>);
+
+impl<T> AtomicRef<T> {
+    pub fn new(to: Option<Ref<T>>) -> Self {
+        AtomicRef(AtomicU32::new(raw(to)), PhantomData)
+    }
+
+    #[inline]
+    pub fn load(&self) -> Option<Ref<T>> {
+        NonZeroU32::new(self.0.load(Acquire)).map(Ref::new)
+    }
+
+    pub fn publish(&self, to: Option<Ref<T>>) {
+        self.0.store(raw(to), Release);
+    }
+
+    /// Publishes `to` if the reference still is `from`.
+    pub fn swap_if(&self, from: Option<Ref<T>>, to: Ref<T>) -> bool {
+        self.0.compare_exchange(raw(from), to.0.get(), Release, Relaxed).is_ok()
+    }
+}
+
+fn raw<T>(r: Option<Ref<T>>) -> u32 {
+    r.map_or(0, |r| r.0.get())
+}
+
+/// What an entry's [`Ref`] names: trailer, key and value, seen through [`Entry`].
+pub(super) struct Record;
+
+/// What may live in an arena: no destructor, shareable, aligned to a cache line at most.
+pub(super) trait Node: sealed::Sealed + Sync + 'static {}
+impl<T: sealed::Sealed + Sync + 'static> Node for T {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Leaf {}
+    impl Sealed for super::Body {}
+    impl Sealed for super::Tower {}
+    impl Sealed for super::Tombstone {}
+}
+
+/// The header of a leaf, one cache line: its low bound, its body, its links. All of its entries are at or above the bound.
+#[repr(C, align(64))]
+pub(super) struct Leaf {
+    /// First 8 bytes of the low bound's key as a big-endian number, zero-padded.
+    pub word: u64,
+    /// 16 bytes of the low bound's key from `skip` on, zero-padded.
+    pub window: [u64; 2],
+    /// Where the window starts; about what the bound shares with its left neighbour's, so that the window tells them apart.
+    pub skip: u32,
+    /// The low bound: an entry of this leaf. `None` only for the first leaf, which has none.
+    pub low: Option<Ref<Record>>,
+    body: AtomicRef<Body>,
+    lock: AtomicU32,
+    tower: Option<Ref<Tower>>,
+    links: [AtomicRef<Leaf>; LINKS],
+}
+
+/// Skip links of the levels that do not fit a leaf.
+#[repr(C, align(64))]
+pub(super) struct Tower([AtomicRef<Leaf>; MAX_HEIGHT - LINKS]);
+
+impl Tower {
+    pub fn new() -> Self {
+        Tower(std::array::from_fn(|_| AtomicRef::new(None)))
+    }
+
+    /// Whether a leaf of this height needs a tower.
+    pub fn needed(height: usize) -> bool {
+        height > LINKS
+    }
+}
+
+impl Leaf {
+    /// A leaf whose low bound is `low` (with that key), standing right of a leaf whose bound shares `shared` bytes with it.
+    pub fn new(
+        low: Option<(Ref<Record>, &[u8])>,
+        shared: usize,
+        body: Ref<Body>,
+        next: Option<Ref<Leaf>>,
+        tower: Option<Ref<Tower>>,
+    ) -> Self {
+        let key = low.map_or(&[][..], |(_, key)| key);
+        let skip = (shared & !7).max(8);
+        Leaf {
+            word: head(key),
+            window: [word(key, skip), word(key, skip + 8)],
+            skip: skip as u32,
+            low: low.map(|(low, _)| low),
+            body: AtomicRef::new(Some(body)),
+            lock: AtomicU32::new(0),
+            tower,
+            links: std::array::from_fn(|level| AtomicRef::new(if level == 0 { next } else { None })),
+        }
+    }
+
+    /// The current body: a consistent picture of the entries and of the leaf that follows.
+    #[inline]
+    pub fn body<'a>(&self, arena: &'a Arena) -> &'a Body {
+        // A leaf is made with a body and a body is only ever replaced by another; the fallback is never taken.
+        self.body.load().map_or_else(|| unreachable!("a leaf without a body"), |b| arena.get(b))
+    }
+
+    /// Asks the current body into the cache: a search gets there next, or right after one more comparison.
+    #[inline]
+    pub fn prefetch_body(&self, arena: &Arena) {
+        if let Some(body) = self.body.load() {
+            arena.prefetch_node(body);
+        }
+    }
+
+    /// The skip link of a level, where this leaf is high enough to have one.
+    #[inline]
+    pub fn link<'a>(&'a self, level: usize, arena: &'a Arena) -> Option<&'a AtomicRef<Leaf>> {
+        match self.links.get(level) {
+            Some(link) => Some(link),
+            None => arena.get(self.tower?).0.get(level - LINKS),
+        }
+    }
+
+    /// Takes the lock. Writers only; readers never wait for it.
+    pub fn lock<'a>(&'a self, arena: &'a Arena) -> Locked<'a> {
+        let mut spins = 0;
+        while self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            spins += 1;
+            // A holder that was preempted needs the core that spinning would burn.
+            if spins % 64 == 0 || cfg!(loom) { yield_now() } else { spin_loop() }
+        }
+        Locked { leaf: self, arena, not_sync: PhantomData }
+    }
+}
+
+/// 8 bytes of `key` from `at` on, as if the key went on with zeros for ever.
+#[inline]
+pub(super) fn word(key: &[u8], at: usize) -> u64 {
+    key.get(at..).map_or(0, head)
+}
+
+/// Reads what only the holder of the lock writes. Loom remembers one access per atomic: a visible load here would hide from it
+/// that the store which follows races with readers, and it would not try the orders that matter.
+#[inline]
+fn own(a: &AtomicU32) -> u32 {
+    #[cfg(not(loom))]
+    return a.load(Relaxed);
+    #[cfg(loom)]
+    // SAFETY: the lock orders all stores before this; loom checks it.
+    unsafe {
+        a.unsync_load()
+    }
+}
+
+/// The exclusive right to write to a leaf's body. Bodies are written through it only (A4).
+pub(super) struct Locked<'a> {
+    leaf: &'a Leaf,
+    arena: &'a Arena,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl<'a> Locked<'a> {
+    pub fn leaf(&self) -> &'a Leaf {
+        self.leaf
+    }
+
+    /// The body that [`push`](Self::push) would write to.
+    pub fn body(&self) -> &'a Body {
+        match NonZeroU32::new(own(&self.leaf.body.0)) {
+            Some(body) => self.arena.get(Ref::new(body)),
+            None => unreachable!("a leaf without a body"),
+        }
+    }
+
+    /// Appends and publishes a slot; `false` when the body is full.
+    #[inline]
+    pub fn push(&self, head: u64, entry: Ref<Record>) -> bool {
+        let body = self.body();
+        let i = own(&body.count) as usize;
+        if i == LEAF {
+            return false;
+        }
+        // SAFETY: this is the only writer (the lock, A4), and no reader touches slot `i` before the count says so.
+        unsafe {
+            body.heads[i].write(head);
+            body.entries[i].write(entry);
+        }
+        body.count.store(i as u32 + 1, Release);
+        true
+    }
+
+    /// Puts `next` between this leaf and the one that followed it, in one step for readers: with `body` in place of the
+    /// old body, or leaving the body as it is but for its successor.
+    pub fn follow(&self, next: Ref<Leaf>, body: Option<Ref<Body>>) {
+        match body {
+            Some(body) => self.leaf.body.publish(Some(body)),
+            None => self.body().next.publish(Some(next)),
+        }
+        self.leaf.links[0].publish(Some(next));
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.leaf.lock.store(0, Release);
+    }
+}
+
+/// The entries of a leaf in order of arrival, and the leaf that follows. Full bodies are replaced, never changed; a reader of a
+/// replaced body still has a consistent picture, if an old one.
+#[repr(C, align(64))]
+pub(super) struct Body {
+    count: AtomicU32,
+    /// Every key that belongs here shares this many bytes; heads are taken after them.
+    pub prefix: u32,
+    next: AtomicRef<Leaf>,
+    heads: [Slot<u64>; LEAF],
+    entries: [Slot<Ref<Record>>; LEAF],
+}
+
+impl Body {
+    /// A body that holds `slots` (at most [`LEAF`]).
+    pub fn new(prefix: usize, next: Option<Ref<Leaf>>, slots: impl ExactSizeIterator<Item = (u64, Ref<Record>)>) -> Self {
+        let count = slots.len();
+        let body = Body {
+            count: AtomicU32::new(count as u32),
+            prefix: prefix as u32,
+            next: AtomicRef::new(next),
+            heads: std::array::from_fn(|_| Slot::new()),
+            entries: std::array::from_fn(|_| Slot::new()),
+        };
+        let mut written = 0;
+        for ((h, e), (head, entry)) in body.heads.iter().zip(&body.entries).zip(slots) {
+            // SAFETY: nobody else knows of this body yet.
+            unsafe {
+                h.write(head);
+                e.write(entry);
+            }
+            written += 1;
+        }
+        assert_eq!(written, count, "an iterator that is not as long as it says, or longer than a leaf");
+        body
+    }
+
+    /// The leaf that follows: keys at or above its bound are not here.
+    #[inline]
+    pub fn next(&self) -> Option<Ref<Leaf>> {
+        self.next.load()
+    }
+
+    /// The entries published so far.
+    #[inline]
+    pub fn slots(&self) -> Slots<'_> {
+        let count = self.count.load(Acquire) as usize;
+        // SAFETY: slots below the count are written and will not change (A4).
+        unsafe { Slots { heads: Slot::published(&self.heads, count), entries: Slot::published(&self.entries, count) } }
+    }
+}
+
+/// A picture of a body's slots; both lists are of one length.
+pub(super) struct Slots<'a> {
+    pub heads: Published<'a, u64>,
+    pub entries: Published<'a, Ref<Record>>,
+}
+
+#[cfg(not(loom))]
+pub(super) type Published<'a, T> = &'a [T];
+#[cfg(loom)]
+pub(super) type Published<'a, T> = std::borrow::Cow<'a, [T]>;
+
+/// A cell that is written once and then read by everybody.
+#[repr(transparent)]
+struct Slot<T>(SlotCell<std::mem::MaybeUninit<T>>);
+
+#[cfg(not(loom))]
+type SlotCell<T> = std::cell::UnsafeCell<T>;
+#[cfg(loom)]
+type SlotCell<T> = loom::cell::UnsafeCell<T>;
+
+// SAFETY: A4 orders the one write before every read.
+unsafe impl<T: Copy + Send + Sync> Sync for Slot<T> {}
+
+impl<T: Copy> Slot<T> {
+    fn new() -> Self {
+        Slot(SlotCell::new(std::mem::MaybeUninit::uninit()))
+    }
+
+    /// # Safety
+    /// Nobody reads or writes the slot at the same time.
+    #[inline]
+    unsafe fn write(&self, value: T) {
+        #[cfg(not(loom))]
+        // SAFETY: exclusive by the caller's promise.
+        unsafe {
+            (*self.0.get()).write(value);
+        }
+        #[cfg(loom)]
+        // SAFETY: exclusive by the caller's promise, which loom checks.
+        self.0.with_mut(|p| unsafe {
+            (*p).write(value);
+        });
+    }
+
+    /// # Safety
+    /// The first `count` slots are written, the caller sees that, and they do not change any more.
+    #[inline]
+    unsafe fn published(slots: &[Slot<T>; LEAF], count: usize) -> Published<'_, T> {
+        #[cfg(not(loom))]
+        // SAFETY: a `Slot<T>` is laid out as a `T` (transparent, twice over), and `slots[..count]` checks the bound.
+        unsafe {
+            std::slice::from_raw_parts(slots[..count].as_ptr().cast::<T>(), count)
+        }
+        #[cfg(loom)]
+        // SAFETY: written, by the caller's promise, which loom checks.
+        slots[..count].iter().map(|s| s.0.with(|p| unsafe { (*p).assume_init() })).collect()
+    }
+}
+
+/// A range deletion, in a list of them, newest added first. Its entry has the start as key and the end as value.
+#[repr(C, align(8))]
+pub(super) struct Tombstone {
+    pub entry: Ref<Record>,
+    /// How many were in the list before it.
+    pub before: u32,
+    pub next: Option<Ref<Tombstone>>,
+}
+
+/// Orders two entries as [`compare`](crate::base::key::compare) does, given that their keys share `prefix` bytes.
+#[inline]
+pub(super) fn before(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+    let (ka, kb) = (a.key(), b.key());
+    let shared = common_prefix(ka, kb);
+    match ka.get(shared).cmp(&kb.get(shared)) {
+        std::cmp::Ordering::Equal => a.trailer() > b.trailer(),
+        order => order.is_lt(),
+    }
+}
+
+/// Bytes of arena that one entry takes by itself.
+pub(super) fn record_size(key_len: usize, value_len: usize) -> usize {
+    (RECORD_HEADER + if value_len < LONG_VALUE { 0 } else { 4 } + key_len + value_len).next_multiple_of(4)
+}
+
+/// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding included.
+pub(super) const SPLIT: usize = size_of::<Leaf>() + 2 * size_of::<Body>() + size_of::<Tower>() + 4 * (align_of::<Leaf>() - 4);
+/// Upper bound of the arena bytes that one range deletion takes beside its entry.
+pub(super) const TOMBSTONE: usize = size_of::<Tombstone>() + 4;
+
+/// Trailer, key length, value length.
+const RECORD_HEADER: usize = size_of::<Trailer>() + 2 + 2;
+/// Values of this many bytes and more have their length in four bytes that follow the header.
+const LONG_VALUE: usize = u16::MAX as usize;

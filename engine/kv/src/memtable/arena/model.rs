@@ -1,0 +1,112 @@
+//! The arena for loom: every node and entry in a cell of its own, so that loom sees each access and finds unordered ones.
+//!
+//! Same interface as `memory`; references are indices into a table. The table's own lock is invisible to loom on purpose: it
+//! must not order anything.
+
+use super::super::pool::Lease;
+use super::{Node, Record, Ref};
+use crate::base::error::Result;
+use crate::base::key::Trailer;
+use std::any::Any;
+use std::num::NonZeroU32;
+use std::sync::Mutex;
+
+/// No memory at all: nodes are boxed.
+pub(crate) struct Mapping;
+
+impl Mapping {
+    pub(crate) fn new(_: usize) -> Result<Mapping> {
+        Ok(Mapping)
+    }
+
+    pub(crate) fn populate(&mut self, _: usize) {}
+}
+
+struct Tracked<T>(loom::cell::UnsafeCell<T>);
+
+struct Bytes(Trailer, Vec<u8>, Vec<u8>);
+
+/// The memory of one memtable.
+pub(in super::super) struct Arena(Mutex<Vec<Box<dyn Any>>>, Mutex<(u64, usize)>);
+
+// SAFETY: boxes are only added, and loom checks the accesses to what is in them.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    pub fn new(_: Lease) -> Arena {
+        Arena(Mutex::default(), Mutex::default())
+    }
+
+    pub fn used(&self) -> usize {
+        self.1.lock().unwrap().1
+    }
+
+    pub fn entries(&self) -> u64 {
+        self.1.lock().unwrap().0
+    }
+
+    fn put<T: 'static>(&self, value: T) -> NonZeroU32 {
+        let mut table = self.0.lock().unwrap();
+        table.push(Box::new(Tracked(loom::cell::UnsafeCell::new(value))));
+        NonZeroU32::new(table.len() as u32).unwrap()
+    }
+
+    fn look<T: 'static>(&self, at: NonZeroU32) -> &T {
+        let cell: *const Tracked<T> = {
+            let table = self.0.lock().unwrap();
+            table[at.get() as usize - 1].downcast_ref().unwrap()
+        };
+        // SAFETY: boxes stay where they are until the arena is dropped; loom panics if the write did not come before.
+        unsafe { (*cell).0.with(|p| &*p) }
+    }
+
+    pub fn alloc<T: Node>(&self, value: T) -> Ref<T> {
+        self.1.lock().unwrap().1 += size_of::<T>();
+        Ref::new(self.put(value))
+    }
+
+    pub fn get<T: Node>(&self, r: Ref<T>) -> &T {
+        self.look(r.0)
+    }
+
+    pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8], counted: bool) -> Ref<Record> {
+        {
+            let mut counts = self.1.lock().unwrap();
+            counts.0 += counted as u64;
+            counts.1 += super::record_size(key.len(), value.len());
+        }
+        Ref::new(self.put(Bytes(trailer, key.to_vec(), value.to_vec())))
+    }
+
+    pub fn entry(&self, r: Ref<Record>) -> Entry<'_> {
+        Entry(self.look(r.0))
+    }
+
+    pub fn prefetch_entry(&self, _: Ref<Record>) {}
+
+    pub fn prefetch_node<T: Node>(&self, _: Ref<T>) {}
+
+    pub fn owns(&self, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// A view of an entry.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Entry<'a>(&'a Bytes);
+
+impl<'a> Entry<'a> {
+    pub fn trailer(&self) -> Trailer {
+        self.0.0
+    }
+
+    pub fn key(&self) -> &'a [u8] {
+        &self.0.1
+    }
+
+    pub fn value(&self) -> &'a [u8] {
+        &self.0.2
+    }
+}

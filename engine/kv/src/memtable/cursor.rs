@@ -1,0 +1,193 @@
+//! Walking a memtable that others are adding to.
+//!
+//! Invariants (beside C1 to C5 of [`base::cursor`](crate::base::cursor)):
+//! - M1: on entering a leaf the cursor copies and sorts the leaf's slots and notes the leaf that follows: one picture (S2 of the
+//!   skiplist). It goes on at that follower, whose bound is above all that was copied, whatever is split meanwhile; so every
+//!   entry that was there when the cursor entered the leaf is met exactly once, in order. Later ones may or may not be met.
+//! - M2: backwards, the leaf before is searched by the bound of the current one, and entered below that bound.
+
+use super::arena::{Body, Entry, LEAF, Leaf, Record, Ref};
+use super::skiplist::{SkipList, SortSlot, Target};
+use super::{MemValue, Memtable};
+use crate::base::cursor::Cursor;
+use crate::base::error::Result;
+use crate::base::key::Trailer;
+use std::sync::Arc;
+
+/// How many entries ahead are asked into the cache while walking.
+const AHEAD: usize = 6;
+
+/// A cursor over a memtable, which it keeps alive. It meets every entry that was added before it was positioned.
+pub struct MemCursor {
+    table: Arc<Memtable>,
+    /// The entries of the current leaf, sorted. Empty when the cursor is invalid.
+    slots: Vec<SortSlot>,
+    pos: usize,
+    at: Place,
+}
+
+/// What the cursor knows of the leaf that it has copied.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    low: Option<Ref<Record>>,
+    next: Option<Ref<Leaf>>,
+    prefix: usize,
+}
+
+/// Copies a leaf.
+fn load(list: &SkipList, slots: &mut Vec<SortSlot>, leaf: &Leaf, body: &Body) -> Place {
+    list.sort_into(slots, body);
+    Place { low: leaf.low, next: body.next(), prefix: body.prefix as usize }
+}
+
+impl MemCursor {
+    pub(super) fn new(table: Arc<Memtable>) -> MemCursor {
+        MemCursor { table, slots: Vec::with_capacity(LEAF), pos: 0, at: Place::default() }
+    }
+
+    /// The value of the entry, kept beyond the cursor without a copy. Only while the cursor is valid.
+    pub fn pin(&self) -> MemValue {
+        MemValue { table: self.table.clone(), entry: self.slots[self.pos].entry }
+    }
+
+    #[inline]
+    fn entry(&self) -> Entry<'_> {
+        self.table.list.arena().entry(self.slots[self.pos].entry)
+    }
+
+    /// Before the first slot that is not before the target, in the target's leaf.
+    fn search(&mut self, target: &Target<'_>) {
+        let list = &self.table.list;
+        let spot = list.find(target);
+        self.at = load(list, &mut self.slots, spot.leaf, spot.body);
+        self.pos = list.rank(&self.slots, self.at.prefix, target);
+    }
+
+    /// To the first entry of the leaves that follow.
+    #[inline(never)]
+    fn next_leaf(&mut self) {
+        let list = &self.table.list;
+        self.slots.clear();
+        self.pos = 0;
+        // Only the first leaf can be empty, so this is one step, or two at the very start.
+        while let Some(next) = self.at.next
+            && self.slots.is_empty()
+        {
+            let leaf = list.arena().get(next);
+            self.at = load(list, &mut self.slots, leaf, leaf.body(list.arena()));
+        }
+        for s in self.slots.iter().take(AHEAD) {
+            list.arena().prefetch_entry(s.entry);
+        }
+    }
+
+    /// To the last entry of the leaves that come before.
+    #[inline(never)]
+    fn prev_leaf(&mut self) {
+        let list = &self.table.list;
+        while let Some(low) = self.at.low {
+            let spot = list.find_before(low);
+            let bound = list.arena().entry(low);
+            self.at = load(list, &mut self.slots, spot.leaf, spot.body);
+            self.pos = list.rank(&self.slots, self.at.prefix, &Target::new(bound.key(), bound.trailer()));
+            if self.pos > 0 {
+                self.pos -= 1;
+                return;
+            }
+        }
+        self.slots.clear();
+    }
+}
+
+impl Cursor for MemCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.pos < self.slots.len()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.entry().key()
+    }
+
+    #[inline]
+    fn trailer(&self) -> Trailer {
+        self.entry().trailer()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.entry().value()
+    }
+
+    fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
+        self.search(&Target::new(key, at));
+        if self.pos == self.slots.len() {
+            self.next_leaf();
+        }
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.search(&Target::new(key, Trailer::NEWEST));
+        match self.pos {
+            0 => self.prev_leaf(),
+            _ => self.pos -= 1,
+        }
+        Ok(())
+    }
+
+    fn first(&mut self) -> Result<()> {
+        let list = &self.table.list;
+        let leaf = list.first();
+        self.at = load(list, &mut self.slots, leaf, leaf.body(list.arena()));
+        self.pos = 0;
+        if self.slots.is_empty() {
+            self.next_leaf();
+        }
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<()> {
+        let list = &self.table.list;
+        let spot = list.find_last();
+        self.at = load(list, &mut self.slots, spot.leaf, spot.body);
+        match self.slots.len() {
+            0 => self.prev_leaf(),
+            n => self.pos = n - 1,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        self.pos += 1;
+        if let Some(s) = self.slots.get(self.pos + AHEAD - 1) {
+            self.table.list.arena().prefetch_entry(s.entry);
+        }
+        if self.pos == self.slots.len() {
+            self.next_leaf();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        match self.pos {
+            0 => self.prev_leaf(),
+            _ => {
+                self.pos -= 1;
+                if let Some(i) = self.pos.checked_sub(AHEAD) {
+                    self.table.list.arena().prefetch_entry(self.slots[i].entry);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! Interleavings of readers and writers, enumerated by loom on leaves of two entries and two levels of links.
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release memtable::loom`
+
+use super::*;
+use crate::base::cursor::Cursor;
+use crate::base::key::MAX_SEQ;
+use ::loom::thread;
+
+fn model(test: impl Fn() + Sync + Send + 'static) {
+    let mut b = ::loom::model::Builder::new();
+    b.preemption_bound = Some(3);
+    b.check(test);
+}
+
+fn table(keys: &[u8]) -> Arc<Memtable> {
+    let t = Memtable::new(&ArenaPool::new(0), MIN_CAPACITY).unwrap();
+    keys.iter().for_each(|&k| put(&t, k));
+    t
+}
+
+fn put(t: &Memtable, key: u8) {
+    t.add(&[key], Trailer::new(key as u64, Kind::Put), &[key, key]);
+}
+
+fn has(t: &Memtable, key: u8) -> bool {
+    let found = t.get(&[key], MAX_SEQ);
+    found.iter().for_each(|f| assert_eq!(f.value, [key, key]));
+    found.is_some()
+}
+
+/// The keys that a walk meets, each checked.
+fn walk(t: &Arc<Memtable>, forward: bool) -> Vec<u8> {
+    let mut met = vec![];
+    let mut c = t.cursor();
+    if forward {
+        c.first().unwrap()
+    } else {
+        c.last().unwrap()
+    }
+    while c.valid() {
+        assert_eq!(c.value(), [c.key()[0]; 2]);
+        met.push(c.key()[0]);
+        if forward { c.next().unwrap() } else { c.prev().unwrap() }
+    }
+    if !forward {
+        met.reverse();
+    }
+    assert!(met.is_sorted_by(|a, b| a < b), "{met:?}");
+    met
+}
+
+fn holds(met: &[u8], keys: &[u8]) {
+    assert!(keys.iter().all(|k| met.contains(k)), "{met:?} lacks some of {keys:?}");
+}
+
+/// One writer adds `new` to a table of `old`, while a reader looks and walks. The writer goes first by default, for loom finds
+/// the other orders from loads that come after stores.
+fn beside_a_reader(old: &'static [u8], new: &'static [u8], forward: bool) {
+    model(move || {
+        let t = table(old);
+        let reader = thread::spawn({
+            let t = t.clone();
+            move || {
+                let mut seen = old.to_vec();
+                seen.extend(new.iter().filter(|&&k| has(&t, k)));
+                assert!(old.iter().all(|&k| has(&t, k)));
+                holds(&walk(&t, forward), &seen);
+            }
+        });
+        new.iter().for_each(|&k| put(&t, k));
+        reader.join().unwrap();
+        let all: Vec<u8> = walk(&t, forward);
+        assert_eq!(all.len(), old.len() + new.len());
+        assert!(all.iter().all(|&k| has(&t, k)));
+    });
+}
+
+#[test]
+fn a_slot_is_published_whole() {
+    beside_a_reader(&[5], &[3], true);
+}
+
+#[test]
+fn a_split_in_the_middle() {
+    beside_a_reader(&[2, 6], &[4], true);
+    beside_a_reader(&[2, 6], &[4], false);
+}
+
+#[test]
+fn a_leaf_is_appended() {
+    beside_a_reader(&[2, 4], &[6], true);
+    beside_a_reader(&[2, 4], &[6], false);
+}
+
+#[test]
+fn splits_in_a_row() {
+    beside_a_reader(&[2, 4, 8, 10], &[9, 3], true);
+    beside_a_reader(&[2, 4, 8, 10], &[9, 3], false);
+}
+
+#[test]
+fn the_successor_of_an_insert_follows() {
+    // Key 7 goes into the half that another thread's split has just made, or is about to make.
+    model(|| {
+        let t = table(&[2, 8]);
+        let other = thread::spawn({
+            let t = t.clone();
+            move || put(&t, 5)
+        });
+        put(&t, 7);
+        assert!(has(&t, 7), "its own write");
+        holds(&walk(&t, true), &[2, 7, 8]);
+        other.join().unwrap();
+        assert_eq!(walk(&t, true), [2, 5, 7, 8]);
+        assert_eq!(walk(&t, false), [2, 5, 7, 8]);
+        assert!([2, 5, 7, 8].iter().all(|&k| has(&t, k)));
+    });
+}
+
+#[test]
+fn two_writers_and_a_reader() {
+    let mut b = ::loom::model::Builder::new();
+    b.preemption_bound = Some(2);
+    b.check(|| {
+        let t = table(&[2, 8]);
+        let writers: Vec<_> = [5, 9]
+            .into_iter()
+            .map(|k| {
+                let t = t.clone();
+                thread::spawn(move || put(&t, k))
+            })
+            .collect();
+        let seen: Vec<u8> = [2, 5, 8, 9].into_iter().filter(|&k| has(&t, k)).collect();
+        holds(&seen, &[2, 8]);
+        holds(&walk(&t, true), &seen);
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        assert_eq!(walk(&t, false), [2, 5, 8, 9]);
+    });
+}
+
+#[test]
+fn range_tombstones_are_seen_by_their_writer() {
+    model(|| {
+        let t = table(&[]);
+        let add = |t: &Memtable, seq| {
+            t.add_tombstone(&RangeTombstone { start: vec![1], end: vec![3], seq });
+            assert!(t.tombstones().unwrap().covering(&[2]).unwrap().seqs.contains(&seq));
+        };
+        let other = thread::spawn({
+            let t = t.clone();
+            move || add(&t, 7)
+        });
+        assert!(t.tombstones().is_none_or(|f| f.newest_covering(&[2], MAX_SEQ) == Some(7)));
+        other.join().unwrap();
+        add(&t, 8);
+        assert_eq!(t.tombstones().unwrap().covering(&[2]).unwrap().seqs, [8, 7]);
+    });
+}

@@ -1,0 +1,293 @@
+//! Walks the point entries of one table, in both directions.
+//!
+//! Invariants beyond those of [`Cursor`]:
+//! - R1: while the cursor is valid, `key` holds the whole user key of the entry: the block's prefix is written once per block, head and
+//!   rest once per step. Nothing else is copied.
+//! - R2: the block's bytes are held by the cursor (a frame of the cache, the map of the file, or the cursor's own buffer), so what it hands
+//!   out stays where it is until the cursor moves.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::search::{Block, Shape, prefetch};
+use super::table::{Table, TableValue};
+use crate::base::cursor::Cursor;
+use crate::base::error::Result;
+use crate::base::key::{Seq, Trailer, head};
+use crate::cache::FrameRef;
+
+enum Source {
+    Nothing,
+    Frame(FrameRef),
+    /// Where in the map of the file.
+    Map(Range<usize>),
+    Private,
+}
+
+impl Source {
+    /// The decoded bytes of the current block of `table`.
+    #[inline]
+    fn bytes<'a>(&'a self, buffer: &'a [u8], table: &'a Table) -> &'a [u8] {
+        match self {
+            Source::Frame(f) => f,
+            Source::Private => buffer,
+            Source::Map(range) => table.mapped_bytes(range.clone()),
+            Source::Nothing => &[],
+        }
+    }
+}
+
+/// A position in a table. See [`Table::cursor`].
+pub struct TableCursor {
+    table: Arc<Table>,
+    fill_cache: bool,
+    source: Source,
+    /// The decoded block where the source is `Private`.
+    buffer: Vec<u8>,
+    block: usize,
+    shape: Shape,
+    valid: bool,
+    pos: usize,
+    key: Vec<u8>,
+    key_len: usize,
+    head: u64,
+    trailer: Trailer,
+    value: Range<u32>,
+}
+
+impl TableCursor {
+    pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> TableCursor {
+        TableCursor {
+            table,
+            fill_cache,
+            source: Source::Nothing,
+            buffer: vec![],
+            block: 0,
+            shape: Shape::default(),
+            valid: false,
+            pos: 0,
+            key: vec![0; 64],
+            key_len: 0,
+            head: 0,
+            trailer: Trailer(0),
+            value: 0..0,
+        }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.source.bytes(&self.buffer, &self.table)
+    }
+
+    #[inline]
+    fn view(&self) -> Block<'_> {
+        Block::resume(self.bytes(), self.shape)
+    }
+
+    /// Makes block `i` the current one. The cursor is invalid until [`stand`](Self::stand).
+    fn load(&mut self, i: usize) -> Result<()> {
+        self.valid = false;
+        if self.block == i && !matches!(self.source, Source::Nothing) {
+            return Ok(());
+        }
+        self.source = Source::Nothing;
+        self.block = i;
+        self.source = if self.table.is_mapped(i) {
+            Source::Map(self.table.mapped_block(i)?)
+        } else if let Some(frame) = self.table.cached(i) {
+            Source::Frame(frame)
+        } else if self.fill_cache {
+            Source::Frame(self.table.load(i)?)
+        } else {
+            self.table.load_into(i, self.table.file.map(), &mut self.buffer)?;
+            Source::Private
+        };
+        prefetch(self.bytes());
+        let Some(block) = Block::new(self.bytes()) else {
+            self.source = Source::Nothing;
+            return Err(self.table.place(i).corrupt("a data block that is cut off"));
+        };
+        self.shape = block.shape();
+        let prefix = Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
+        if self.key.len() < prefix.len() + 8 {
+            self.key.resize(prefix.len() + 64, 0);
+        }
+        self.key[..prefix.len()].copy_from_slice(prefix);
+        Ok(())
+    }
+
+    /// Stands on entry `pos` of the current block, which must have it.
+    #[inline]
+    fn stand(&mut self, pos: usize) {
+        let block = Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape);
+        let prefix_len = self.shape.prefix_len();
+        let entry = block.entry(pos);
+        let h = block.head(pos);
+        let end = prefix_len + 8 + entry.rest.len();
+        if self.key.len() < end {
+            self.key.resize(2 * end, 0);
+        }
+        let key = &mut self.key[..end];
+        key[prefix_len..prefix_len + 8].copy_from_slice(&h.to_be_bytes());
+        key[prefix_len + 8..].copy_from_slice(entry.rest);
+        self.head = match prefix_len {
+            0 => h,
+            1..8 => head(&key[..prefix_len]) | h >> (8 * prefix_len),
+            _ => head(key),
+        };
+        self.value = entry.value_range();
+        self.trailer = entry.trailer;
+        self.key_len = prefix_len + entry.suffix_len;
+        self.pos = pos;
+        self.valid = true;
+    }
+
+    /// Stands on `pos` of the current block, or on the first entry behind it.
+    #[inline]
+    fn settle(&mut self, pos: usize) -> Result<()> {
+        if pos < self.shape.len() {
+            self.stand(pos);
+        } else if self.block + 1 < self.table.index.len() {
+            self.load(self.block + 1)?;
+            self.stand(0);
+        } else {
+            self.valid = false;
+        }
+        Ok(())
+    }
+
+    /// When all entries of the current block are puts, and no user key of it occurs twice, here or in a neighbouring block: a bound on
+    /// their sequence numbers. A reader at or above it sees every entry of the block and needs to look at no trailer. `None` otherwise,
+    /// and while the cursor is invalid.
+    pub fn plain_up_to(&self) -> Option<Seq> {
+        let block = self.view();
+        (self.valid && block.is_plain())
+            .then(|| block.uniform().map_or(self.table.properties().max_seq, |trailer| trailer.seq()))
+    }
+
+    /// Whether more than half of the current block's entries are deletes.
+    pub fn block_is_dense(&self) -> bool {
+        self.valid && self.table.index.flags(self.block) & super::index::DENSE != 0
+    }
+
+    /// The value, held beyond the cursor's next step. Costs a copy only when the block is in the cursor's own buffer.
+    pub fn pin_value(&self) -> TableValue {
+        let value = self.value.clone();
+        match &self.source {
+            Source::Frame(f) => TableValue::frame(f.clone(), value),
+            Source::Map(_) => self.table.map_value(self.block, value),
+            Source::Private | Source::Nothing => TableValue::copy(self.value()),
+        }
+    }
+}
+
+impl Cursor for TableCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        &self.key[..self.key_len]
+    }
+
+    #[inline]
+    fn trailer(&self) -> Trailer {
+        self.trailer
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.bytes().get(self.value.start as usize..self.value.end as usize).unwrap_or_default()
+    }
+
+    #[inline]
+    fn head(&self) -> u64 {
+        self.head
+    }
+
+    fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
+        self.valid = false;
+        let i = self.table.index.find(key);
+        if i >= self.table.index.len() {
+            return Ok(());
+        }
+        self.load(i)?;
+        let mut pos = self.view().seek(key, at).0;
+        if pos == self.shape.len() && self.table.index.flags(i) & super::index::CONTINUES != 0 {
+            let table = self.table.clone();
+            let i = table.seek_run(i + 1, |b| {
+                self.load(b)?;
+                Ok(self.view().seek(key, at).0 == self.shape.len())
+            })?;
+            self.load(i)?;
+            pos = self.view().seek(key, at).0;
+        }
+        self.settle(pos)
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.valid = false;
+        let blocks = self.table.index.len();
+        let mut i = self.table.index.find(key);
+        if i < blocks {
+            self.load(i)?;
+            let pos = self.view().seek(key, Trailer::NEWEST).0;
+            if pos > 0 {
+                self.stand(pos - 1);
+                return Ok(());
+            }
+        }
+        i = i.min(blocks);
+        if i > 0 {
+            self.load(i - 1)?;
+            self.stand(self.shape.len() - 1);
+        }
+        Ok(())
+    }
+
+    fn first(&mut self) -> Result<()> {
+        self.valid = false;
+        if self.table.index.len() > 0 {
+            self.load(0)?;
+            self.stand(0);
+        }
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.valid = false;
+        if let Some(last) = self.table.index.len().checked_sub(1) {
+            self.load(last)?;
+            self.stand(self.shape.len() - 1);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.valid { self.settle(self.pos + 1) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        if let Some(pos) = self.pos.checked_sub(1) {
+            self.stand(pos);
+        } else if let Some(i) = self.block.checked_sub(1) {
+            self.load(i)?;
+            self.stand(self.shape.len() - 1);
+        } else {
+            self.valid = false;
+        }
+        Ok(())
+    }
+}

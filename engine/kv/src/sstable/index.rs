@@ -1,0 +1,295 @@
+//! The index of a table: where its data blocks are, and which keys are in which.
+//!
+//! Index block:
+//! ```text
+//! varint  number of data blocks
+//! varint  length of the prefix that all separators share, and the prefix
+//! per data block: varint length of the separator after the prefix, and those bytes
+//!                 varint length of the physical block, header included
+//!                 varint number of entries
+//!                 u8 flags: 1 PLAIN, 2 DENSE (more than half of the entries are deletes), 4 CONTINUES (the next block begins with a
+//!                 version of the key that this one ends with), 8 RAW (stored without compression)
+//! ```
+//! The offset of a block is the sum of the lengths before it. A block's separator is at or above its last user key and below the first one of
+//! the next block; when the block CONTINUES it is that key, so neighbouring separators may then be equal. Separators never go down.
+//!
+//! Invariants in memory:
+//! - I1: heads are the 8 bytes after the common prefix; searching touches nothing else unless heads are equal.
+//! - I2: every block lies within the file's data; [`Index::decode`] refuses anything else.
+
+use super::search::lower_bound;
+use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::key::{MAX_KEY_LEN, common_prefix, head};
+
+/// Flag: puts only, no key twice, none shared with a neighbour.
+pub(crate) const PLAIN: u8 = 1;
+/// Flag: more than half of the entries are deletes.
+pub(crate) const DENSE: u8 = 2;
+/// Flag: the next block begins with the key that this one ends with.
+pub(crate) const CONTINUES: u8 = 4;
+/// Flag: stored without compression.
+pub(crate) const RAW: u8 = 8;
+
+/// Gathers the index while a table is written.
+#[derive(Default)]
+pub(crate) struct IndexBuilder {
+    separators: Vec<u8>,
+    ends: Vec<usize>,
+    rows: Vec<(u32, u32, u8)>,
+}
+
+/// A short key at or above `last` and below `next`, which must be larger; written to the end of `out`.
+fn put_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
+    let c = common_prefix(last, next);
+    if c >= last.len() || c >= next.len() {
+        out.extend_from_slice(last);
+    } else if next.len() > c + 1 {
+        out.extend_from_slice(&next[..=c]);
+    } else if last[c] + 1 < next[c] {
+        out.extend_from_slice(&last[..c]);
+        out.push(last[c] + 1);
+    } else {
+        out.extend_from_slice(last);
+    }
+}
+
+impl IndexBuilder {
+    /// Adds a block that ends with the key `last`; `next` is the first key of the next block.
+    pub fn add(&mut self, last: &[u8], next: Option<&[u8]>, len: u32, entries: u32, flags: u8) {
+        match next {
+            Some(next) if flags & CONTINUES == 0 => put_separator(last, next, &mut self.separators),
+            _ => self.separators.extend_from_slice(last),
+        }
+        self.ends.push(self.separators.len());
+        self.rows.push((len, entries, flags));
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Roughly the length of the finished block.
+    pub fn estimate(&self) -> usize {
+        self.separators.len() + 6 * self.rows.len()
+    }
+
+    /// The index block.
+    pub fn finish(&self) -> Vec<u8> {
+        let separator = |i: usize| &self.separators[if i == 0 { 0 } else { self.ends[i - 1] }..self.ends[i]];
+        let n = self.rows.len();
+        let prefix = if n == 0 { &[] } else { &separator(0)[..common_prefix(separator(0), separator(n - 1))] };
+        let mut out = Vec::with_capacity(self.estimate() + 32);
+        put_varint(&mut out, n as u64);
+        put_bytes(&mut out, prefix);
+        for (i, &(len, entries, flags)) in self.rows.iter().enumerate() {
+            put_bytes(&mut out, &separator(i)[prefix.len()..]);
+            put_varint(&mut out, len as u64);
+            put_varint(&mut out, entries as u64);
+            out.push(flags);
+        }
+        out
+    }
+}
+
+/// One data block, as the index tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Offset of the physical block in the file.
+    pub offset: u64,
+    /// Its length in the file, header included.
+    pub len: u32,
+    /// Number of entries.
+    pub entries: u32,
+    /// At or above every key of the block and the blocks before it.
+    pub separator: Vec<u8>,
+    /// Puts only, no key twice, none shared with a neighbour.
+    pub plain: bool,
+    /// More than half of the entries are deletes.
+    pub dense: bool,
+    /// The next block begins with a version of the key that this one ends with.
+    pub continues: bool,
+    /// Stored without compression.
+    pub raw: bool,
+}
+
+/// The index in memory.
+pub(crate) struct Index {
+    prefix: Box<[u8]>,
+    heads: Box<[u64]>,
+    /// Where each block begins, and where the last one ends.
+    offsets: Box<[u64]>,
+    entries: Box<[u32]>,
+    flags: Box<[u8]>,
+    /// Separators after the prefix, one behind the other, and their ends.
+    suffixes: Box<[u8]>,
+    ends: Box<[u32]>,
+}
+
+impl Index {
+    /// Reads an index block of a table with `data_len` bytes of data blocks; `None` when it is not sound.
+    pub fn decode(block: &[u8], data_len: u64) -> Option<Index> {
+        let mut r = Reader::new(block);
+        let n = r.len(r.remaining() / 4)?;
+        let prefix = r.bytes().filter(|p| p.len() <= MAX_KEY_LEN)?;
+        let mut heads = Vec::with_capacity(n);
+        let mut offsets = Vec::with_capacity(n + 1);
+        let (mut entries, mut flags, mut ends) = (Vec::with_capacity(n), Vec::with_capacity(n), Vec::with_capacity(n));
+        let mut suffixes: Vec<u8> = Vec::with_capacity(block.len().saturating_sub(4 * n));
+        let mut at = 0u64;
+        let mut last: &[u8] = &[];
+        let mut continued = false;
+        for i in 0..n {
+            let separator = r.bytes().filter(|s| prefix.len() + s.len() <= MAX_KEY_LEN)?;
+            if i > 0 && (separator < last || (separator == last && !continued)) {
+                return None;
+            }
+            offsets.push(at);
+            at = at.checked_add(r.varint()?).filter(|&a| a <= data_len)?;
+            entries.push(u32::try_from(r.varint()?).ok()?);
+            let f = r.u8().filter(|f| f & !(PLAIN | DENSE | CONTINUES | RAW) == 0)?;
+            flags.push(f);
+            heads.push(head(separator));
+            suffixes.extend_from_slice(separator);
+            ends.push(u32::try_from(suffixes.len()).ok()?);
+            last = separator;
+            continued = f & CONTINUES != 0;
+        }
+        offsets.push(at);
+        (r.is_empty() && at == data_len && !continued).then(|| Index {
+            prefix: prefix.into(),
+            heads: heads.into(),
+            offsets: offsets.into(),
+            entries: entries.into(),
+            flags: flags.into(),
+            suffixes: suffixes.into(),
+            ends: ends.into(),
+        })
+    }
+
+    /// Number of data blocks.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    #[inline]
+    fn suffix(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
+        &self.suffixes[start..self.ends[i] as usize]
+    }
+
+    /// The first block whose separator is not below `key`: where the newest version of `key` is, if it is here at all. `len()` when there
+    /// is none.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> usize {
+        let Some(suffix) = key.strip_prefix(&*self.prefix) else {
+            return if key < &*self.prefix { 0 } else { self.len() };
+        };
+        let h = head(suffix);
+        let i = lower_bound(&self.heads, h);
+        if i < self.heads.len() && self.heads[i] == h { self.settle(i, h, suffix) } else { i }
+    }
+
+    /// Searches the run of separators with the head `h`, which begins at `i`.
+    fn settle(&self, i: usize, h: u64, suffix: &[u8]) -> usize {
+        if self.suffix(i) >= suffix {
+            return i;
+        }
+        let mut low = i + 1;
+        let mut high = low + self.heads[low..].partition_point(|&x| x == h);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if self.suffix(mid) < suffix {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        low
+    }
+
+    /// The last block that versions of block `i`'s last key go on into.
+    pub fn last_of_run(&self, i: usize) -> usize {
+        i + self.flags[i..].iter().take_while(|&&f| f & CONTINUES != 0).count()
+    }
+
+    /// Offset and length of block `i` in the file.
+    #[inline]
+    pub fn place(&self, i: usize) -> (u64, usize) {
+        (self.offsets[i], (self.offsets[i + 1] - self.offsets[i]) as usize)
+    }
+
+    /// Flags of block `i`.
+    #[inline]
+    pub fn flags(&self, i: usize) -> u8 {
+        self.flags[i]
+    }
+
+    /// Whether any block is stored without compression.
+    pub fn any_raw(&self) -> bool {
+        self.flags.iter().any(|f| f & RAW != 0)
+    }
+
+    /// Where the blocks end.
+    pub fn end(&self) -> u64 {
+        self.offsets[self.len()]
+    }
+
+    /// Everything about block `i`.
+    pub fn info(&self, i: usize) -> BlockInfo {
+        let (offset, len) = self.place(i);
+        let has = |flag| self.flags[i] & flag != 0;
+        BlockInfo {
+            offset,
+            len: len as u32,
+            entries: self.entries[i],
+            separator: [&self.prefix, self.suffix(i)].concat(),
+            plain: has(PLAIN),
+            dense: has(DENSE),
+            continues: has(CONTINUES),
+            raw: has(RAW),
+        }
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.prefix.len() + (8 + 8 + 4 + 1 + 4) * self.len() + 8 + self.suffixes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn separators_separate(a in prop::collection::vec(0u8..4, 0..6), b in prop::collection::vec(0u8..4, 0..6)) {
+            let (last, next) = if a < b { (a, b) } else { (b, a) };
+            prop_assume!(last < next);
+            let mut s = vec![];
+            put_separator(&last, &next, &mut s);
+            prop_assert!(s >= last && s < next && s.len() <= last.len().max(1), "{last:?} {s:?} {next:?}");
+        }
+
+        #[test]
+        fn any_bytes_are_an_index_or_refused(block: Vec<u8>, len in 0u64..100, key: Vec<u8>) {
+            if let Some(index) = Index::decode(&block, len) {
+                prop_assert!(index.find(&key) <= index.len());
+            }
+        }
+
+        #[test]
+        fn find_gives_the_first_separator_not_below(mut keys in prop::collection::vec(prop::collection::vec(0u8..3, 0..12), 1..40), probe in prop::collection::vec(0u8..3, 0..12), prefix in prop::collection::vec(0u8..3, 0..12)) {
+            keys.sort();
+            keys.dedup();
+            let keys: Vec<Vec<u8>> = keys.into_iter().map(|k| [prefix.clone(), k].concat()).collect();
+            let mut b = IndexBuilder::default();
+            keys.iter().for_each(|k| b.add(k, None, 30, 1, 0));
+            let index = Index::decode(&b.finish(), 30 * keys.len() as u64).unwrap();
+            for probe in [probe.clone(), [prefix, probe].concat()] {
+                prop_assert_eq!(index.find(&probe), keys.partition_point(|k| *k < probe));
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What a table knows about itself.
+//!
+//! Properties block: pairs of `varint length, name, varint length, value`, names ascending. Values are varints unless said otherwise.
+//! Readers skip names that they do not know; a missing one has its default (zero, empty, none). Names:
+//! ```text
+//! block.size        decoded size that blocks aimed for     keys.first, keys.last   bytes: bounds of all keys, range tombstones
+//! compression       0 none, 1 LZ4                                                   included (their end counts as a key)
+//! created.micros    wall clock at writing                  level                   level the table was written for
+//! data.blocks       number of data blocks                  merges                  entries that are merge operands
+//! deletes           entries that are deletes               oldest.tombstone        wall clock in micros; missing when none
+//! entries           all point entries                      range.deletes           range tombstones, per fragment and number
+//! entry.largest     largest key + value in bytes           raw.keys, raw.values    bytes of all keys and values
+//! filter            0 none, 1 or 2: bytes a fingerprint    seq.max, seq.min        sequence numbers, tombstones included
+//! filter.keys       hashes in the filter                   summary                 bytes of the Summary hook
+//! hook.filter_prefix, hook.merge, hook.purge, hook.summary                         names (UTF-8)
+//! tree              tree id                                writer                  name and version of the writing program
+//! ```
+//! Invariants: [`Properties::decode`] of what [`Properties::encode`] gives is the same value.
+
+use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::key::Seq;
+use crate::base::options::{Compression, FilterKind};
+
+/// What a table knows about itself. Field docs: see the names above.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// Decoded size that blocks aimed for, in bytes.
+    pub block_size: u64,
+    /// How data blocks are stored where that pays.
+    pub compression: Compression,
+    /// Wall clock when the table was begun, in microseconds.
+    pub created_micros: u64,
+    /// Number of data blocks.
+    pub data_blocks: u64,
+    /// Point entries that are deletes.
+    pub deletes: u64,
+    /// Point entries.
+    pub entries: u64,
+    /// Largest key + value, in bytes.
+    pub largest_entry: u64,
+    /// The filter; `None` too when it could not be built.
+    pub filter: FilterKind,
+    /// Hashes in the filter.
+    pub filter_keys: u64,
+    /// Name of the filter prefix, empty when filters hold whole keys.
+    pub filter_prefix: String,
+    /// Name of the merge hook, empty for none.
+    pub merge: String,
+    /// Name of the purge hook, empty for none.
+    pub purge: String,
+    /// Name of the summary hook, empty for none.
+    pub summary: String,
+    /// What the summary hook said.
+    pub summary_bytes: Vec<u8>,
+    /// Lower bound of all keys.
+    pub first_key: Vec<u8>,
+    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every key.
+    pub last_key: Vec<u8>,
+    /// Level the table was written for.
+    pub level: u64,
+    /// Point entries that are merge operands.
+    pub merges: u64,
+    /// Wall clock of the oldest deletion in here, in microseconds.
+    pub oldest_tombstone_micros: Option<u64>,
+    /// Range tombstones, counted per fragment and sequence number.
+    pub range_deletes: u64,
+    /// Bytes of all user keys.
+    pub raw_key_bytes: u64,
+    /// Bytes of all values.
+    pub raw_value_bytes: u64,
+    /// Largest sequence number.
+    pub max_seq: Seq,
+    /// Smallest sequence number.
+    pub min_seq: Seq,
+    /// Tree that the table belongs to.
+    pub tree: u32,
+    /// Program that wrote it.
+    pub writer: String,
+}
+
+impl Properties {
+    /// The properties block.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![];
+        for (name, v) in self.numbers() {
+            let mut value = vec![];
+            put_varint(&mut value, v);
+            put_bytes(&mut out, name.as_bytes());
+            put_bytes(&mut out, &value);
+        }
+        for (name, v) in self.strings() {
+            put_bytes(&mut out, name.as_bytes());
+            put_bytes(&mut out, v);
+        }
+        sort_pairs(&out)
+    }
+
+    fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let mut all = vec![
+            ("block.size", self.block_size),
+            ("compression", self.compression as u64),
+            ("created.micros", self.created_micros),
+            ("data.blocks", self.data_blocks),
+            ("deletes", self.deletes),
+            ("entries", self.entries),
+            ("entry.largest", self.largest_entry),
+            ("filter", self.filter as u64),
+            ("filter.keys", self.filter_keys),
+            ("level", self.level),
+            ("merges", self.merges),
+            ("range.deletes", self.range_deletes),
+            ("raw.keys", self.raw_key_bytes),
+            ("raw.values", self.raw_value_bytes),
+            ("seq.max", self.max_seq),
+            ("seq.min", self.min_seq),
+            ("tree", self.tree as u64),
+        ];
+        all.extend(self.oldest_tombstone_micros.map(|t| ("oldest.tombstone", t)));
+        all
+    }
+
+    fn strings(&self) -> [(&'static str, &[u8]); 8] {
+        [
+            ("hook.filter_prefix", self.filter_prefix.as_bytes()),
+            ("hook.merge", self.merge.as_bytes()),
+            ("hook.purge", self.purge.as_bytes()),
+            ("hook.summary", self.summary.as_bytes()),
+            ("keys.first", &self.first_key),
+            ("keys.last", &self.last_key),
+            ("summary", &self.summary_bytes),
+            ("writer", self.writer.as_bytes()),
+        ]
+    }
+
+    /// Reads a properties block; `None` when it is not sound.
+    pub fn decode(block: &[u8]) -> Option<Properties> {
+        let mut p = Properties { filter: FilterKind::None, compression: Compression::None, ..Properties::default() };
+        let mut r = Reader::new(block);
+        let mut last: &[u8] = &[];
+        while !r.is_empty() {
+            let (name, value) = (r.bytes()?, r.bytes()?);
+            if name <= last {
+                return None;
+            }
+            last = name;
+            p.set(name, value)?;
+        }
+        Some(p)
+    }
+
+    fn set(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+        let text = || String::from_utf8(value.to_vec()).ok();
+        let number = || {
+            let mut r = Reader::new(value);
+            r.varint().filter(|_| r.is_empty())
+        };
+        match name {
+            b"block.size" => self.block_size = number()?,
+            b"compression" => {
+                self.compression = [Compression::None, Compression::Lz4].get(usize::try_from(number()?).ok()?).copied()?
+            }
+            b"created.micros" => self.created_micros = number()?,
+            b"data.blocks" => self.data_blocks = number()?,
+            b"deletes" => self.deletes = number()?,
+            b"entries" => self.entries = number()?,
+            b"entry.largest" => self.largest_entry = number()?,
+            b"filter" => {
+                let kinds = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
+                self.filter = kinds.get(usize::try_from(number()?).ok()?).copied()?
+            }
+            b"filter.keys" => self.filter_keys = number()?,
+            b"hook.filter_prefix" => self.filter_prefix = text()?,
+            b"hook.merge" => self.merge = text()?,
+            b"hook.purge" => self.purge = text()?,
+            b"hook.summary" => self.summary = text()?,
+            b"keys.first" => self.first_key = value.to_vec(),
+            b"keys.last" => self.last_key = value.to_vec(),
+            b"level" => self.level = number()?,
+            b"merges" => self.merges = number()?,
+            b"oldest.tombstone" => self.oldest_tombstone_micros = Some(number()?),
+            b"range.deletes" => self.range_deletes = number()?,
+            b"raw.keys" => self.raw_key_bytes = number()?,
+            b"raw.values" => self.raw_value_bytes = number()?,
+            b"seq.max" => self.max_seq = number()?,
+            b"seq.min" => self.min_seq = number()?,
+            b"summary" => self.summary_bytes = value.to_vec(),
+            b"tree" => self.tree = u32::try_from(number()?).ok()?,
+            b"writer" => self.writer = text()?,
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Bytes of heap held.
+    pub(crate) fn memory(&self) -> usize {
+        self.strings().iter().map(|(_, v)| v.len()).sum()
+    }
+}
+
+/// The same pairs, names ascending.
+fn sort_pairs(block: &[u8]) -> Vec<u8> {
+    let mut pairs = vec![];
+    let mut r = Reader::new(block);
+    while let (Some(name), Some(value)) = (r.bytes(), r.bytes()) {
+        pairs.push((name, value));
+    }
+    pairs.sort_unstable();
+    let mut out = Vec::with_capacity(block.len());
+    for (name, value) in pairs {
+        put_bytes(&mut out, name);
+        put_bytes(&mut out, value);
+    }
+    out
+}

@@ -1,0 +1,329 @@
+//! The search in a decoded block, and in any sorted array of heads: the module's one room for `unsafe`.
+//!
+//! [`Block`] is a view of a block's decoded bytes (layout: [`block`](super::block)). Nothing is parsed beyond the 16-byte header.
+//!
+//! Invariants:
+//! - S1: a [`Shape`] is only made by [`Block::new`], which checks that header, heads, offsets and prefix lie within `end` bytes, and a
+//!   [`Block`] only exists over at least `end` bytes. So a head or an offset with an index below `n` (`n + 1`) is in bounds whatever the
+//!   bytes say.
+//! - S2: what offsets and entries *say* is never trusted for memory safety: entries are cut out with checked slicing. Even bytes that
+//!   change after their validation (a map whose device rots) can give a wrong answer at worst, never an access out of bounds.
+//! - S3: after [`Block::validate`] every entry decodes, so the fallbacks for entries that don't are never taken.
+//!
+//! The only `unsafe` is the unchecked read of heads inside the two branchless binary searches, where bounds checks would cost as much as
+//! the search (both keep `base + half - 1 < n` by construction, and `n` heads are in bounds by S1 or by the slice's own length), and the
+//! prefetch of a block's first lines, which reads nothing.
+
+#![allow(unsafe_code)]
+
+use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
+use super::block::{HEADER, PLAIN, UNIFORM, WIDE};
+use crate::base::coding::{Reader, u32_at, u64_at};
+use crate::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, head};
+
+/// The index of the first element of sorted `heads` that is not below `h`.
+#[inline]
+pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
+    let (mut base, mut len) = (0, heads.len());
+    if len == 0 {
+        return 0;
+    }
+    while len > 1 {
+        let half = len / 2;
+        // SAFETY: base + len <= heads.len() holds at the start and after each step, and 1 <= half < len.
+        let below = unsafe { *heads.get_unchecked(base + half - 1) } < h;
+        base = select_unpredictable(below, base + half, base);
+        len -= half;
+    }
+    base + (heads[base] < h) as usize
+}
+
+/// Asks for the lines of a block that a search touches (header, heads and offsets of a block of 4 KiB) all at once, so that the steps of
+/// the binary search do not wait for one line after the other.
+#[inline]
+pub(crate) fn prefetch(block: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..6 {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint that faults nowhere and reads nothing, even beyond the block's end.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(64 * line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = block;
+}
+
+/// Where the parts of a decoded block are: what a cursor keeps between its steps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shape {
+    n: usize,
+    prefix_len: usize,
+    /// Where the entries area begins: heads, offsets and prefix lie before it.
+    end: usize,
+    flags: u8,
+    /// Bytes of the trailer in each entry.
+    width: usize,
+    base: u64,
+}
+
+impl Shape {
+    /// Length of the prefix that all keys share.
+    #[inline]
+    pub fn prefix_len(&self) -> usize {
+        self.prefix_len
+    }
+
+    /// Number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.n
+    }
+}
+
+/// One entry of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub trailer: Trailer,
+    /// Length of the key after the block's prefix.
+    pub suffix_len: usize,
+    /// The key after the prefix and the 8 bytes of the head.
+    pub rest: &'a [u8],
+    pub value: &'a [u8],
+    /// Where the value ends, counted from the start of the block.
+    end: usize,
+}
+
+impl Entry<'_> {
+    /// Where the value lies in the block's bytes.
+    #[inline]
+    pub fn value_range(&self) -> Range<u32> {
+        (self.end - self.value.len()) as u32..self.end as u32
+    }
+}
+
+const NO_ENTRY: Entry<'static> = Entry { trailer: Trailer(0), suffix_len: 0, rest: &[], value: &[], end: 0 };
+
+/// A view of a decoded block.
+#[derive(Clone, Copy)]
+pub(crate) struct Block<'a> {
+    bytes: &'a [u8],
+    shape: Shape,
+}
+
+impl<'a> Block<'a> {
+    /// A view of `bytes`; `None` when header, heads, offsets and prefix do not fit. Costs one cache line.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Option<Block<'a>> {
+        let header = bytes.get(..HEADER)?;
+        let n = u32_at(header, 0) as usize;
+        let prefix_len = u16::from_le_bytes([header[4], header[5]]) as usize;
+        let flags = header[6];
+        let offset_len = if flags & WIDE != 0 { 4 } else { 2 };
+        let end = HEADER + 8 * n + offset_len * (n + 1) + prefix_len;
+        let shape = Shape { n, prefix_len, end, flags, width: header[7] as usize, base: u64_at(header, 8) };
+        (end <= bytes.len() && bytes.len() <= u32::MAX as usize).then_some(Block { bytes, shape })
+    }
+
+    /// The view whose shape was kept; an empty one when `bytes` is too short for it.
+    #[inline]
+    pub fn resume(bytes: &'a [u8], shape: Shape) -> Block<'a> {
+        if shape.end <= bytes.len() { Block { bytes, shape } } else { Block { bytes: &[], shape: Shape::default() } }
+    }
+
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.shape.n
+    }
+
+    /// The prefix that all keys share.
+    #[inline]
+    pub fn prefix(&self) -> &'a [u8] {
+        &self.bytes[self.shape.end - self.shape.prefix_len..self.shape.end]
+    }
+
+    /// All entries are puts, and no user key occurs twice in the block or goes on in a neighbour.
+    pub fn is_plain(&self) -> bool {
+        self.shape.flags & PLAIN != 0
+    }
+
+    /// The trailer that all entries have, where they have the same.
+    pub fn uniform(&self) -> Option<Trailer> {
+        (self.shape.flags & UNIFORM != 0).then_some(Trailer(self.shape.base))
+    }
+
+    /// The head of entry `i`: the 8 bytes after the prefix. 0 beyond the end.
+    #[inline]
+    pub fn head(&self, i: usize) -> u64 {
+        if i < self.shape.n { u64_at(self.bytes, HEADER + 8 * i) } else { 0 }
+    }
+
+    /// Where entry `i` begins, counted from the start of the block; `i` may be `n`.
+    #[inline]
+    fn offset(&self, i: usize) -> usize {
+        let table = HEADER + 8 * self.shape.n;
+        let rel = if self.shape.flags & WIDE == 0 {
+            let at = table + 2 * i;
+            u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]) as usize
+        } else {
+            u32_at(self.bytes, table + 4 * i) as usize
+        };
+        self.shape.end + rel
+    }
+
+    /// The trailer's code in the entry that begins at `start`.
+    #[inline]
+    fn code(&self, start: usize) -> u64 {
+        let width = self.shape.width.clamp(1, 8);
+        match self.bytes.get(start..start + 8) {
+            Some(word) => u64_at(word, 0) & u64::MAX >> (64 - 8 * width),
+            None => self.bytes[start.min(self.bytes.len())..].iter().take(width).rev().fold(0, |v, &b| v << 8 | b as u64),
+        }
+    }
+
+    #[inline]
+    fn decode(&self, i: usize) -> Option<Entry<'a>> {
+        if i >= self.shape.n {
+            return None;
+        }
+        let (start, end) = (self.offset(i), self.offset(i + 1));
+        let bytes = self.bytes.get(start + self.shape.width..end)?;
+        let trailer = match self.shape.width {
+            0 => Trailer(self.shape.base),
+            _ => {
+                let code = self.code(start);
+                Trailer(self.shape.base.wrapping_add(code >> 2) << 8 | ((code & 3) + 1))
+            }
+        };
+        let mut r = Reader::new(bytes);
+        let suffix_len = r.len(MAX_KEY_LEN)?;
+        let rest = r.take(suffix_len.saturating_sub(8))?;
+        Some(Entry { trailer, suffix_len, rest, value: &bytes[r.position()..], end })
+    }
+
+    /// Entry `i`.
+    #[inline]
+    pub fn entry(&self, i: usize) -> Entry<'a> {
+        self.decode(i).unwrap_or(NO_ENTRY)
+    }
+
+    /// Puts the user key of entry `i` into `out`, replacing what is there.
+    pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
+        let e = self.entry(i);
+        out.clear();
+        out.extend_from_slice(self.prefix());
+        out.extend_from_slice(&self.head(i).to_be_bytes()[..e.suffix_len.min(8)]);
+        out.extend_from_slice(e.rest);
+    }
+
+    /// The index of the first head not below `h`.
+    #[inline]
+    fn lower_bound(&self, h: u64) -> usize {
+        let n = self.shape.n;
+        if n == 0 {
+            return 0;
+        }
+        // SAFETY: S1: n heads of 8 bytes lie within `bytes` from HEADER on.
+        let heads = unsafe { self.bytes.as_ptr().add(HEADER) };
+        // SAFETY: called with i < n only, so the 8 bytes at 8 * i are within those heads; no alignment is assumed.
+        let at = |i: usize| u64::from_le(unsafe { heads.add(8 * i).cast::<u64>().read_unaligned() });
+        let (mut base, mut len) = (0, n);
+        while len > 1 {
+            let half = len / 2;
+            base = select_unpredictable(at(base + half - 1) < h, base + half, base);
+            len -= half;
+        }
+        base + (at(base) < h) as usize
+    }
+
+    /// Orders the key of entry `e`, whose head equals that of `suffix`, against `suffix`.
+    #[inline]
+    fn settle(e: &Entry<'a>, suffix: &[u8]) -> Ordering {
+        match suffix.get(8..) {
+            Some(rest) if e.suffix_len >= 8 => e.rest.cmp(rest),
+            _ => e.suffix_len.cmp(&suffix.len()),
+        }
+    }
+
+    /// The first entry at or after `(key, at)`, and whether it has this key.
+    #[inline]
+    pub fn seek(&self, key: &[u8], at: Trailer) -> (usize, bool) {
+        let prefix = self.prefix();
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return if key < prefix { (0, false) } else { (self.shape.n, false) };
+        };
+        let h = head(suffix);
+        let i = self.lower_bound(h);
+        if i >= self.shape.n || self.head(i) != h {
+            return (i, false);
+        }
+        let e = self.entry(i);
+        match Self::settle(&e, suffix) {
+            Ordering::Equal if e.trailer <= at => (i, true),
+            Ordering::Greater => (i, false),
+            _ => self.seek_in_run(i + 1, suffix, h, at),
+        }
+    }
+
+    /// Goes on from `from` inside a run of equal heads, `from - 1` being before the target.
+    fn seek_in_run(&self, from: usize, suffix: &[u8], h: u64, at: Trailer) -> (usize, bool) {
+        let mut low = from;
+        let mut high = if h == u64::MAX { self.shape.n } else { self.lower_bound(h + 1) };
+        let end = high;
+        while low < high {
+            let mid = low + (high - low) / 2;
+            let e = self.entry(mid);
+            if Self::settle(&e, suffix).then(at.cmp(&e.trailer)).is_lt() {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        (low, low < end && Self::settle(&self.entry(low), suffix).is_eq())
+    }
+
+    /// Checks everything that the accessors rely on: offsets, lengths, kinds, and the order of the heads. What is wrong, if it is not
+    /// sound.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        let s = &self.shape;
+        if s.n == 0 {
+            return Err("a block without entries");
+        }
+        if s.flags & !(UNIFORM | PLAIN | WIDE) != 0 || s.width > 8 || (s.flags & UNIFORM != 0) != (s.width == 0) {
+            return Err("unknown block flags");
+        }
+        if (s.width > 0 && s.base > MAX_SEQ) || (s.flags & UNIFORM != 0 && Trailer(s.base).kind().is_none()) {
+            return Err("a sequence number or kind out of bounds");
+        }
+        if self.offset(0) != s.end || self.offset(s.n) != self.bytes.len() {
+            return Err("entries do not fill the block");
+        }
+        let mut last = 0;
+        for i in 0..s.n {
+            let e = self.decode(i).ok_or("an entry that is cut off")?;
+            let h = self.head(i);
+            if h < last {
+                return Err("heads out of order");
+            }
+            last = h;
+            let padding = if e.suffix_len < 8 { u64::MAX >> (8 * e.suffix_len) } else { 0 };
+            if h & padding != 0 || s.prefix_len + e.suffix_len > MAX_KEY_LEN {
+                return Err("a key's length does not fit its head");
+            }
+            if s.width > 0 && s.base + (self.code(self.offset(i)) >> 2) > MAX_SEQ {
+                return Err("a sequence number out of bounds");
+            }
+            if e.trailer.kind().is_none() || (s.flags & PLAIN != 0 && e.trailer.kind() != Some(Kind::Put)) {
+                return Err("an entry of the wrong kind");
+            }
+        }
+        Ok(())
+    }
+}

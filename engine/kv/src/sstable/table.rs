@@ -1,0 +1,397 @@
+//! Reads one table file: point reads, and the blocks for cursors.
+//!
+//! Invariants:
+//! - T1: index, filter, tombstones and properties are read when the table is opened and stay in memory; [`Table::memory`] counts them.
+//! - T2: a decoded block is validated (checksum, then structure) once, when it is decoded or first met in the map, before anything else
+//!   sees it. A block that fails is an error each time it is wanted, never a wrong answer.
+//! - T3: a block that is stored as it is, in a mapped file, is served from the map and never cached; every other block is decoded into a
+//!   frame of the cache, to which the slot with the block's number leads.
+//!
+//! The path of a point read is: index (one binary search over 8-byte heads), slot, block (one binary search), entry.
+
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_epoch::Guard;
+
+use super::cursor::TableCursor;
+use super::filter::Filter;
+use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, Stored};
+use super::index::{BlockInfo, CONTINUES, Index, RAW};
+use super::properties::Properties;
+use super::search::{Block, prefetch};
+use super::tombstones;
+use crate::base::error::{Error, Result};
+use crate::base::key::{Seq, Trailer};
+use crate::base::options::Compression;
+use crate::base::tombstone::Fragments;
+use crate::cache::{Cache, Frame, FrameRef, Slots};
+use crate::env::ReadFile;
+
+/// An open table.
+pub struct Table {
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) path: PathBuf,
+    pub(super) id: u64,
+    cache: Arc<Cache>,
+    slots: Arc<Slots>,
+    pub(super) index: Index,
+    /// Whether some block may be served from the map.
+    mapped: bool,
+    /// Per block, whether it was found sound in the map.
+    checked: Box<[AtomicU64]>,
+    pub(super) filter: Option<Filter>,
+    tombstones: Arc<Fragments>,
+    properties: Properties,
+}
+
+/// A physical block of a file that is about to be read.
+pub(super) struct Place<'a> {
+    pub file: &'a dyn ReadFile,
+    pub path: &'a Path,
+    pub id: u64,
+    pub kind: BlockKind,
+    pub offset: u64,
+    pub len: usize,
+}
+
+impl Place<'_> {
+    /// An error about this block.
+    pub fn corrupt(&self, what: &str) -> Error {
+        Error::corruption(what).at(self.path, self.offset).block(self.kind.name())
+    }
+
+    /// Checks the block's bytes, which are in the map or else read into a buffer, and gives them to `f`.
+    pub fn stored<R>(&self, map: Option<&[u8]>, f: impl FnOnce(Stored<'_>) -> Result<R, &'static str>) -> Result<R> {
+        let check =
+            |block: &[u8]| Stored::check(block, self.kind, self.id, self.offset).and_then(f).map_err(|e| self.corrupt(e));
+        let end = self.offset.saturating_add(self.len as u64);
+        if end > self.file.len() {
+            return Err(self.corrupt("a block beyond the end of the file"));
+        }
+        if let Some(block) = map.and_then(|m| m.get(self.offset as usize..end as usize)) {
+            return check(block);
+        }
+        let mut block = vec![0; self.len];
+        self.file.read_at(self.offset, &mut block)?;
+        check(&block)
+    }
+
+    /// The same with the decompressed bytes.
+    pub fn raw<R>(&self, f: impl FnOnce(&[u8]) -> Result<R, &'static str>) -> Result<R> {
+        self.stored(self.file.map(), |s| if s.codec == Compression::None { f(s.bytes) } else { f(&s.to_vec()?) })
+    }
+}
+
+/// Checks the structure of a decoded data block.
+fn validate(raw: &[u8]) -> Result<(), &'static str> {
+    Block::new(raw).ok_or("a data block that is cut off")?.validate()
+}
+
+/// Where a block's decoded bytes are while they are looked at.
+pub(super) enum Held<'g> {
+    Guarded(&'g Frame),
+    Map(&'g [u8]),
+    Owned(FrameRef),
+}
+
+impl Held<'_> {
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Held::Guarded(f) => f,
+            Held::Map(b) => b,
+            Held::Owned(f) => f,
+        }
+    }
+}
+
+/// An entry that a point read found.
+pub struct Hit<'g> {
+    /// Sequence number and kind.
+    pub trailer: Trailer,
+    table: &'g Table,
+    block: usize,
+    held: Held<'g>,
+    value: Range<u32>,
+}
+
+impl Hit<'_> {
+    /// The value: empty for deletes.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.held.bytes().get(self.value.start as usize..self.value.end as usize).unwrap_or_default()
+    }
+
+    /// The value, held without the guard.
+    pub fn pin(&self) -> TableValue {
+        match &self.held {
+            Held::Guarded(f) => TableValue::frame(f.to_ref(), self.value.clone()),
+            Held::Owned(f) => TableValue::frame(f.clone(), self.value.clone()),
+            Held::Map(_) => self.table.map_value(self.block, self.value.clone()),
+        }
+    }
+}
+
+/// A value that holds what it lies in.
+#[derive(Clone)]
+pub struct TableValue(Owner);
+
+#[derive(Clone)]
+enum Owner {
+    Frame(FrameRef, Range<u32>),
+    Map(Arc<dyn ReadFile>, Range<u64>),
+    Copy(Arc<[u8]>),
+}
+
+impl TableValue {
+    pub(super) fn frame(frame: FrameRef, value: Range<u32>) -> TableValue {
+        TableValue(Owner::Frame(frame, value))
+    }
+
+    pub(super) fn copy(value: &[u8]) -> TableValue {
+        TableValue(Owner::Copy(value.into()))
+    }
+}
+
+impl Deref for TableValue {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Owner::Frame(f, r) => f.get(r.start as usize..r.end as usize).unwrap_or_default(),
+            Owner::Map(f, r) => f.map().and_then(|m| m.get(r.start as usize..r.end as usize)).unwrap_or_default(),
+            Owner::Copy(b) => b,
+        }
+    }
+}
+
+impl Table {
+    /// Opens the table `id`, which `file` must be; `path` is for errors. Reads footer, properties, index, filter and tombstones: nothing
+    /// that grows with the data but those.
+    ///
+    /// # Errors
+    /// `Corruption` with the place for anything that is not sound, `Incompatible` for a newer format, whatever the file says.
+    pub fn open(file: Arc<dyn ReadFile>, path: &Path, id: u64, cache: Arc<Cache>) -> Result<Arc<Table>> {
+        let Some(offset) = file.len().checked_sub(FOOTER as u64) else {
+            return Err(Error::corruption("too short for a table file").at(path, 0).block("footer"));
+        };
+        let mut f = [0; FOOTER];
+        file.read_at(offset, &mut f)?;
+        let footer = Footer::decode(&f, path, id, offset)?;
+        let part = |kind, offset, len: u32| Place { file: &*file, path, id, kind, offset, len: len as usize };
+        let properties = part(BlockKind::Properties, footer.properties_at(), footer.properties_len)
+            .raw(|b| Properties::decode(b).ok_or("properties that cannot be read"))?;
+        let index = part(BlockKind::Index, footer.index_at(), footer.index_len)
+            .raw(|b| Index::decode(b, footer.data_len).ok_or("an index that cannot be read"))?;
+        let filter = match footer.filter_len {
+            0 => None,
+            len => Some(part(BlockKind::Filter, footer.data_len, len).raw(Filter::decode)?),
+        };
+        let tombstones = match footer.tombstones_len {
+            0 => Arc::default(),
+            len => part(BlockKind::Tombstones, footer.tombstones_at(), len)
+                .raw(|b| tombstones::decode(b).ok_or("tombstones that cannot be read"))
+                .map(Arc::new)?,
+        };
+        let mapped = index.any_raw() && file.map().is_some_and(|m| m.len() as u64 >= footer.data_len);
+        let checked = if mapped { (0..index.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect() } else { Box::default() };
+        let slots = Arc::new(Slots::new(index.len()));
+        let path = path.to_path_buf();
+        Ok(Arc::new(Table { file, path, id, cache, slots, index, mapped, checked, filter, tombstones, properties }))
+    }
+
+    /// Whether the table may hold a key with this hash (of the key, or of its filter prefix); `false` is always right. True without a
+    /// filter.
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|f| f.may_contain(hash))
+    }
+
+    /// The newest version of `key` that a reader at `read` sees. With a hash the filter is asked first; `None` when it was already.
+    ///
+    /// # Errors
+    /// `Corruption` with the place, when the block that must hold the key cannot be used.
+    #[inline]
+    pub fn get<'g>(&'g self, key: &[u8], hash: Option<u64>, read: Seq, guard: &'g Guard) -> Result<Option<Hit<'g>>> {
+        if hash.is_some_and(|h| !self.may_contain(h)) {
+            return Ok(None);
+        }
+        let i = self.index.find(key);
+        if i >= self.index.len() {
+            return Ok(None);
+        }
+        let at = Trailer::at(read);
+        let held = self.block(i, guard)?;
+        let (hit, past) = self.find_in(i, held, key, at);
+        if past && self.index.flags(i) & CONTINUES != 0 {
+            return self.get_in_run(i, key, at, guard);
+        }
+        Ok(hit)
+    }
+
+    /// The newest version of `key` at or below `at` in block `i`, and whether all of the block is before that place.
+    #[inline]
+    fn find_in<'g>(&'g self, i: usize, held: Held<'g>, key: &[u8], at: Trailer) -> (Option<Hit<'g>>, bool) {
+        prefetch(held.bytes());
+        let Some(block) = Block::new(held.bytes()) else { return (None, false) };
+        let (pos, found) = block.seek(key, at);
+        if !found {
+            return (None, pos == block.len());
+        }
+        let entry = block.entry(pos);
+        let (trailer, value) = (entry.trailer, entry.value_range());
+        (Some(Hit { trailer, table: self, block: i, held, value }), false)
+    }
+
+    /// Goes on behind block `i`, whose last key goes on in the next one and which has nothing at or after `(key, at)`.
+    #[cold]
+    fn get_in_run<'g>(&'g self, i: usize, key: &[u8], at: Trailer, guard: &'g Guard) -> Result<Option<Hit<'g>>> {
+        let i = self.seek_run(i + 1, |b| {
+            let held = self.block(b, guard)?;
+            let block = Block::new(held.bytes()).ok_or_else(|| self.place(b).corrupt("a data block that is cut off"))?;
+            Ok(block.seek(key, at).0 == block.len())
+        })?;
+        let held = self.block(i, guard)?;
+        Ok(self.find_in(i, held, key, at).0)
+    }
+
+    /// The first block from `low` on that is not wholly `before` a target, within the run of blocks that go on into each other; the run's
+    /// last block when there is none. A binary search, because a key may have a great many versions.
+    pub(super) fn seek_run(&self, mut low: usize, mut before: impl FnMut(usize) -> Result<bool>) -> Result<usize> {
+        let mut high = self.index.last_of_run(low);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if before(mid)? {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The decoded block `i`.
+    #[inline]
+    fn block<'g>(&'g self, i: usize, guard: &'g Guard) -> Result<Held<'g>> {
+        if self.is_mapped(i) {
+            return Ok(Held::Map(self.mapped_bytes(self.mapped_block(i)?)));
+        }
+        match self.slots.get(i, guard) {
+            Some(frame) => Ok(Held::Guarded(frame)),
+            None => self.load(i).map(Held::Owned),
+        }
+    }
+
+    pub(super) fn place(&self, i: usize) -> Place<'_> {
+        let (offset, len) = self.index.place(i);
+        Place { file: &*self.file, path: &self.path, id: self.id, kind: BlockKind::Data, offset, len }
+    }
+
+    /// Whether block `i` is served from the map.
+    #[inline]
+    pub(super) fn is_mapped(&self, i: usize) -> bool {
+        self.mapped && self.index.flags(i) & RAW != 0
+    }
+
+    /// Bytes of the map; empty when they are not there.
+    #[inline]
+    pub(super) fn mapped_bytes(&self, range: Range<usize>) -> &[u8] {
+        self.file.map().and_then(|m| m.get(range)).unwrap_or_default()
+    }
+
+    /// Where the stored bytes of block `i`, which must be one that [`is_mapped`](Self::is_mapped), lie in the map. They are checked when
+    /// the block is met for the first time.
+    #[inline]
+    pub(super) fn mapped_block(&self, i: usize) -> Result<Range<usize>> {
+        let (word, bit) = (&self.checked[i / 64], 1 << (i % 64));
+        if word.load(Ordering::Acquire) & bit == 0 {
+            self.place(i).stored(self.file.map(), |s| match s.codec {
+                Compression::None => validate(s.bytes),
+                Compression::Lz4 => Err("a block of another compression than the index says"),
+            })?;
+            word.fetch_or(bit, Ordering::Release);
+        }
+        let (offset, len) = self.index.place(i);
+        Ok(offset as usize + BLOCK_HEADER..offset as usize + len)
+    }
+
+    /// The frame of block `i` when it is cached.
+    pub(super) fn cached(&self, i: usize) -> Option<FrameRef> {
+        self.slots.get(i, &crossbeam_epoch::pin()).map(|f| f.to_ref())
+    }
+
+    /// Decodes block `i` into a frame of the cache.
+    #[cold]
+    pub(super) fn load(&self, i: usize) -> Result<FrameRef> {
+        let frame = self.place(i).stored(self.file.map(), |s| {
+            let mut frame = self.cache.allocate(s.raw_len);
+            s.unpack(&mut frame)?;
+            validate(&frame)?;
+            Ok(frame.freeze())
+        })?;
+        Ok(self.cache.insert(&self.slots, i, frame))
+    }
+
+    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block.
+    pub(super) fn load_into(&self, i: usize, map: Option<&[u8]>, buffer: &mut Vec<u8>) -> Result<()> {
+        self.place(i).stored(map, |s| {
+            buffer.resize(s.raw_len, 0);
+            s.unpack(buffer)?;
+            validate(buffer)
+        })
+    }
+
+    /// A value inside block `i`, which is served from the map.
+    pub(super) fn map_value(&self, i: usize, value: Range<u32>) -> TableValue {
+        let start = self.index.place(i).0 + BLOCK_HEADER as u64;
+        TableValue(Owner::Map(self.file.clone(), start + value.start as u64..start + value.end as u64))
+    }
+
+    /// The table's range tombstones.
+    pub fn tombstones(&self) -> &Arc<Fragments> {
+        &self.tombstones
+    }
+
+    /// What the table knows about itself.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// Its file id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Length of its file in bytes.
+    pub fn size(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Bytes of memory pinned by index, filter, tombstones, properties and slots, not counting cached blocks.
+    pub fn memory(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, Filter::memory);
+        let blocks = 8 * self.index.len() + 8 * self.checked.len();
+        size_of::<Table>() + self.index.memory() + filter + blocks + self.tombstones.memory() + self.properties.memory()
+    }
+
+    /// Roughly where in the file `key` is: the offset of the block that may hold it, the end of the data when there is none.
+    pub fn offset_of(&self, key: &[u8]) -> u64 {
+        let i = self.index.find(key);
+        if i < self.index.len() { self.index.place(i).0 } else { self.index.end() }
+    }
+
+    /// The data blocks, in key order.
+    pub fn blocks(&self) -> impl ExactSizeIterator<Item = BlockInfo> + '_ {
+        (0..self.index.len()).map(|i| self.index.info(i))
+    }
+
+    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so; without, they are decoded into a buffer
+    /// of the cursor's own.
+    pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
+        TableCursor::new(self.clone(), fill_cache)
+    }
+}

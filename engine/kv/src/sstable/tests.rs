@@ -1,0 +1,502 @@
+//! Tables against a sorted vector, damaged tables, and tables that are not what they seem.
+
+use std::cmp::Ordering;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crossbeam_epoch as epoch;
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::cursor::Cursor;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hash::key_hash;
+use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
+use crate::base::key::{Kind, Seq, Trailer, compare};
+use crate::base::options::{Compression, FilterKind};
+use crate::base::tombstone::{Fragments, RangeTombstone};
+use crate::cache::Cache;
+use crate::env::{ReadFile, WriteFile};
+
+const ID: u64 = 7;
+
+#[derive(Clone, Default)]
+struct Disk(Arc<Mutex<Vec<u8>>>);
+
+impl WriteFile for Disk {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(())
+    }
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn len(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+}
+
+struct Bytes {
+    bytes: Vec<u8>,
+    map: bool,
+}
+
+impl ReadFile for Bytes {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let from = self.bytes.get(offset as usize..offset as usize + buf.len());
+        buf.copy_from_slice(from.ok_or_else(|| Error::corruption("short").at("t", offset))?);
+        Ok(())
+    }
+    fn map(&self) -> Option<&[u8]> {
+        self.map.then_some(&self.bytes)
+    }
+}
+
+type Entry = (Vec<u8>, Trailer, Vec<u8>);
+
+fn path() -> &'static Path {
+    Path::new("000007.sst")
+}
+
+fn open_as(bytes: Vec<u8>, map: bool, id: u64) -> Result<Arc<Table>> {
+    Table::open(Arc::new(Bytes { bytes, map }), path(), id, Cache::new(1 << 20))
+}
+
+fn open(bytes: &[u8], map: bool) -> Result<Arc<Table>> {
+    open_as(bytes.to_vec(), map, ID)
+}
+
+fn write(options: &TableOptions, entries: &[Entry], tombstones: &Fragments) -> (Vec<u8>, TableFacts) {
+    write_as(ID, options, entries, tombstones)
+}
+
+fn write_as(id: u64, options: &TableOptions, entries: &[Entry], tombstones: &Fragments) -> (Vec<u8>, TableFacts) {
+    let disk = Disk::default();
+    let mut w = TableWriter::new(Box::new(disk.clone()), path(), id, options.clone());
+    for (k, t, v) in entries {
+        w.add(k, *t, v).unwrap();
+        assert_eq!(w.last_key(), k);
+    }
+    w.set_tombstones(tombstones, (!tombstones.is_empty()).then_some(5));
+    let estimate = w.estimated_size();
+    let facts = w.finish().unwrap();
+    let bytes = disk.0.lock().unwrap().clone();
+    assert_eq!(facts.size, bytes.len() as u64);
+    assert!(options.compression == Compression::Lz4 || estimate + 4096 + facts.size / 4 > facts.size);
+    (bytes, facts)
+}
+
+/// All entries forwards, read through a cursor.
+fn read_all(table: &Arc<Table>, fill: bool) -> Result<Vec<Entry>> {
+    let mut c = table.cursor(fill);
+    let mut out = vec![];
+    c.first()?;
+    while c.valid() {
+        out.push((c.key().to_vec(), c.trailer(), c.value().to_vec()));
+        c.next()?;
+    }
+    Ok(out)
+}
+
+struct First(usize);
+
+impl FilterPrefix for First {
+    fn name(&self) -> &str {
+        "first"
+    }
+    fn prefix_len(&self, key: &[u8]) -> usize {
+        key.len().min(self.0)
+    }
+}
+
+struct Longest;
+struct LongestPass(usize);
+
+impl Summary for Longest {
+    fn name(&self) -> &str {
+        "longest"
+    }
+    fn start(&self) -> Box<dyn SummaryPass> {
+        Box::new(LongestPass(0))
+    }
+}
+
+impl SummaryPass for LongestPass {
+    fn add(&mut self, key: &[u8], _: Kind, _: &[u8]) {
+        self.0 = self.0.max(key.len());
+    }
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.0.to_le_bytes().to_vec()
+    }
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop_oneof![4 => Just(Kind::Put), 1 => Just(Kind::Delete), 1 => Just(Kind::Merge)]
+}
+
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(0u8..3, 0..14),
+        prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..24),
+        any::<[u8; 16]>().prop_map(|k| k.to_vec()),
+        (0u16..200).prop_map(|i| [b"a long prefix that all of these share/".as_slice(), &i.to_be_bytes()].concat()),
+        (0u16..50).prop_map(|i| i.to_be_bytes().to_vec()),
+    ]
+}
+
+fn values() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => prop::collection::vec(any::<u8>(), 0..40),
+        3 => (any::<u8>(), 0usize..300).prop_map(|(b, n)| vec![b; n]),
+        1 => (any::<u8>(), 0usize..100_000).prop_map(|(b, n)| vec![b; n]),
+    ]
+}
+
+fn entries() -> impl Strategy<Value = Vec<Entry>> {
+    let seqs = prop_oneof![Just(1u64), Just(3), Just(200), Just(1 << 55)];
+    let some = (prop::collection::vec((keys(), prop_oneof![4 => 1usize..3, 1 => 1usize..200]), 0..60), seqs, any::<bool>());
+    some.prop_flat_map(|(keys, stride, one_seq)| {
+        let mut all = vec![];
+        for (i, (key, versions)) in keys.into_iter().enumerate() {
+            for v in 0..if one_seq { 1 } else { versions } {
+                let seq = if one_seq { 9 } else { (i as u64 * 211 + v as u64).wrapping_mul(stride) & ((1 << 56) - 1) };
+                all.push((Just(key.clone()), Just(seq), kinds(), values()));
+            }
+        }
+        all
+    })
+    .prop_map(|all| {
+        let mut all: Vec<Entry> = all
+            .into_iter()
+            .map(|(k, s, kind, v)| (k, Trailer::new(s, kind), if kind == Kind::Delete { vec![] } else { v }))
+            .collect();
+        all.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
+        all.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+        all
+    })
+}
+
+fn options() -> impl Strategy<Value = TableOptions> {
+    let filter = prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
+    (prop::sample::select(vec![512, 700, 4032, 65_536]), any::<bool>(), filter, prop::option::of(0usize..5)).prop_map(
+        |(block_size, lz4, filter, prefix)| TableOptions {
+            block_size,
+            compression: if lz4 { Compression::Lz4 } else { Compression::None },
+            filter,
+            filter_prefix: prefix.map(|n| Arc::new(First(n)) as Arc<dyn FilterPrefix>),
+            summary: Some(Arc::new(Longest)),
+            merge: "add".into(),
+            created_micros: 11,
+            tree: 3,
+            level: 2,
+            ..TableOptions::default()
+        },
+    )
+}
+
+fn hash_of(options: &TableOptions, key: &[u8]) -> u64 {
+    key_hash(&key[..options.filter_prefix.as_ref().map_or(key.len(), |p| p.prefix_len(key))])
+}
+
+fn at(c: &TableCursor) -> Option<Entry> {
+    c.valid().then(|| {
+        assert_eq!(c.head(), crate::base::key::head(c.key()));
+        assert_eq!(&*c.pin_value(), c.value());
+        (c.key().to_vec(), c.trailer(), c.value().to_vec())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_table_is_the_sorted_vector(
+        entries in entries(), options in options(), map: bool, fill: bool,
+        probes in prop::collection::vec((keys(), 0u64..40_000), 0..30), walk in prop::collection::vec(any::<(bool, u8)>(), 0..60),
+    ) {
+        let (bytes, facts) = write(&options, &entries, &Fragments::default());
+        let table = open(&bytes, map).unwrap();
+        prop_assert_eq!(facts.entries, entries.len() as u64);
+        prop_assert_eq!(table.properties().summary_bytes.clone(), entries.iter().map(|e| e.0.len()).max().unwrap_or(0).to_le_bytes().to_vec());
+        let report = table.verify(options.filter_prefix.as_deref(), |_| {}).unwrap();
+        prop_assert_eq!(report.entries, facts.entries);
+        prop_assert!(!report.filter_checked || options.filter != FilterKind::None);
+        prop_assert!(table.memory() > 0);
+
+        let guard = epoch::pin();
+        let known = entries.iter().map(|e| (e.0.clone(), e.1.seq()));
+        let around = entries.iter().map(|e| (e.0.clone(), e.1.seq().saturating_sub(1)));
+        for (key, read) in known.chain(around).chain(probes.iter().cloned()) {
+            let want = entries.iter().find(|e| e.0 == key && e.1.seq() <= read);
+            for hash in [None, Some(hash_of(&options, &key))] {
+                let hit = table.get(&key, hash, read, &guard).unwrap();
+                prop_assert_eq!(hit.as_ref().map(|h| (h.trailer, h.value())), want.map(|e| (e.1, &e.2[..])));
+                if let Some(h) = hit { prop_assert_eq!(&*h.pin(), h.value()); }
+            }
+            let mut c = table.cursor(fill);
+            let i = entries.partition_point(|e| compare(&e.0, e.1, &key, Trailer::at(read)) == Ordering::Less);
+            c.seek(&key, Trailer::at(read)).unwrap();
+            prop_assert_eq!(at(&c), entries.get(i).cloned());
+            c.next().unwrap();
+            prop_assert_eq!(at(&c), entries.get(i + 1).cloned());
+            let i = entries.partition_point(|e| e.0 < key);
+            c.seek_before(&key).unwrap();
+            prop_assert_eq!(at(&c), i.checked_sub(1).map(|i| entries[i].clone()));
+        }
+
+        prop_assert_eq!(read_all(&table, fill).unwrap(), entries.clone());
+        let mut c = table.cursor(fill);
+        c.last().unwrap();
+        for e in entries.iter().rev() {
+            prop_assert_eq!(at(&c), Some(e.clone()));
+            c.prev().unwrap();
+        }
+        prop_assert!(!c.valid());
+        c.next().unwrap();
+        prop_assert!(!c.valid());
+
+        c.first().unwrap();
+        let mut i = 0usize;
+        for (forward, steps) in walk {
+            for _ in 0..steps {
+                if i >= entries.len() { break }
+                if forward { c.next().unwrap() } else { c.prev().unwrap() }
+                i = if forward { i + 1 } else { i.wrapping_sub(1) };
+                prop_assert_eq!(at(&c), entries.get(i).cloned());
+            }
+        }
+    }
+
+    #[test]
+    fn what_blocks_say_of_themselves_is_so(entries in entries(), options in options()) {
+        let (bytes, _) = write(&options, &entries, &Fragments::default());
+        let table = open(&bytes, true).unwrap();
+        let mut c = table.cursor(false);
+        c.first().unwrap();
+        for (i, e) in entries.iter().enumerate() {
+            if let Some(bound) = c.plain_up_to() {
+                prop_assert!(e.1.kind() == Some(Kind::Put) && e.1.seq() <= bound);
+                prop_assert!(i == 0 || entries[i - 1].0 != e.0);
+                prop_assert!(i + 1 == entries.len() || entries[i + 1].0 != e.0);
+            }
+            c.next().unwrap();
+        }
+        let blocks: Vec<BlockInfo> = table.blocks().collect();
+        prop_assert_eq!(blocks.iter().map(|b| b.entries as u64).sum::<u64>(), entries.len() as u64);
+        let mut end = 0;
+        for b in &blocks {
+            prop_assert_eq!(b.offset, end);
+            let h = format::BlockHeader::read(&bytes[end as usize..]).unwrap();
+            prop_assert_eq!((h.stored_len + format::BLOCK_HEADER) as u32, b.len);
+            prop_assert!(h.raw_len <= options.block_size || b.entries == 1);
+            prop_assert_eq!(table.offset_of(&b.separator) <= b.offset, true);
+            end += b.len as u64;
+        }
+    }
+}
+
+fn small(n: u32) -> Vec<Entry> {
+    let entry = |i: u32| {
+        let kind = if i % 9 == 4 { Kind::Delete } else { Kind::Put };
+        let value = if kind == Kind::Put { vec![b'v'; (i % 40) as usize] } else { vec![] };
+        (format!("key{:05}", i / 2).into_bytes(), Trailer::new(1000 - i as u64, kind), value)
+    };
+    (0..n).map(entry).collect()
+}
+
+fn some_tombstones() -> Fragments {
+    let t = |a: &str, z: &str, seq| RangeTombstone { start: a.into(), end: z.into(), seq };
+    Fragments::build(vec![t("key00003", "key00020", 2000), t("key00010", "zzz", 50), t("a", "b", 3)])
+}
+
+/// Everything a reader can ask of a table.
+fn read_everything(bytes: Vec<u8>, map: bool) -> Result<(Vec<Entry>, Fragments, Properties)> {
+    let table = open_as(bytes, map, ID)?;
+    table.verify(None, |_| {})?;
+    let entries = read_all(&table, true)?;
+    for (key, t, value) in &entries {
+        let guard = epoch::pin();
+        let hit = table.get(key, Some(key_hash(key)), t.seq(), &guard)?;
+        assert!(hit.is_some_and(|h| h.trailer == *t && h.value() == value));
+    }
+    Ok((entries, (**table.tombstones()).clone(), table.properties().clone()))
+}
+
+fn assert_placed(e: &Error) {
+    assert!(matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible), "{e}");
+    assert!(e.file().is_some() && e.offset().is_some(), "{e}");
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let options = TableOptions { block_size: 512, compression, ..TableOptions::default() };
+        let (bytes, _) = write(&options, &small(60), &some_tombstones());
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_placed(&read_everything(damaged, bit % 3 == 0).expect_err("a flipped bit goes unnoticed"));
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_found() {
+    let (bytes, _) = write(&TableOptions { block_size: 512, ..TableOptions::default() }, &small(60), &some_tombstones());
+    for len in 0..bytes.len() {
+        assert_placed(&open(&bytes[..len], len % 2 == 0).err().expect("a truncated file opens"));
+    }
+}
+
+#[test]
+fn a_damaged_block_spares_the_others() {
+    for (map, compression) in [(true, Compression::None), (false, Compression::None), (true, Compression::Lz4)] {
+        let options = TableOptions { block_size: 512, compression, ..TableOptions::default() };
+        let entries = small(200);
+        let (mut bytes, _) = write(&options, &entries, &Fragments::default());
+        let bad = open(&bytes, map).unwrap().blocks().nth(1).unwrap();
+        bytes[bad.offset as usize + 40] ^= 1;
+        let table = open(&bytes, map).unwrap();
+        let guard = epoch::pin();
+        let (mut good, mut errors) = (0, 0);
+        for (key, t, value) in &entries {
+            match table.get(key, None, t.seq(), &guard) {
+                Ok(hit) => {
+                    assert_eq!(hit.unwrap().value(), value);
+                    good += 1;
+                }
+                Err(e) => {
+                    assert_eq!((e.offset(), e.block_kind(), e.file()), (Some(bad.offset), Some("data"), Some(path())));
+                    errors += 1;
+                }
+            }
+        }
+        assert!(good > 100 && errors > 5);
+        let mut c = table.cursor(false);
+        c.first().unwrap();
+        let e = loop {
+            if let Err(e) = c.next() {
+                break e;
+            }
+            assert!(c.valid());
+        };
+        assert_eq!(e.offset(), Some(bad.offset));
+        assert!(!c.valid());
+        assert!(table.verify(None, |_| {}).is_err());
+    }
+}
+
+#[test]
+fn blocks_in_the_wrong_place_are_refused() {
+    let options = TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
+    let entries: Vec<Entry> =
+        (0..60).map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100])).collect();
+    let (bytes, _) = write(&options, &entries, &Fragments::default());
+    let blocks: Vec<BlockInfo> = open(&bytes, true).unwrap().blocks().collect();
+    let pair = blocks.windows(2).find(|w| w[0].len == w[1].len).unwrap();
+    let (a, b) = (&pair[0], &pair[1]);
+    let mut swapped = bytes.clone();
+    let len = a.len as usize;
+    swapped[a.offset as usize..][..len].copy_from_slice(&bytes[b.offset as usize..][..len]);
+    swapped[b.offset as usize..][..len].copy_from_slice(&bytes[a.offset as usize..][..len]);
+    assert_placed(&read_all(&open(&swapped, true).unwrap(), true).unwrap_err());
+
+    let (other, _) = write_as(ID + 1, &options, &entries, &Fragments::default());
+    let mut mixed = bytes.clone();
+    mixed[a.offset as usize..][..len].copy_from_slice(&other[a.offset as usize..][..len]);
+    assert_placed(&read_all(&open(&mixed, false).unwrap(), true).unwrap_err());
+    assert!(open_as(other, true, ID).err().unwrap().message().contains("this is table 8, not table 7"));
+}
+
+#[test]
+fn a_newer_version_is_incompatible() {
+    let (mut bytes, _) = write(&TableOptions::default(), &small(10), &Fragments::default());
+    let at = bytes.len() - 12;
+    bytes[at] = 2;
+    let e = open(&bytes, true).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::Incompatible);
+    assert!(e.message().contains("version 2") && e.message().contains("up to 1"), "{e}");
+}
+
+#[test]
+fn entries_out_of_order_are_refused() {
+    let mut w = TableWriter::new(Box::new(Disk::default()), path(), ID, TableOptions::default());
+    w.add(b"b", Trailer::new(5, Kind::Put), b"").unwrap();
+    w.add(b"b", Trailer::new(4, Kind::Put), b"").unwrap();
+    for (key, t) in [
+        (b"a", Trailer::new(9, Kind::Put)),
+        (b"b", Trailer::new(4, Kind::Put)),
+        (b"b", Trailer::new(5, Kind::Put)),
+        (b"c", Trailer(9 << 8)),
+    ] {
+        assert_eq!(w.add(key, t, b"").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    w.add(b"b", Trailer::new(3, Kind::Put), b"").unwrap();
+    assert_eq!(w.finish().unwrap().entries, 3);
+}
+
+#[test]
+fn bounds_and_counts_include_the_tombstones() {
+    let (bytes, facts) = write(&TableOptions::default(), &small(60), &some_tombstones());
+    assert_eq!((&facts.first_key[..], &facts.last_key[..]), (&b"a"[..], &b"zzz"[..]));
+    assert_eq!((facts.min_seq, facts.max_seq, facts.oldest_tombstone_micros), (3, 2000, Some(5)));
+    assert_eq!(facts.range_deletes, some_tombstones().to_tombstones().count() as u64);
+    let (entries, tombstones, p) = read_everything(bytes, true).unwrap();
+    assert_eq!(entries, small(60));
+    assert_eq!(tombstones, some_tombstones());
+    assert_eq!(Properties::decode(&p.encode()), Some(p));
+    let (bytes, facts) = write(&TableOptions::default(), &[], &some_tombstones());
+    assert_eq!((&facts.first_key[..], facts.entries), (&b"a"[..], 0));
+    assert!(read_everything(bytes, false).unwrap().0.is_empty());
+    let (bytes, _) = write(&TableOptions::default(), &[], &Fragments::default());
+    assert!(read_everything(bytes, true).unwrap().0.is_empty());
+}
+
+#[test]
+fn a_key_with_versions_over_many_blocks() {
+    let mut entries: Vec<Entry> = vec![(b"a".to_vec(), Trailer::new(1, Kind::Put), vec![0; 300])];
+    entries.extend((0..5000u64).rev().map(|s| (b"hot".to_vec(), Trailer::new(s + 1, Kind::Merge), s.to_le_bytes().to_vec())));
+    entries.extend((0..5000u64).rev().map(|s| (b"hotter".to_vec(), Trailer::new(s + 1, Kind::Put), s.to_le_bytes().to_vec())));
+    let (bytes, _) = write(&TableOptions { block_size: 512, ..TableOptions::default() }, &entries, &Fragments::default());
+    let table = open(&bytes, true).unwrap();
+    table.verify(None, |_| {}).unwrap();
+    let guard = epoch::pin();
+    for key in [b"hot".as_slice(), b"hotter"] {
+        for read in (0..5010u64 as Seq).step_by(7) {
+            let hit = table.get(key, None, read, &guard).unwrap();
+            assert_eq!(hit.map(|h| h.trailer.seq()), (read > 0).then_some(read.min(5000)));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_are_no_table(mut bytes in prop::collection::vec(any::<u8>(), 0..300), magic: bool) {
+        if magic && bytes.len() >= 12 {
+            let at = bytes.len() - 12;
+            bytes[at..].copy_from_slice(b"\x01\0\0\0FirnSST\n");
+        }
+        assert_placed(&open(&bytes, true).err().unwrap());
+    }
+
+    #[test]
+    fn random_blocks_are_read_without_panic(mut raw in prop::collection::vec(any::<u8>(), 16..400), n in 0u32..20, prefix in 0u16..20, flags in 0u8..16, width in 0u8..10, key: Vec<u8>) {
+        raw[..4].copy_from_slice(&n.to_le_bytes());
+        raw[4..6].copy_from_slice(&prefix.to_le_bytes());
+        raw[6] = flags;
+        raw[7] = width;
+        if let Some(block) = search::Block::new(&raw) {
+            let _ = block.validate();
+            for i in 0..block.len() {
+                let e = block.entry(i);
+                prop_assert!(e.value_range().len() == e.value.len());
+                let mut out = vec![];
+                block.key_into(i, &mut out);
+            }
+            prop_assert!(block.seek(&key, Trailer::NEWEST).0 <= block.len());
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads a whole table and checks it against itself, past every cache and map.
+//!
+//! Checked: every block's checksum and structure; the order of all entries across blocks; that the index's separators, counts and flags
+//! agree with the blocks; that the filter knows every key; that all counts and bounds in the properties are those of the entries.
+
+use super::format::BLOCK_HEADER;
+use super::properties::Properties;
+use super::search::Block;
+use super::table::Table;
+use crate::base::error::{Error, Result};
+use crate::base::hash::key_hash;
+use crate::base::hooks::FilterPrefix;
+use crate::base::key::{Kind, Seq, Trailer, compare};
+
+/// What [`Table::verify`] read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Data blocks.
+    pub blocks: u64,
+    /// Point entries.
+    pub entries: u64,
+    /// Bytes of data blocks in the file.
+    pub bytes: u64,
+    /// Bytes of data blocks decoded.
+    pub raw_bytes: u64,
+    /// Whether every key was looked up in the filter.
+    pub filter_checked: bool,
+}
+
+/// What is carried from block to block.
+struct Walk<'a> {
+    prefix: Option<&'a dyn FilterPrefix>,
+    seen: Properties,
+    first: bool,
+    key: Vec<u8>,
+    last: Vec<u8>,
+    last_trailer: Trailer,
+}
+
+impl Table {
+    /// Checks the whole file. `prefix` is the tree's filter prefix: without it the filter of a table that was written with one is not
+    /// checked. `progress` is told how many bytes of the file each step read.
+    ///
+    /// # Errors
+    /// `Corruption` with the place of the first thing that is wrong; whatever the file says.
+    pub fn verify(&self, prefix: Option<&dyn FilterPrefix>, mut progress: impl FnMut(u64)) -> Result<VerifyReport> {
+        let filter_checked = self.filter.is_some() && prefix.map_or("", |p| p.name()) == self.properties().filter_prefix;
+        let mut walk = Walk {
+            prefix,
+            seen: Properties { min_seq: Seq::MAX, ..Properties::default() },
+            first: true,
+            key: vec![],
+            last: vec![],
+            last_trailer: Trailer::NEWEST,
+        };
+        let mut report = VerifyReport { filter_checked, ..VerifyReport::default() };
+        let mut raw = vec![];
+        for i in 0..self.index.len() {
+            self.load_into(i, None, &mut raw)?;
+            self.verify_block(i, &raw, filter_checked, &mut walk)?;
+            let len = self.index.place(i).1 as u64;
+            report.blocks += 1;
+            report.bytes += len;
+            report.raw_bytes += raw.len() as u64;
+            progress(len);
+        }
+        report.entries = walk.seen.entries;
+        self.verify_properties(walk)?;
+        progress(self.file.len() - self.index.end());
+        Ok(report)
+    }
+
+    fn verify_block(&self, i: usize, raw: &[u8], filter: bool, walk: &mut Walk<'_>) -> Result<()> {
+        let bad = |what: &str| self.place(i).corrupt(what);
+        let block = Block::new(raw).ok_or_else(|| bad("a data block that is cut off"))?;
+        let info = self.index.info(i);
+        let before = i.checked_sub(1).map(|b| self.index.info(b));
+        let (mut deletes, mut puts, mut repeats) = (0, 0, before.as_ref().is_some_and(|b| b.continues) || info.continues);
+        for pos in 0..block.len() {
+            let e = block.entry(pos);
+            block.key_into(pos, &mut walk.key);
+            let again = !walk.first && walk.key == walk.last;
+            if !walk.first && compare(&walk.last, walk.last_trailer, &walk.key, e.trailer).is_ge() {
+                return Err(bad("entries out of order").keys(&walk.last, &walk.key));
+            }
+            if pos == 0 && before.as_ref().is_some_and(|b| b.continues != again || (!again && b.separator >= walk.key)) {
+                return Err(bad("a block that begins before the index says").keys(&walk.key, &walk.key));
+            }
+            repeats |= again;
+            let hashed = walk.prefix.map_or(walk.key.len(), |p| p.prefix_len(&walk.key).min(walk.key.len()));
+            if filter && !self.may_contain(key_hash(&walk.key[..hashed])) {
+                return Err(bad("a key that the filter denies").keys(&walk.key, &walk.key));
+            }
+            deletes += (e.trailer.kind() == Some(Kind::Delete)) as u64;
+            puts += (e.trailer.kind() == Some(Kind::Put)) as u64;
+            walk.count(e.trailer, e.value.len());
+        }
+        let n = block.len() as u64;
+        let plain = !repeats && puts == n;
+        if walk.last > info.separator || (info.continues && walk.last != info.separator) {
+            return Err(bad("a block that ends behind its separator").keys(&info.separator, &walk.last));
+        }
+        let (raw_len, len) = (raw.len() + BLOCK_HEADER, info.len as usize);
+        let sound =
+            info.entries as u64 == n && info.dense == (2 * deletes > n) && info.plain == plain && block.is_plain() == plain;
+        if !sound || (info.raw && raw_len != len) {
+            return Err(bad("a block that is not what the index says"));
+        }
+        Ok(())
+    }
+
+    fn verify_properties(&self, mut walk: Walk<'_>) -> Result<()> {
+        let (p, seen) = (self.properties(), &mut walk.seen);
+        if let (Some(a), Some(z)) = (self.tombstones().as_slice().first(), self.tombstones().as_slice().last()) {
+            if walk.first || a.start < seen.first_key {
+                seen.first_key = a.start.clone();
+            }
+            if walk.first || z.end > walk.last {
+                walk.last = z.end.clone();
+            }
+        }
+        for t in self.tombstones().to_tombstones() {
+            seen.range_deletes += 1;
+            seen.min_seq = seen.min_seq.min(t.seq);
+            seen.max_seq = seen.max_seq.max(t.seq);
+        }
+        if seen.entries + seen.range_deletes == 0 {
+            seen.min_seq = 0;
+        }
+        let same = [
+            ("entries", p.entries, seen.entries),
+            ("deletes", p.deletes, seen.deletes),
+            ("merges", p.merges, seen.merges),
+            ("range deletes", p.range_deletes, seen.range_deletes),
+            ("key bytes", p.raw_key_bytes, seen.raw_key_bytes),
+            ("value bytes", p.raw_value_bytes, seen.raw_value_bytes),
+            ("data blocks", p.data_blocks, self.index.len() as u64),
+            ("largest entry", p.largest_entry, seen.largest_entry),
+            ("smallest sequence number", p.min_seq, seen.min_seq),
+            ("largest sequence number", p.max_seq, seen.max_seq),
+        ];
+        for (what, told, found) in same {
+            if told != found {
+                let m = format!("the properties tell of {told} {what}, the table has {found}");
+                return Err(Error::corruption(m).at(&self.path, self.index.end()).block("properties"));
+            }
+        }
+        if p.first_key != seen.first_key || p.last_key != walk.last {
+            let e = Error::corruption("the table's bounds are not what the properties tell").at(&self.path, self.index.end());
+            return Err(e.block("properties").keys(&seen.first_key, &walk.last));
+        }
+        Ok(())
+    }
+}
+
+impl Walk<'_> {
+    /// Takes in the entry whose key is in `key`.
+    fn count(&mut self, trailer: Trailer, value_len: usize) {
+        let s = &mut self.seen;
+        if self.first {
+            s.first_key = self.key.clone();
+        }
+        s.entries += 1;
+        s.deletes += (trailer.kind() == Some(Kind::Delete)) as u64;
+        s.merges += (trailer.kind() == Some(Kind::Merge)) as u64;
+        s.raw_key_bytes += self.key.len() as u64;
+        s.raw_value_bytes += value_len as u64;
+        s.largest_entry = s.largest_entry.max((self.key.len() + value_len) as u64);
+        s.min_seq = s.min_seq.min(trailer.seq());
+        s.max_seq = s.max_seq.max(trailer.seq());
+        std::mem::swap(&mut self.key, &mut self.last);
+        self.last_trailer = trailer;
+        self.first = false;
+    }
+}

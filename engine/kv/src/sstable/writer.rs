@@ -1,0 +1,366 @@
+//! Writes one table file, front to back.
+//!
+//! Invariants:
+//! - W1: entries are taken strictly in order (user key ascending, newest first); anything else is refused and nothing is added.
+//! - W2: a block is cut before the entry that would make it larger than `block_size`; an entry that is larger by itself gets a block of
+//!   its own.
+//! - W3: a block is only finished when its successor's first key is known, which is what the flags PLAIN and CONTINUES tell of.
+//! - W4: after an error the writer must be dropped; the file is not a table.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::block::{BlockBuilder, MAX_RAW_KEYS};
+use super::filter;
+use super::format::{BlockKind, Footer, Packer};
+use super::index::{CONTINUES, DENSE, IndexBuilder, PLAIN, RAW};
+use super::properties::Properties;
+use super::tombstones;
+use crate::base::error::{Error, Result};
+use crate::base::hash::key_hash;
+use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
+use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer, compare};
+use crate::base::ops::TreeId;
+use crate::base::options::{Compression, DEFAULT_BLOCK_SIZE, FilterKind};
+use crate::base::tombstone::Fragments;
+use crate::env::WriteFile;
+
+/// How a table is written.
+#[derive(Clone)]
+pub struct TableOptions {
+    /// Tree that the table belongs to.
+    pub tree: TreeId,
+    /// Level that it is written for.
+    pub level: u8,
+    /// Decoded size that blocks aim for, in bytes: 512 to 65,536.
+    pub block_size: usize,
+    /// How blocks are stored.
+    pub compression: Compression,
+    /// The filter.
+    pub filter: FilterKind,
+    /// Puts prefixes of keys into the filter instead of whole keys.
+    pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
+    /// Collects facts about the table.
+    pub summary: Option<Arc<dyn Summary>>,
+    /// Name of the tree's merge hook, empty for none.
+    pub merge: String,
+    /// Name of the tree's purge hook, empty for none.
+    pub purge: String,
+    /// Wall clock in microseconds.
+    pub created_micros: u64,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            tree: 0,
+            level: 0,
+            block_size: DEFAULT_BLOCK_SIZE,
+            compression: Compression::Lz4,
+            filter: FilterKind::Fuse8,
+            filter_prefix: None,
+            summary: None,
+            merge: String::new(),
+            purge: String::new(),
+            created_micros: 0,
+        }
+    }
+}
+
+impl fmt::Debug for TableOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableOptions")
+            .field("tree", &self.tree)
+            .field("level", &self.level)
+            .field("block_size", &self.block_size)
+            .field("compression", &self.compression)
+            .field("filter", &self.filter)
+            .field("filter_prefix", &self.filter_prefix.as_ref().map(|h| h.name().to_owned()))
+            .field("summary", &self.summary.as_ref().map(|h| h.name().to_owned()))
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a finished table holds: what the manifest keeps of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableFacts {
+    /// File id.
+    pub id: u64,
+    /// Length of the file in bytes.
+    pub size: u64,
+    /// Point entries.
+    pub entries: u64,
+    /// Point entries that are deletes.
+    pub deletes: u64,
+    /// Point entries that are merge operands.
+    pub merges: u64,
+    /// Range tombstones, counted per fragment and sequence number.
+    pub range_deletes: u64,
+    /// Lower bound of all keys, range tombstones included.
+    pub first_key: Vec<u8>,
+    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every key.
+    pub last_key: Vec<u8>,
+    /// Smallest sequence number.
+    pub min_seq: Seq,
+    /// Largest sequence number.
+    pub max_seq: Seq,
+    /// Bytes of keys and values before anything is saved.
+    pub raw_bytes: u64,
+    /// Wall clock of the oldest deletion in here, in microseconds.
+    pub oldest_tombstone_micros: Option<u64>,
+}
+
+/// Bytes gathered before they are handed to the file.
+const BUFFER: usize = 256 << 10;
+
+/// Writes one table file.
+pub struct TableWriter {
+    file: Box<dyn WriteFile>,
+    path: PathBuf,
+    id: u64,
+    options: TableOptions,
+    block: BlockBuilder,
+    raw: Vec<u8>,
+    packer: Packer,
+    out: Vec<u8>,
+    /// Bytes handed to the file.
+    written: u64,
+    index: IndexBuilder,
+    hashes: Vec<u64>,
+    tombstones: Fragments,
+    summary: Option<Box<dyn SummaryPass>>,
+    props: Properties,
+    /// Whether the block in the making begins with the key that the one before ended with.
+    continued: bool,
+}
+
+impl TableWriter {
+    /// Writes table `id` into the empty `file`; `path` is for errors.
+    pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: TableOptions) -> Self {
+        let props = Properties {
+            block_size: options.block_size as u64,
+            compression: options.compression,
+            created_micros: options.created_micros,
+            filter_prefix: options.filter_prefix.as_ref().map_or(String::new(), |h| h.name().to_owned()),
+            merge: options.merge.clone(),
+            purge: options.purge.clone(),
+            summary: options.summary.as_ref().map_or(String::new(), |h| h.name().to_owned()),
+            level: options.level as u64,
+            min_seq: Seq::MAX,
+            tree: options.tree,
+            writer: concat!("firn-kv ", env!("CARGO_PKG_VERSION")).to_owned(),
+            ..Properties::default()
+        };
+        TableWriter {
+            file,
+            path: path.to_path_buf(),
+            id,
+            block: BlockBuilder::default(),
+            raw: vec![],
+            packer: Packer::new(id),
+            out: Vec::with_capacity(BUFFER + (64 << 10)),
+            written: 0,
+            index: IndexBuilder::default(),
+            hashes: vec![],
+            tombstones: Fragments::default(),
+            summary: options.summary.as_ref().map(|s| s.start()),
+            props,
+            continued: false,
+            options,
+        }
+    }
+
+    /// Adds an entry, which must come after the one before.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an entry out of order or out of bounds (it is not added); whatever the file says.
+    pub fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
+        let Some(kind) = trailer.kind() else { return Err(Error::invalid("an entry of no kind")) };
+        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
+            return Err(Error::invalid(format!("an entry with a key of {} and a value of {} bytes", key.len(), value.len())));
+        }
+        let mut repeats = false;
+        if let Some((last, last_trailer)) = self.block.last() {
+            match compare(last, last_trailer, key, trailer) {
+                std::cmp::Ordering::Less => repeats = last == key,
+                _ => return Err(Error::invalid("entries out of order").in_file(&self.path).keys(last, key)),
+            }
+        } else {
+            self.props.first_key = key.to_vec();
+        }
+        let mut fit = self.block.fit(key, trailer, value.len());
+        let full = fit.size > self.options.block_size || self.block.raw_keys() + key.len() > MAX_RAW_KEYS;
+        if full && !self.block.is_empty() {
+            self.cut(Some(key))?;
+            fit = self.block.fit(key, trailer, value.len());
+        }
+        self.block.add(fit, key, trailer, value);
+        self.count(key, trailer, kind, value);
+        if !repeats && self.options.filter != FilterKind::None {
+            let hashed = self.options.filter_prefix.as_ref().map_or(key.len(), |h| h.prefix_len(key).min(key.len()));
+            let hash = key_hash(&key[..hashed]);
+            if self.hashes.last() != Some(&hash) {
+                self.hashes.push(hash);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn count(&mut self, key: &[u8], trailer: Trailer, kind: Kind, value: &[u8]) {
+        let p = &mut self.props;
+        p.entries += 1;
+        match kind {
+            Kind::Put => {}
+            Kind::Delete => p.deletes += 1,
+            Kind::Merge => p.merges += 1,
+        }
+        p.raw_key_bytes += key.len() as u64;
+        p.raw_value_bytes += value.len() as u64;
+        p.largest_entry = p.largest_entry.max((key.len() + value.len()) as u64);
+        p.min_seq = p.min_seq.min(trailer.seq());
+        p.max_seq = p.max_seq.max(trailer.seq());
+        if let Some(s) = &mut self.summary {
+            s.add(key, kind, value);
+        }
+    }
+
+    /// Finishes the block in the making; `next` is the first key behind it.
+    fn cut(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let Some((last, _)) = self.block.last() else { return Ok(()) };
+        let continues = next == Some(last);
+        let last = last.to_vec();
+        let facts = self.block.finish(!continues && !self.continued, &mut self.raw);
+        let offset = self.offset();
+        let (len, raw) = self.packer.pack(&mut self.out, offset, BlockKind::Data, self.options.compression, &self.raw)?;
+        let mut flags = 0;
+        for (flag, set) in [(PLAIN, facts.plain), (DENSE, facts.dense), (CONTINUES, continues), (RAW, raw)] {
+            flags |= if set { flag } else { 0 };
+        }
+        self.index.add(&last, next, len, facts.entries, flags);
+        self.continued = continues;
+        if next.is_none() {
+            self.props.last_key = last;
+        }
+        self.flush(BUFFER)
+    }
+
+    /// Where the next byte goes.
+    fn offset(&self) -> u64 {
+        self.written + self.out.len() as u64
+    }
+
+    fn flush(&mut self, from: usize) -> Result<()> {
+        if self.out.len() >= from && !self.out.is_empty() {
+            self.file.append(&self.out)?;
+            self.written += self.out.len() as u64;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    /// Sets the table's range tombstones, and the wall clock in microseconds of the oldest deletion that the table will hold, point
+    /// deletes included.
+    pub fn set_tombstones(&mut self, fragments: &Fragments, oldest_tombstone_micros: Option<u64>) {
+        self.tombstones = fragments.clone();
+        self.props.oldest_tombstone_micros = oldest_tombstone_micros;
+    }
+
+    /// Roughly how long the file would be if it were finished now; the block in the making is counted before compression.
+    pub fn estimated_size(&self) -> u64 {
+        let filter = self.hashes.len() * 9 / 8 * self.options.filter as usize;
+        self.offset() + (self.block.raw_size() + filter + self.index.estimate()) as u64 + 1024
+    }
+
+    /// The user key added last; empty when there is none.
+    pub fn last_key(&self) -> &[u8] {
+        self.block.last().map_or(&[], |(k, _)| k)
+    }
+
+    /// Writes what remains and syncs the file.
+    ///
+    /// # Errors
+    /// Whatever the file says; `InvalidArgument` when the index is too large for the format.
+    pub fn finish(mut self) -> Result<TableFacts> {
+        self.cut(None)?;
+        let data_len = self.offset();
+        let filter = if self.hashes.is_empty() { None } else { filter::build(self.options.filter, &mut self.hashes) };
+        self.props.filter = if filter.is_some() { self.options.filter } else { FilterKind::None };
+        self.props.filter_keys = if filter.is_some() { self.hashes.len() as u64 } else { 0 };
+        let filter_len = match filter {
+            Some(f) => self.put(BlockKind::Filter, Compression::None, &f)?,
+            None => 0,
+        };
+        let tombstones_len = if self.tombstones.is_empty() {
+            0
+        } else {
+            let block = tombstones::encode(&self.tombstones);
+            self.put(BlockKind::Tombstones, self.options.compression, &block)?
+        };
+        let index = self.index.finish();
+        let index_len = self.put(BlockKind::Index, self.options.compression, &index)?;
+        self.complete_properties()?;
+        let properties = self.props.encode();
+        let properties_len = self.put(BlockKind::Properties, self.options.compression, &properties)?;
+        let footer = Footer { id: self.id, data_len, filter_len, tombstones_len, index_len, properties_len };
+        self.out.extend_from_slice(&footer.encode());
+        self.flush(0)?;
+        self.file.sync()?;
+        Ok(self.facts())
+    }
+
+    fn put(&mut self, kind: BlockKind, codec: Compression, raw: &[u8]) -> Result<u32> {
+        let offset = self.offset();
+        let (len, _) = self.packer.pack(&mut self.out, offset, kind, codec, raw)?;
+        self.flush(BUFFER)?;
+        Ok(len)
+    }
+
+    fn complete_properties(&mut self) -> Result<()> {
+        let p = &mut self.props;
+        p.data_blocks = self.index.len() as u64;
+        if let Some(s) = self.summary.take() {
+            p.summary_bytes = s.finish();
+            if p.summary_bytes.len() > 64 << 10 {
+                return Err(Error::invalid("a summary hook gave more than 64 KiB").in_file(&self.path));
+            }
+        }
+        let fragments = self.tombstones.as_slice();
+        if let (Some(first), Some(last)) = (fragments.first(), fragments.last()) {
+            if p.entries == 0 || first.start < p.first_key {
+                p.first_key = first.start.clone();
+            }
+            if p.entries == 0 || last.end > p.last_key {
+                p.last_key = last.end.clone();
+            }
+        }
+        for &seq in fragments.iter().flat_map(|f| &f.seqs) {
+            p.range_deletes += 1;
+            p.min_seq = p.min_seq.min(seq);
+            p.max_seq = p.max_seq.max(seq);
+        }
+        if p.entries + p.range_deletes == 0 {
+            p.min_seq = 0;
+        }
+        Ok(())
+    }
+
+    fn facts(self) -> TableFacts {
+        let p = self.props;
+        TableFacts {
+            id: self.id,
+            size: self.written,
+            entries: p.entries,
+            deletes: p.deletes,
+            merges: p.merges,
+            range_deletes: p.range_deletes,
+            first_key: p.first_key,
+            last_key: p.last_key,
+            min_seq: p.min_seq,
+            max_seq: p.max_seq,
+            raw_bytes: p.raw_key_bytes + p.raw_value_bytes,
+            oldest_tombstone_micros: p.oldest_tombstone_micros,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The bytes of a WAL segment.
+//!
+//! All integers are little-endian. A segment is a header of 64 bytes and then records, one directly after the other, each starting
+//! at a multiple of 8. The record at position `lsn` starts at file offset `64 + (lsn − base)`.
+//!
+//! Segment header:
+//!
+//! | offset | size | field |
+//! |---:|---:|---|
+//! | 0 | 8 | magic, the bytes `FIRNWAL` and 0x0a |
+//! | 8 | 4 | format version, 1 |
+//! | 12 | 4 | length of this header, 64 |
+//! | 16 | 8 | number of the segment; at least 1, and the same as in the file's name |
+//! | 24 | 8 | base: position of the first record, a multiple of 8, below 2⁶². Here ends the segment before |
+//! | 32 | 8 | synced: position below which the log was durable when this segment was started |
+//! | 40 | 8 | number of the segment that the same writer filled before; 0 in a writer's first |
+//! | 48 | 8 | capacity of the file in bytes when this segment was started |
+//! | 56 | 4 | zero |
+//! | 60 | 4 | CRC-32 of the context (segment number, 0) and bytes 0 to 59 |
+//!
+//! Record:
+//!
+//! | offset | size | field |
+//! |---:|---:|---|
+//! | 0 | 4 | CRC-32 of the context (segment number, offset of the record in the file), of bytes 4 to 31, and of the payload |
+//! | 4 | 4 | length of the payload, at most 2²⁹ |
+//! | 8 | 4 | generation: the low 32 bits of the segment number |
+//! | 12 | 4 | kind: 1 data, 2 mark (no payload: a mark only carries `synced`) |
+//! | 16 | 8 | sequence number of the payload's first operation; 0 in a mark |
+//! | 24 | 8 | synced: position below which the log was known durable when this record was written |
+//! | 32 | … | payload, then 0 to 7 bytes of padding that nobody looks at |
+//!
+//! Invariants: a record's number and offset are in its checksum, so bytes of another segment, or of an earlier life of the same
+//! file, never pass for a record; `generation` tells such bytes apart from damage before any checksum is computed.
+
+use super::Lsn;
+use crate::base::checksum::checksum;
+use crate::base::coding::{u32_at, u64_at};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::Seq;
+
+/// The newest format version that this code reads and the one that it writes.
+pub const VERSION: u32 = 1;
+/// Length of a segment's header in bytes.
+pub const SEGMENT_HEADER: u64 = 64;
+/// Length of a record's header in bytes.
+pub const RECORD_HEADER: u64 = 32;
+/// The kind of a record that carries operations.
+pub const DATA: u32 = 1;
+/// The kind of a record that only says how far the log is durable.
+pub const MARK: u32 = 2;
+
+const MAGIC: [u8; 8] = *b"FIRNWAL\n";
+/// Positions lie below this, so that adding lengths never overflows.
+const MAX_LSN: Lsn = 1 << 62;
+
+/// What a segment's header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The segment's number.
+    pub number: u64,
+    /// Position of the first record.
+    pub base: Lsn,
+    /// Position below which the log was durable when the segment was started.
+    pub synced: Lsn,
+    /// Number of the segment that the same writer filled before; 0 in a writer's first.
+    pub previous: u64,
+    /// Capacity of the file in bytes when the segment was started.
+    pub capacity: u64,
+}
+
+impl SegmentHeader {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER as usize] {
+        let mut b = [0; SEGMENT_HEADER as usize];
+        b[..8].copy_from_slice(&MAGIC);
+        b[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        b[12..16].copy_from_slice(&(SEGMENT_HEADER as u32).to_le_bytes());
+        b[16..24].copy_from_slice(&self.number.to_le_bytes());
+        b[24..32].copy_from_slice(&self.base.to_le_bytes());
+        b[32..40].copy_from_slice(&self.synced.to_le_bytes());
+        b[40..48].copy_from_slice(&self.previous.to_le_bytes());
+        b[48..56].copy_from_slice(&self.capacity.to_le_bytes());
+        let crc = checksum(self.number, 0, &[&b[..60]]);
+        b[60..].copy_from_slice(&crc.to_le_bytes());
+        b
+    }
+
+    /// Reads the header of the segment that the file's name calls `number`. `None` when these bytes are no such header: a file
+    /// that was never used, one that still shows an earlier life, or damage.
+    ///
+    /// # Errors
+    /// `Incompatible` for a sound header of a newer format version.
+    pub fn decode(number: u64, b: &[u8; SEGMENT_HEADER as usize]) -> Result<Option<SegmentHeader>> {
+        if b[..8] != MAGIC || u32_at(b, 60) != checksum(number, 0, &[&b[..60]]) {
+            return Ok(None);
+        }
+        let version = u32_at(b, 8);
+        if version != VERSION {
+            return Err(Error::new(
+                ErrorKind::Incompatible,
+                format!("this log segment has format version {version}; this build reads version {VERSION}: use a newer build"),
+            )
+            .block("wal segment header"));
+        }
+        let base = u64_at(b, 24);
+        if u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {
+            return Ok(None);
+        }
+        Ok(Some(SegmentHeader { number, base, synced: u64_at(b, 32), previous: u64_at(b, 40), capacity: u64_at(b, 48) }))
+    }
+}
+
+/// What a record's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordHeader {
+    pub crc: u32,
+    pub len: u32,
+    pub generation: u32,
+    pub kind: u32,
+    pub seq: Seq,
+    pub synced: Lsn,
+}
+
+impl RecordHeader {
+    /// All bytes but the checksum's own four, which stay zero.
+    #[inline]
+    pub fn encode_without_crc(&self) -> [u8; RECORD_HEADER as usize] {
+        let mut b = [0; RECORD_HEADER as usize];
+        b[4..8].copy_from_slice(&self.len.to_le_bytes());
+        b[8..12].copy_from_slice(&self.generation.to_le_bytes());
+        b[12..16].copy_from_slice(&self.kind.to_le_bytes());
+        b[16..24].copy_from_slice(&self.seq.to_le_bytes());
+        b[24..32].copy_from_slice(&self.synced.to_le_bytes());
+        b
+    }
+
+    /// Reads the first 32 bytes of `b`, which must be there.
+    #[inline]
+    pub fn decode(b: &[u8]) -> RecordHeader {
+        RecordHeader {
+            crc: u32_at(b, 0),
+            len: u32_at(b, 4),
+            generation: u32_at(b, 8),
+            kind: u32_at(b, 12),
+            seq: u64_at(b, 16),
+            synced: u64_at(b, 24),
+        }
+    }
+}
+
+/// Bytes that a record with `len` bytes of payload takes: header, payload, padding.
+#[inline]
+pub fn record_size(len: usize) -> u64 {
+    (RECORD_HEADER + len as u64).next_multiple_of(8)
+}

@@ -1,0 +1,245 @@
+//! Reading one segment, sound or not: what recovery and the dump tools walk.
+//!
+//! Invariants: every record handed out has passed its checksum; damage is skipped to the next sound record of this segment, in
+//! steps of 8 bytes; nothing is allocated beyond the length of the file; the walk takes time linear in the file's length, also
+//! over bytes made to look like records (see `budget`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size};
+use super::{Lsn, segment_path};
+use crate::base::checksum::checksum;
+use crate::base::coding::u32_at;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{MAX_BATCH_LEN, Seq};
+use crate::env::{Env, ReadFile};
+
+/// Bytes read from the file at a time.
+const CHUNK: u64 = 256 << 10;
+/// Once the budget is spent, only candidates up to this length are looked at.
+const CHEAP: usize = 16 << 10;
+
+/// A sound record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Position of the record; `None` when the segment's header is unreadable.
+    pub lsn: Option<Lsn>,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Bytes it takes in the file and in the log: header, payload and padding.
+    pub size: u64,
+    /// Whether it is a mark: no operations, only [`synced`](Record::synced).
+    pub mark: bool,
+    /// Sequence number of its first operation.
+    pub seq: Seq,
+    /// Position below which the log was known durable when it was written.
+    pub synced: Lsn,
+    /// The operations: see [`ops`](crate::base::ops).
+    pub payload: &'a [u8],
+}
+
+/// Bytes that are no sound record of this segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Bytes up to the next sound record; without one, up to where the damaged record would have ended.
+    pub len: u64,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+/// One step of a walk through a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// A sound record.
+    Record(Record<'a>),
+    /// Bytes that are none.
+    Damage(Damage),
+}
+
+/// A walk through one segment.
+pub struct SegmentReader {
+    file: Arc<dyn ReadFile>,
+    path: PathBuf,
+    number: u64,
+    header: Option<SegmentHeader>,
+    offset: u64,
+    buffer: Vec<u8>,
+    /// Offset in the file of the buffer's first byte.
+    start: u64,
+    /// Bytes of candidates longer than [`CHEAP`] that may still be checked in vain.
+    budget: u64,
+}
+
+enum Check {
+    Sound(RecordHeader),
+    /// Zeros, bytes of an earlier life of the file, or the end of the file.
+    Blank,
+    Bad(u64, &'static str),
+}
+
+impl SegmentReader {
+    /// Opens segment `number` in `dir` and reads its header.
+    ///
+    /// # Errors
+    /// `Incompatible` for a segment of a newer format version; what the environment says.
+    pub fn open(env: &dyn Env, dir: &Path, number: u64) -> Result<SegmentReader> {
+        let path = segment_path(dir, number);
+        let file = env.open_read(&path, false)?;
+        let budget = file.len().saturating_mul(4);
+        let mut r =
+            SegmentReader { file, path, number, header: None, offset: SEGMENT_HEADER, buffer: vec![], start: 0, budget };
+        if let Some(b) = r.bytes(0, SEGMENT_HEADER)?.and_then(|b| b.first_chunk().copied()) {
+            r.header = SegmentHeader::decode(number, &b).map_err(|e| e.at(&r.path, 0))?;
+        }
+        Ok(r)
+    }
+
+    /// The segment's header; `None` when it is unreadable or was never written.
+    pub fn header(&self) -> Option<&SegmentHeader> {
+        self.header.as_ref()
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length of the file in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Goes on at this offset, a multiple of 8.
+    pub(super) fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// Where the next step begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// `len` bytes at `offset`; `None` when the file ends before.
+    fn bytes(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
+        let Some(end) = offset.checked_add(len).filter(|&e| e <= self.file.len()) else { return Ok(None) };
+        if offset < self.start || end > self.start + self.buffer.len() as u64 {
+            let n = len.max(CHUNK).min(self.file.len() - offset);
+            // Emptied first, so that a failed read leaves no bytes that pass for the file's.
+            self.buffer.clear();
+            let mut buffer = std::mem::take(&mut self.buffer);
+            buffer.resize(n as usize, 0);
+            self.file.read_at(offset, &mut buffer)?;
+            (self.buffer, self.start) = (buffer, offset);
+        }
+        let at = (offset - self.start) as usize;
+        Ok(Some(&self.buffer[at..at + len as usize]))
+    }
+
+    fn check(&mut self, offset: u64) -> Result<Check> {
+        let (number, file_len) = (self.number, self.file.len());
+        let Some(b) = self.bytes(offset, RECORD_HEADER)? else { return Ok(Check::Blank) };
+        let h = RecordHeader::decode(b);
+        if h.generation != number as u32 || h.kind == 0 {
+            return Ok(Check::Blank);
+        }
+        let (len, size) = (h.len as usize, record_size(h.len as usize));
+        if len > MAX_BATCH_LEN || offset + size > file_len {
+            return Ok(Check::Bad(file_len - offset, "a length that runs past the end of the file"));
+        }
+        let sound = match self.bytes(offset, RECORD_HEADER + len as u64)? {
+            Some(b) => checksum(number, offset, &[&b[4..]]) == h.crc,
+            None => false,
+        };
+        if !sound {
+            return Ok(Check::Bad(size, "a checksum that does not match"));
+        }
+        if h.kind != DATA && h.kind != MARK {
+            return Err(Error::new(
+                ErrorKind::Incompatible,
+                format!("a log record of unknown kind {}: use a newer build", h.kind),
+            )
+            .at(&self.path, offset)
+            .block("wal record"));
+        }
+        Ok(Check::Sound(h))
+    }
+
+    /// Offset of the first sound record at or after `offset`.
+    fn find(&mut self, mut offset: u64) -> Result<Option<u64>> {
+        let generation = self.number as u32;
+        loop {
+            let left = self.file.len().saturating_sub(offset);
+            if left < RECORD_HEADER {
+                return Ok(None);
+            }
+            let Some(b) = self.bytes(offset, left.min(CHUNK))? else { return Ok(None) };
+            let places = (b.len() - RECORD_HEADER as usize) / 8 + 1;
+            let place =
+                (0..places).find(|p| u32_at(b, 8 * p + 8) == generation && matches!(u32_at(b, 8 * p + 12), DATA | MARK));
+            let Some(place) = place else {
+                offset += 8 * places as u64;
+                continue;
+            };
+            let len = u32_at(b, 8 * place + 4) as usize;
+            offset += 8 * place as u64;
+            if len <= CHEAP || self.budget >= len as u64 {
+                if let Check::Sound(_) = self.check(offset)? {
+                    return Ok(Some(offset));
+                }
+                if len > CHEAP && len <= MAX_BATCH_LEN {
+                    self.budget = self.budget.saturating_sub(len as u64);
+                }
+            }
+            offset += 8;
+        }
+    }
+
+    /// The record at the very place where the walk stands; in its place what is wrong there, or `None` for the end of the
+    /// segment. The walk stays where it is then.
+    pub(super) fn here(&mut self) -> Result<Result<Record<'_>, Option<&'static str>>> {
+        match self.check(self.offset)? {
+            Check::Sound(h) => self.record(self.offset, h).map(Ok),
+            Check::Blank => Ok(Err(None)),
+            Check::Bad(_, reason) => Ok(Err(Some(reason))),
+        }
+    }
+
+    /// The next record or the next damage; `None` at the clean end of the segment.
+    ///
+    /// # Errors
+    /// `Incompatible` for a sound record of a kind that this build does not know; what the environment says.
+    #[allow(clippy::should_implement_trait)] // it lends its buffer
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        let offset = self.offset;
+        let (claimed, reason) = match self.check(offset)? {
+            Check::Sound(h) => return Ok(Some(Item::Record(self.record(offset, h)?))),
+            Check::Blank => (0, "bytes of no record of this segment"),
+            Check::Bad(size, reason) => (size, reason),
+        };
+        let next = self.find(offset.saturating_add(8))?;
+        self.offset = next.unwrap_or(self.file.len());
+        let len = next.map_or(claimed, |n| n - offset);
+        Ok((len > 0).then_some(Item::Damage(Damage { offset, len, reason })))
+    }
+
+    fn record(&mut self, offset: u64, h: RecordHeader) -> Result<Record<'_>> {
+        let size = record_size(h.len as usize);
+        self.offset = offset + size;
+        let lsn = self.header.as_ref().map(|s| s.base + (offset - SEGMENT_HEADER));
+        let path = self.path.clone();
+        let bytes = self.bytes(offset, RECORD_HEADER + h.len as u64)?;
+        let bytes = bytes.ok_or_else(|| Error::corruption("the file became shorter").at(path, offset).block("wal record"))?;
+        Ok(Record {
+            lsn,
+            offset,
+            size,
+            mark: h.kind == MARK,
+            seq: h.seq,
+            synced: h.synced,
+            payload: &bytes[RECORD_HEADER as usize..],
+        })
+    }
+}

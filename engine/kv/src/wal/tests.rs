@@ -1,0 +1,430 @@
+//! The log against an oracle: a plain list of the records that were appended.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+
+use super::testenv::TestEnv;
+use super::*;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::Seq;
+use crate::env::Env;
+
+const SEGMENT: u64 = 4096;
+
+fn dir() -> PathBuf {
+    PathBuf::from("db")
+}
+
+fn payload(seq: Seq, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (seq as usize * 31 + i * 7) as u8).collect()
+}
+
+type Seen = Vec<(Seq, Lsn, Vec<u8>)>;
+
+fn replay(env: &TestEnv, from: Lsn) -> Result<(Recovered, Seen)> {
+    let mut seen = vec![];
+    let r = recover(env, &dir(), from, &mut |seq, end, p| {
+        seen.push((seq, end, p.to_vec()));
+        Ok(())
+    })?;
+    Ok((r, seen))
+}
+
+fn open(env: &TestEnv, from: Lsn) -> Wal {
+    let (r, _) = replay(env, from).unwrap();
+    Wal::create(Arc::new(env.clone()), &dir(), &r, SEGMENT).unwrap()
+}
+
+fn flip(env: &TestEnv, path: &Path, at: usize, bit: u8) {
+    env.file(path).now.lock().unwrap()[at] ^= 1 << bit;
+}
+
+/// A log with records of these lengths, numbered from 1.
+fn written(env: &TestEnv, lens: &[usize]) -> (Wal, Seen) {
+    let mut wal = open(env, 0);
+    let mut seen = vec![];
+    for (i, &len) in lens.iter().enumerate() {
+        let seq = i as u64 + 1;
+        let p = payload(seq, len);
+        let (a, b) = p.split_at(len / 3);
+        let end = wal.append(seq, &[a, b]).unwrap();
+        seen.push((seq, end, p));
+    }
+    (wal, seen)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(usize),
+    Sync,
+    Retire(prop::sample::Index),
+    Prepare,
+    Late,
+    Finish,
+    Crash,
+    PowerCut(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        12 => (0usize..700).prop_map(Step::Append),
+        1 => (3000usize..12_000).prop_map(Step::Append),
+        3 => Just(Step::Sync),
+        2 => any::<prop::sample::Index>().prop_map(Step::Retire),
+        2 => Just(Step::Prepare),
+        1 => Just(Step::Late),
+        1 => Just(Step::Finish),
+        1 => Just(Step::Crash),
+        2 => any::<u64>().prop_map(Step::PowerCut),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// A copy that shares nothing with `env`: what a crash of the process leaves.
+fn image(env: &TestEnv) -> TestEnv {
+    let copy = TestEnv::default();
+    for (path, file) in env.files.lock().unwrap().iter() {
+        copy.put(path, file.now.lock().unwrap().clone());
+        *copy.file(path).synced.lock().unwrap() = file.synced.lock().unwrap().clone();
+    }
+    copy
+}
+
+/// What a power cut leaves: each stretch of 256 bytes either as written or as last synced.
+fn cut(env: &TestEnv, mut seed: u64) -> TestEnv {
+    let image = image(env);
+    for file in image.files.lock().unwrap().values() {
+        let (mut now, synced) = (file.now.lock().unwrap(), file.synced.lock().unwrap().clone());
+        for (i, page) in now.chunks_mut(256).enumerate() {
+            seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
+            if (seed >> 61) < 3 {
+                let old = synced.get(i * 256..i * 256 + page.len());
+                page.copy_from_slice(old.unwrap_or(&vec![0; page.len()]));
+            }
+        }
+    }
+    image
+}
+
+/// A log under test beside the list of what it should hold.
+struct Model {
+    env: TestEnv,
+    wal: Wal,
+    all: Seen,
+    /// Records known to be durable, and records below the floor.
+    synced: usize,
+    floor: usize,
+    late: Vec<PrepareJob>,
+}
+
+impl Model {
+    fn new() -> Model {
+        let env = TestEnv::default();
+        let wal = open(&env, 0);
+        Model { env, wal, all: vec![], synced: 0, floor: 0, late: vec![] }
+    }
+
+    fn floor_lsn(&self) -> Lsn {
+        self.floor.checked_sub(1).map_or(0, |i| self.all[i].1)
+    }
+
+    fn reopen(&mut self, env: TestEnv, whole: bool) {
+        let (r, seen) = replay(&env, self.floor_lsn()).unwrap();
+        let k = self.floor + seen.len();
+        assert!(k >= self.synced && k <= self.all.len(), "{k} of {}, synced {}", self.all.len(), self.synced);
+        assert_eq!(seen, self.all[self.floor..k]);
+        assert!(!whole || (r.end == self.wal.end() && r.torn.is_none() && k == self.all.len()));
+        self.all.truncate(k);
+        assert!(r.end >= self.all.last().map_or(0, |a| a.1));
+        self.late.clear();
+        self.wal = open(&env, self.floor_lsn());
+        (self.env, self.synced) = (env, k);
+        // What the new writer has voided stays void.
+        let (again, seen) = replay(&self.env, self.floor_lsn()).unwrap();
+        assert_eq!((again.end, seen), (r.end, self.all[self.floor..].to_vec()));
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Append(len) => {
+                let seq = self.all.last().map_or(1, |a| a.0 + 1);
+                let p = payload(seq, *len);
+                let end = self.wal.append(seq, &[&p[..len / 2], &[], &p[len / 2..]]).unwrap();
+                assert_eq!(end, self.wal.end());
+                self.all.push((seq, end, p));
+            }
+            Step::Sync => {
+                self.wal.syncer().sync(self.wal.end()).unwrap();
+                assert_eq!(self.wal.syncer().synced(), self.wal.end());
+                self.synced = self.all.len();
+            }
+            Step::Retire(i) => {
+                if !self.all.is_empty() {
+                    self.floor = self.floor.max(i.index(self.all.len()) + 1);
+                    self.wal.retire(self.floor_lsn()).unwrap();
+                }
+            }
+            Step::Prepare => {
+                if let Some(job) = self.wal.prepare_next() {
+                    job.run().unwrap();
+                }
+            }
+            Step::Late => match self.late.pop() {
+                Some(job) => job.run().unwrap(),
+                None => self.late.extend(self.wal.prepare_next()),
+            },
+            Step::Finish => {
+                self.wal.finish().unwrap();
+                self.synced = self.all.len();
+            }
+            Step::Crash => self.reopen(image(&self.env), true),
+            Step::PowerCut(seed) => self.reopen(cut(&self.env, *seed), false),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn what_recovery_shows_is_a_prefix_with_all_that_was_synced(steps in steps()) {
+        let mut m = Model::new();
+        for s in &steps {
+            m.step(s);
+        }
+        m.reopen(image(&m.env), true);
+    }
+
+    #[test]
+    fn damage_never_gives_a_wrong_record(steps in steps(), file: prop::sample::Index, at: prop::sample::Index, len in 1usize..40, x in 1u8..) {
+        let mut m = Model::new();
+        for s in &steps {
+            m.step(s);
+        }
+        let image = image(&m.env);
+        let paths: Vec<_> = image.files.lock().unwrap().keys().cloned().collect();
+        let path = &paths[file.index(paths.len())];
+        {
+            let f = image.file(path);
+            let mut bytes = f.now.lock().unwrap();
+            let at = at.index(bytes.len());
+            bytes.iter_mut().skip(at).take(len).for_each(|b| *b ^= x);
+        }
+        match replay(&image, m.floor_lsn()) {
+            Ok((_, seen)) => prop_assert!(m.all[m.floor..].starts_with(&seen)),
+            Err(e) => {
+                prop_assert!(e.kind() == ErrorKind::Corruption && e.file().is_some() && e.offset().is_some());
+                prop_assert_eq!(e.block_kind(), Some("wal record"));
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), head: bool, number in 1u64..3) {
+        let env = TestEnv::default();
+        let mut file = bytes;
+        if head {
+            let h = format::SegmentHeader { number, base: 8, synced: 0, previous: 0, capacity: 1 };
+            file.splice(..file.len().min(64), h.encode());
+            // Bytes of the right generation and kind, so that the walk takes them for candidates.
+            for at in (64..file.len().saturating_sub(32)).step_by(24) {
+                file[at + 8..at + 16].copy_from_slice(&[number as u8, 0, 0, 0, 1, 0, 0, 0]);
+            }
+        }
+        env.put(&dir().join(segment_name(number)), file);
+        let _ = replay(&env, 0);
+        let _ = replay(&env, 8);
+        let mut r = SegmentReader::open(&env, &dir(), number).unwrap();
+        while let Some(item) = r.next().unwrap() {
+            prop_assert!(matches!(item, Item::Damage(_)));
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_finished_log_is_found_or_harmless() {
+    let env = TestEnv::default();
+    let (mut wal, all) = written(&env, &[100, 0, 900, 2000, 1500, 13, 60, 3000, 5, 40]);
+    wal.finish().unwrap();
+    assert_eq!(replay(&env, 0).unwrap().1, all);
+    let paths: Vec<_> = env.files.lock().unwrap().keys().cloned().collect();
+    assert!(paths.len() >= 3);
+    let (mut found, mut harmless) = (0, 0);
+    for path in paths {
+        for at in 0..env.bytes(&path).len() {
+            let bit = (at * 5 % 8) as u8;
+            flip(&env, &path, at, bit);
+            match replay(&env, 0) {
+                Ok((_, seen)) => {
+                    assert_eq!(seen, all, "{} {at}", path.display());
+                    harmless += 1;
+                }
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+                    found += 1;
+                }
+            }
+            flip(&env, &path, at, bit);
+        }
+    }
+    assert!(found > 7_000 && harmless > 1000, "{found} {harmless}");
+}
+
+#[test]
+fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
+    let env = TestEnv::default();
+    let (mut wal, all) = written(&env, &[100, 200, 300]);
+    let path = dir().join(segment_name(1));
+    let third = 64 + all[1].1 as usize;
+    // The last record, half written.
+    flip(&env, &path, third + 40, 0);
+    let (r, seen) = replay(&env, 0).unwrap();
+    assert_eq!(seen, all[..2]);
+    let torn = r.torn.unwrap();
+    assert_eq!((r.end, torn.offset, torn.records_beyond, &torn.file), (all[1].1, third as u64, 0, &path));
+    flip(&env, &path, third + 40, 0);
+    // A gap before unsynced records: they are given up and counted.
+    flip(&env, &path, 64 + 40, 0);
+    let torn = replay(&env, 0).unwrap().0.torn.unwrap();
+    assert_eq!((torn.offset, torn.records_beyond, torn.bytes_beyond), (64, 2, all[2].1 - all[0].1));
+    flip(&env, &path, 64 + 40, 0);
+    // The same after a later record has been written that knows the first three to be synced.
+    wal.syncer().sync(all[2].1).unwrap();
+    wal.append(4, &[b"later"]).unwrap();
+    flip(&env, &path, 64 + 40, 0);
+    let e = replay(&env, 0).unwrap_err();
+    assert_eq!((e.kind(), e.file(), e.offset()), (ErrorKind::Corruption, Some(path.as_path()), Some(64)));
+    assert!(e.to_string().contains("salvage"), "{e}");
+    // Nobody needs the first record any more.
+    assert_eq!(replay(&env, all[0].1).unwrap().1.len(), 3);
+    // What can be saved.
+    let mut reader = SegmentReader::open(&env, &dir(), 1).unwrap();
+    let mut found = vec![];
+    while let Some(item) = reader.next().unwrap() {
+        found.push(match item {
+            Item::Damage(d) => (d.offset, d.len, 0),
+            Item::Record(r) => (r.offset, r.size, r.seq),
+        });
+    }
+    assert_eq!(found.iter().map(|f| f.2).collect::<Vec<_>>(), [0, 2, 3, 4]);
+    assert_eq!(found[0], (64, all[0].1, 0));
+}
+
+#[test]
+fn a_lost_segment_is_noticed_when_it_had_been_synced() {
+    let env = TestEnv::default();
+    let (mut wal, all) = written(&env, &[1500; 8]);
+    let lost = dir().join(segment_name(2));
+    let image = image(&env);
+    image.remove(&lost).unwrap();
+    let r = replay(&image, 0).unwrap();
+    assert_eq!(r.1, all[..2]);
+    assert_eq!(r.0.torn.unwrap().records_beyond, 4);
+    wal.finish().unwrap();
+    env.remove(&lost).unwrap();
+    assert_eq!(replay(&env, 0).unwrap_err().kind(), ErrorKind::Corruption);
+    env.remove(&dir().join(segment_name(1))).unwrap();
+    assert_eq!(replay(&env, 0).unwrap_err().kind(), ErrorKind::Corruption);
+    let (r, seen) = replay(&TestEnv::default(), 80).unwrap();
+    assert_eq!((r.end, r.last_number, r.torn, seen.len()), (80, 0, None, 0));
+}
+
+#[test]
+fn segments_are_recycled_and_the_rest_removed() {
+    let env = TestEnv::default();
+    let (mut wal, all) = written(&env, &[1500; 20]);
+    assert_eq!(env.list(&dir()).unwrap().len(), 10);
+    assert_eq!(wal.live_bytes(), wal.end());
+    wal.retire(all[15].1).unwrap();
+    assert_eq!(env.list(&dir()).unwrap().len(), 2 + 3);
+    assert_eq!(wal.live_bytes(), wal.end() - all[15].1);
+    wal.prepare_next().unwrap().run().unwrap();
+    assert!(wal.prepare_next().is_none());
+    for seq in 21..=26 {
+        wal.append(seq, &[&payload(seq, 1500)]).unwrap();
+    }
+    assert_eq!(env.list(&dir()).unwrap().len(), 2 + 3);
+    assert!(wal.prepare_next().is_some(), "a job that was dropped does not block the next");
+    let (r, seen) = replay(&env, all[15].1).unwrap();
+    assert_eq!((seen.len(), r.end), (10, wal.end()));
+}
+
+#[test]
+fn a_failed_sync_fails_all_later_ones() {
+    let env = TestEnv::default();
+    let (mut wal, all) = written(&env, &[10, 20]);
+    let syncer = wal.syncer();
+    syncer.sync(all[0].1).unwrap();
+    assert_eq!(syncer.sync(wal.end() + 8).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    wal.append(3, &[b"x"]).unwrap();
+    env.fail_syncs.store(true, Ordering::Relaxed);
+    assert_eq!(syncer.sync(wal.end()).unwrap_err().kind(), ErrorKind::Io);
+    env.fail_syncs.store(false, Ordering::Relaxed);
+    let before = env.syncs.load(Ordering::Relaxed);
+    assert!(syncer.sync(all[0].1).is_err() && syncer.sync(wal.end()).is_err());
+    assert_eq!(env.syncs.load(Ordering::Relaxed), before);
+    assert_eq!(syncer.synced(), all[1].1);
+}
+
+#[test]
+fn many_threads_share_syncs_across_segments() {
+    let env = TestEnv::default();
+    let wal = parking_lot::Mutex::new(open(&env, 0));
+    let syncer = wal.lock().syncer();
+    std::thread::scope(|s| {
+        for t in 0..4u64 {
+            let (wal, syncer) = (&wal, &syncer);
+            s.spawn(move || {
+                for i in 0..50 {
+                    let end = wal.lock().append(t * 50 + i, &[&[t as u8; 300]]).unwrap();
+                    syncer.sync(end).unwrap();
+                    assert!(syncer.synced() >= end);
+                }
+            });
+        }
+    });
+    // Only what was synced survives.
+    let image = image(&env);
+    for file in image.files.lock().unwrap().values() {
+        let synced = file.synced.lock().unwrap().clone();
+        *file.now.lock().unwrap() = synced;
+    }
+    assert_eq!(replay(&image, 0).unwrap().1.len(), 200);
+}
+
+#[test]
+fn arguments_and_versions_are_checked() {
+    let env = TestEnv::default();
+    for (from, size) in [(4, SEGMENT), (8, 100)] {
+        let e = Wal::create(Arc::new(env.clone()), &dir(), &replay(&env, from).unwrap().0, size).err();
+        assert_eq!(e.map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
+    }
+    let (mut wal, _) = written(&env, &[10]);
+    assert_eq!(wal.append(1 << 56, &[]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let stop = recover(&env, &dir(), 0, &mut |_, _, _| Err(Error::invalid("enough")));
+    assert_eq!(stop.unwrap_err().message(), "enough");
+    let path = dir().join(segment_name(1));
+    {
+        let f = env.file(&path);
+        let mut b = f.now.lock().unwrap();
+        b[8] = 9;
+        let crc = crate::base::checksum::checksum(1, 0, &[&b[..60]]);
+        b[60..64].copy_from_slice(&crc.to_le_bytes());
+    }
+    let e = replay(&env, 0).unwrap_err();
+    assert_eq!((e.kind(), e.file()), (ErrorKind::Incompatible, Some(path.as_path())));
+    assert!(e.to_string().contains("version 9") && e.to_string().contains("version 1"), "{e}");
+}
+
+#[test]
+fn names() {
+    assert_eq!(segment_name(7), "00000007.wal");
+    assert_eq!(segment_number("00000007.wal"), Some(7));
+    assert_eq!(segment_number("123456789.wal"), Some(123_456_789));
+    for bad in ["7.wal", "000000007.wal", "+0000007.wal", "00000007.sst", "0000000x.wal", ".wal"] {
+        assert_eq!(segment_number(bad), None, "{bad}");
+    }
+}

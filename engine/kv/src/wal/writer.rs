@@ -1,0 +1,341 @@
+//! Appending to the log.
+//!
+//! Invariants: a record lies in one segment; `append` neither allocates nor makes a system call unless it starts a segment or
+//! touches fresh pages; what could not be appended leaves the end of the log where it was. Numbers of segments are handed out
+//! once (W1); the directory is synced before a new segment is used, so that only its content is left to [`Syncer::sync`].
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size};
+use super::recovery::{Recovered, SegmentInfo};
+use super::syncer::Syncer;
+use super::{Lsn, segment_path};
+use crate::base::error::{Error, Result};
+use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
+use crate::env::{Env, LogFile};
+
+/// Retired segments kept for recycling; more are removed.
+const MAX_SPARES: usize = 3;
+/// Pages are touched this many bytes at a time, ahead of the writes.
+const PREPARE: u64 = 1 << 20;
+/// Payloads up to this length are put together in a buffer and written with one call.
+const SMALL: usize = 8192;
+/// In the buffer the header's bytes 4 to 31 follow the checksum's context, so that all that is checked is one slice.
+const CONTEXT: usize = 16;
+const HEADER: usize = RECORD_HEADER as usize;
+
+/// The writer of the log. It sits behind the Db's write mutex.
+pub struct Wal {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    segment_size: u64,
+    next_number: u64,
+    end: Lsn,
+    current: Current,
+    /// Full segments and those of earlier writers, ascending by number.
+    old: VecDeque<SegmentInfo>,
+    /// Numbers of retired segments of `segment_size` bytes, to be renamed and used again.
+    spares: Vec<u64>,
+    slot: Arc<Mutex<Slot>>,
+    syncer: Arc<Syncer>,
+    buffer: Box<[u8]>,
+}
+
+struct Current {
+    number: u64,
+    base: Lsn,
+    file: Arc<dyn LogFile>,
+    capacity: u64,
+    /// Where in the file the next record goes.
+    offset: u64,
+    /// Offset up to which pages have been touched.
+    prepared: u64,
+}
+
+/// A file that can become the next segment.
+struct Ready {
+    number: u64,
+    file: Arc<dyn LogFile>,
+    prepared: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    ready: Option<Ready>,
+    busy: bool,
+}
+
+/// The work of making the next segment ready. Runs without the write mutex, on any thread.
+pub struct PrepareJob {
+    source: Source,
+    slot: Arc<Mutex<Slot>>,
+}
+
+struct Source {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    number: u64,
+    spare: Option<u64>,
+    capacity: u64,
+}
+
+impl Source {
+    /// Creates or recycles the file, and makes its name durable (W1).
+    fn open(&self) -> Result<Arc<dyn LogFile>> {
+        let path = segment_path(&self.dir, self.number);
+        let file = match self.spare {
+            Some(spare) => {
+                self.env.rename(&segment_path(&self.dir, spare), &path)?;
+                self.env.reuse_log(&path)?
+            }
+            None => self.env.create_log(&path, self.capacity)?,
+        };
+        self.env.sync_dir(&self.dir)?;
+        Ok(Arc::from(file))
+    }
+}
+
+impl PrepareJob {
+    /// Creates or recycles the file, makes its name durable and touches its pages.
+    ///
+    /// # Errors
+    /// What the environment says. The log goes on without: it makes the next segment itself when it needs one.
+    pub fn run(self) -> Result<()> {
+        let file = self.source.open()?;
+        let prepared = file.capacity();
+        file.prepare(0, prepared);
+        self.slot.lock().ready = Some(Ready { number: self.source.number, file, prepared });
+        Ok(())
+    }
+}
+
+impl Drop for PrepareJob {
+    fn drop(&mut self) {
+        self.slot.lock().busy = false;
+    }
+}
+
+impl Wal {
+    /// Starts a writer where recovery found the end of the log, in a new segment with a number of its own. `segment_size` is in
+    /// bytes and at least 4,096. What recovery read may have been in the operating system's hands only: it is made durable
+    /// first, and so is the new segment, before this returns (W3). The old segments are kept until [`retire`](Wal::retire).
+    /// In an empty directory [`recover`](super::recover) finds an empty log to start from.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for arguments out of bounds, and what the environment says.
+    pub fn create(env: Arc<dyn Env>, dir: &Path, after: &Recovered, segment_size: u64) -> Result<Wal> {
+        let (number, start) = (after.last_number.saturating_add(1), after.end);
+        if !start.is_multiple_of(8) || segment_size < 4096 {
+            return Err(Error::invalid(format!(
+                "a log cannot start at position {start} with segments of {segment_size} bytes"
+            )));
+        }
+        for s in after.segments.iter().filter(|s| s.end > 0) {
+            env.reuse_log(&segment_path(dir, s.number))?.sync()?;
+        }
+        let source = Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity: segment_size };
+        let ready = Ready { number, file: source.open()?, prepared: 0 };
+        let syncer = Arc::new(Syncer::new(start));
+        let current = begin(ready, start, 0, &syncer)?;
+        current.file.sync()?;
+        Ok(Wal {
+            env,
+            dir: dir.to_path_buf(),
+            segment_size,
+            next_number: number.saturating_add(1),
+            end: start,
+            current,
+            old: after.segments.clone().into(),
+            spares: vec![],
+            slot: Arc::default(),
+            syncer,
+            buffer: vec![0; CONTEXT - 4 + HEADER + SMALL + 8].into(),
+        })
+    }
+
+    /// Appends one record whose payload is `parts` one after the other; returns the position after it. `seq` is the sequence
+    /// number of its first operation. The record survives a crash of the process when this returns, and a power cut once
+    /// [`Syncer::sync`] has returned for that position.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a payload over [`MAX_BATCH_LEN`] or a number over [`MAX_SEQ`]; else what the environment says
+    /// (a full disk is met only where a segment starts). Nothing has been appended then.
+    #[inline]
+    pub fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
+        self.put(DATA, seq, parts)
+    }
+
+    fn put(&mut self, kind: u32, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        if len > MAX_BATCH_LEN || seq > MAX_SEQ {
+            return Err(Error::invalid(format!("a log record of {len} bytes at sequence number {seq} is out of bounds")));
+        }
+        let size = record_size(len);
+        if self.current.offset + size > self.current.capacity {
+            self.rotate(size)?;
+        }
+        let c = &mut self.current;
+        if c.offset + size > c.prepared {
+            let to = (c.offset + size).next_multiple_of(PREPARE).min(c.capacity);
+            c.file.prepare(c.prepared, to - c.prepared);
+            c.prepared = to;
+        }
+        let header =
+            RecordHeader { crc: 0, len: len as u32, generation: c.number as u32, kind, seq, synced: self.syncer.synced() };
+        let header = header.encode_without_crc();
+        if len <= SMALL {
+            self.write_small(header, parts, len)?;
+        } else {
+            self.write_large(header, parts)?;
+        }
+        self.current.offset += size;
+        self.end += size;
+        self.syncer.publish(self.end);
+        Ok(self.end)
+    }
+
+    /// Context, header and payload in one buffer: one pass for the checksum, one copy into the file.
+    #[inline]
+    fn write_small(&mut self, header: [u8; HEADER], parts: &[&[u8]], len: usize) -> Result<()> {
+        let c = &self.current;
+        let b = &mut self.buffer;
+        b[..8].copy_from_slice(&c.number.to_le_bytes());
+        b[8..16].copy_from_slice(&c.offset.to_le_bytes());
+        b[CONTEXT..CONTEXT + HEADER - 4].copy_from_slice(&header[4..]);
+        let mut at = CONTEXT + HEADER - 4;
+        for p in parts {
+            b[at..at + p.len()].copy_from_slice(p);
+            at += p.len();
+        }
+        let crc = crc32fast::hash(&b[..at]);
+        b[at..at + 8].fill(0);
+        b[CONTEXT - 4..CONTEXT].copy_from_slice(&crc.to_le_bytes());
+        c.file.write_at(c.offset, &b[CONTEXT - 4..CONTEXT - 4 + record_size(len) as usize])
+    }
+
+    /// Payload first, then the header, without another copy.
+    fn write_large(&mut self, mut header: [u8; HEADER], parts: &[&[u8]]) -> Result<()> {
+        let c = &self.current;
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&c.number.to_le_bytes());
+        crc.update(&c.offset.to_le_bytes());
+        crc.update(&header[4..]);
+        let mut at = c.offset + RECORD_HEADER;
+        for p in parts {
+            crc.update(p);
+            c.file.write_at(at, p)?;
+            at += p.len() as u64;
+        }
+        header[..4].copy_from_slice(&crc.finalize().to_le_bytes());
+        c.file.write_at(c.offset, &header)
+    }
+
+    /// Goes on in a new segment that has room for a record of `size` bytes.
+    #[cold]
+    fn rotate(&mut self, size: u64) -> Result<()> {
+        let need = SEGMENT_HEADER + size;
+        let mut ready = self.slot.lock().ready.take();
+        if let Some(r) = ready.take_if(|r| r.number < self.current.number || r.file.capacity() < need) {
+            self.spares.push(r.number);
+        }
+        let ready = match ready {
+            Some(r) => r,
+            None => {
+                let source = self.next_source(need.max(self.segment_size).next_multiple_of(8));
+                Ready { number: source.number, file: source.open()?, prepared: 0 }
+            }
+        };
+        let next = begin(ready, self.end, self.current.number, &self.syncer)?;
+        let full = std::mem::replace(&mut self.current, next);
+        self.old.push_back(SegmentInfo { number: full.number, base: Some(full.base), end: self.end, capacity: full.capacity });
+        Ok(())
+    }
+
+    fn next_source(&mut self, capacity: u64) -> Source {
+        let spare = if capacity == self.segment_size { self.spares.pop() } else { None };
+        let number = self.next_number;
+        self.next_number += 1;
+        Source { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
+    }
+
+    /// The job of making the next segment ready, to be run by a background worker without the write mutex. `None` when one is
+    /// ready or being made ready.
+    pub fn prepare_next(&mut self) -> Option<PrepareJob> {
+        {
+            let mut slot = self.slot.lock();
+            if slot.busy || slot.ready.is_some() {
+                return None;
+            }
+            slot.busy = true;
+        }
+        let source = self.next_source(self.segment_size);
+        Some(PrepareJob { source, slot: self.slot.clone() })
+    }
+
+    /// Position after the last record.
+    #[inline]
+    pub fn end(&self) -> Lsn {
+        self.end
+    }
+
+    /// The handle for making the log durable, shared with the writing threads.
+    pub fn syncer(&self) -> Arc<Syncer> {
+        self.syncer.clone()
+    }
+
+    /// Bytes of log that are kept: the records of every segment not yet retired.
+    pub fn live_bytes(&self) -> u64 {
+        let old: u64 = self.old.iter().map(|s| s.end.saturating_sub(s.base.unwrap_or(s.end))).sum();
+        old + (self.end - self.current.base)
+    }
+
+    /// Says that nothing below `lsn` will be asked for again: segments that lie wholly below become spares, to be renamed and
+    /// used again, or are removed. The caller has made that durable before (W4).
+    ///
+    /// # Errors
+    /// What the environment says about a removal; call again to go on.
+    pub fn retire(&mut self, lsn: Lsn) -> Result<()> {
+        let mut i = 0;
+        while i < self.old.len() {
+            let s = &self.old[i];
+            if s.end > lsn {
+                i += 1;
+                continue;
+            }
+            let (number, capacity) = (s.number, s.capacity);
+            self.syncer.forget(number);
+            if capacity == self.segment_size && self.spares.len() < MAX_SPARES {
+                self.spares.push(number);
+            } else {
+                self.env.remove(&segment_path(&self.dir, number))?;
+            }
+            self.old.remove(i);
+        }
+        Ok(())
+    }
+
+    /// Ends the log cleanly: makes it durable and adds a mark that says so, by which any later damage to it is told from a torn
+    /// tail. More can be appended afterwards.
+    ///
+    /// # Errors
+    /// As [`append`](Wal::append) and [`Syncer::sync`].
+    pub fn finish(&mut self) -> Result<()> {
+        self.syncer.sync(self.end)?;
+        let end = self.put(MARK, 0, &[])?;
+        self.syncer.sync(end)
+    }
+}
+
+/// Writes a segment's header and makes it known to the syncer.
+fn begin(ready: Ready, base: Lsn, previous: u64, syncer: &Syncer) -> Result<Current> {
+    let Ready { number, file, prepared } = ready;
+    let capacity = file.capacity();
+    let header = SegmentHeader { number, base, synced: syncer.synced(), previous, capacity };
+    file.write_at(0, &header.encode())?;
+    syncer.add(number, base, file.clone());
+    Ok(Current { number, base, file, capacity, offset: SEGMENT_HEADER, prepared })
+}
