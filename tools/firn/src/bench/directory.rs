@@ -57,7 +57,7 @@ pub fn make_room(dir: &Path) -> Done {
         return Err(Failure::with_next(what, elsewhere));
     }
     // Whoever has the store open keeps it. The mark goes last, so that half a removal can be finished by the next bench.
-    let lock = OsEnv::shared().lock(&dir.join("LOCK"))?;
+    let lock = OsEnv::new().lock(&dir.join("LOCK"))?;
     for name in names.iter().filter(|n| *n != MARK && *n != "LOCK") {
         remove(dir, name)?;
     }
