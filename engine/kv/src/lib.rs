@@ -20,7 +20,7 @@
 //!
 //! # The rooms
 //! Data flows downwards, and a module imports only lower floors:
-//! [`base`] (0) < [`env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`], [`compaction`] (3)
+//! [`base`] (0) < [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`], [`compaction`] (3)
 //! < [`db`] (4). They are public for the tools that look into files; what an application needs is re-exported here.
 
 pub mod base;

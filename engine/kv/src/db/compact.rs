@@ -184,22 +184,16 @@ impl Core {
     /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for
     /// running jobs that are in the way.
     pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<(&[u8], &[u8])>) -> Result<()> {
-        let mut first = true;
         loop {
             let generation = *self.work.generation.lock();
             let mut blocked = false;
-            let claimed = self.claim_by(tree, |options, shape| match manual(&options.policy, shape, range, first) {
-                Ok(job) => Ok(job),
-                Err(_) => {
-                    blocked = true;
-                    Ok(None)
-                }
+            let claimed = self.claim_by(tree, |options, shape| {
+                let job = manual(&options.policy, shape, range, true);
+                blocked = job.is_err();
+                Ok(job.unwrap_or(None))
             })?;
             match claimed {
-                Some(c) => {
-                    self.run_job(&c, &mut || Ok(()))?;
-                    first = false;
-                }
+                Some(c) => return self.run_job(&c, &mut || Ok(())),
                 None if blocked => self.wait_for_change(generation)?,
                 None => return Ok(()),
             }
@@ -208,11 +202,6 @@ impl Core {
 }
 
 impl Claimed {
-    /// How urgent it is.
-    pub fn score(&self) -> f64 {
-        self.job.score
-    }
-
     /// The inputs as runs, newest first.
     fn inputs(&self) -> Vec<Arc<Run>> {
         let of = |i: &crate::compaction::Input| {

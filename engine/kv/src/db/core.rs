@@ -11,7 +11,6 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
-use crate::base::ops::TreeId;
 use crate::base::options::DbOptions;
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
@@ -69,7 +68,7 @@ pub struct Core {
     /// Whether `latched` is set.
     pub is_latched: AtomicBool,
     /// Keeps other processes out.
-    pub lock: Option<Box<dyn FileLock>>,
+    pub _lock: Option<Box<dyn FileLock>>,
 }
 
 /// The manifest with the state that it holds.
@@ -135,11 +134,6 @@ impl Core {
     pub fn latch_read_only(&self) {
         *self.latched.lock() = Some(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
         self.is_latched.store(true, Ordering::Relaxed);
-    }
-
-    /// The tree with this number.
-    pub fn tree_by_id(&self, id: TreeId) -> Option<Arc<TreeCore>> {
-        self.trees.read().iter().find(|t| t.id == id).cloned()
     }
 
     /// A fresh file number. Numbers are handed out in memory; the manifest learns of them with the next edit.

@@ -178,7 +178,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         cache,
         arenas,
         events,
-        lock,
+        _lock: lock,
     };
     core.rebalance();
     if core.options.read_only {

@@ -99,7 +99,7 @@ impl TableCursor {
         self.block = i;
         self.source = if self.table.is_mapped(i) {
             Source::Map(self.table.mapped_block(i)?)
-        } else if let Some(frame) = self.table.cached(i) {
+        } else if let Some(frame) = self.table.cached(i, self.fill_cache) {
             Source::Frame(frame)
         } else if self.fill_cache {
             Source::Frame(self.table.load(i)?)

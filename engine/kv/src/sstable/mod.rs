@@ -25,6 +25,6 @@ mod tests;
 pub use cursor::TableCursor;
 pub use index::BlockInfo;
 pub use properties::Properties;
-pub use table::{Hit, Table, TableValue};
+pub use table::{Hit, Table, TableValue, block_entries};
 pub use verify::VerifyReport;
 pub use writer::{TableFacts, TableOptions, TableWriter};

@@ -90,6 +90,18 @@ fn validate(raw: &[u8]) -> Result<(), &'static str> {
     Block::new(raw).ok_or("a data block that is cut off")?.validate()
 }
 
+/// The entries of a decoded data block, for tools that walk a file by its blocks' [headers](super::format::BlockHeader) alone. What is
+/// wrong, if the block is not sound.
+pub fn block_entries(raw: &[u8]) -> Result<impl Iterator<Item = (Vec<u8>, Trailer, &[u8])>, &'static str> {
+    validate(raw)?;
+    let block = Block::new(raw).ok_or("a data block that is cut off")?;
+    Ok((0..block.len()).map(move |i| {
+        let (entry, mut key) = (block.entry(i), vec![]);
+        block.key_into(i, &mut key);
+        (key, entry.trailer, entry.value)
+    }))
+}
+
 /// Where a block's decoded bytes are while they are looked at.
 pub(super) enum Held<'g> {
     Guarded(&'g Frame),
@@ -226,7 +238,7 @@ impl Table {
         }
         let at = Trailer::at(read);
         let held = self.block(i, guard)?;
-        let (hit, past) = self.find_in(i, held, key, at);
+        let (hit, past) = self.find_in(i, held, key, at)?;
         if past && self.index.flags(i) & CONTINUES != 0 {
             return self.get_in_run(i, key, at, guard);
         }
@@ -235,16 +247,18 @@ impl Table {
 
     /// The newest version of `key` at or below `at` in block `i`, and whether all of the block is before that place.
     #[inline]
-    fn find_in<'g>(&'g self, i: usize, held: Held<'g>, key: &[u8], at: Trailer) -> (Option<Hit<'g>>, bool) {
+    fn find_in<'g>(&'g self, i: usize, held: Held<'g>, key: &[u8], at: Trailer) -> Result<(Option<Hit<'g>>, bool)> {
         prefetch(held.bytes());
-        let Some(block) = Block::new(held.bytes()) else { return (None, false) };
+        let Some(block) = Block::new(held.bytes()) else {
+            return Err(self.place(i).corrupt("a data block that is cut off"));
+        };
         let (pos, found) = block.seek(key, at);
         if !found {
-            return (None, pos == block.len());
+            return Ok((None, pos == block.len()));
         }
         let entry = block.entry(pos);
         let (trailer, value) = (entry.trailer, entry.value_range());
-        (Some(Hit { trailer, table: self, block: i, held, value }), false)
+        Ok((Some(Hit { trailer, table: self, block: i, held, value }), false))
     }
 
     /// Goes on behind block `i`, whose last key goes on in the next one and which has nothing at or after `(key, at)`.
@@ -256,7 +270,7 @@ impl Table {
             Ok(block.seek(key, at).0 == block.len())
         })?;
         let held = self.block(i, guard)?;
-        Ok(self.find_in(i, held, key, at).0)
+        Ok(self.find_in(i, held, key, at)?.0)
     }
 
     /// The first block from `low` on that is not wholly `before` a target, within the run of blocks that go on into each other; the run's
@@ -319,9 +333,11 @@ impl Table {
         Ok(offset as usize + BLOCK_HEADER..offset as usize + len)
     }
 
-    /// The frame of block `i` when it is cached.
-    pub(super) fn cached(&self, i: usize) -> Option<FrameRef> {
-        self.slots.get(i, &crossbeam_epoch::pin()).map(|f| f.to_ref())
+    /// The frame of block `i` when it is cached. Without `warm` the frame counts as no hotter for it.
+    pub(super) fn cached(&self, i: usize, warm: bool) -> Option<FrameRef> {
+        let guard = crossbeam_epoch::pin();
+        let frame = if warm { self.slots.get(i, &guard) } else { self.slots.peek(i, &guard) };
+        frame.map(|f| f.to_ref())
     }
 
     /// Decodes block `i` into a frame of the cache.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crossbeam_epoch as epoch;
 use proptest::prelude::*;
@@ -62,7 +62,9 @@ fn path() -> &'static Path {
 }
 
 fn open_as(bytes: Vec<u8>, map: bool, id: u64) -> Result<Arc<Table>> {
-    Table::open(Arc::new(Bytes { bytes, map }), path(), id, Cache::new(1 << 20))
+    static CACHE: OnceLock<Arc<Cache>> = OnceLock::new();
+    let cache = CACHE.get_or_init(|| Cache::new(2 << 20)).clone();
+    Table::open(Arc::new(Bytes { bytes, map }), path(), id, cache)
 }
 
 fn open(bytes: &[u8], map: bool) -> Result<Arc<Table>> {
@@ -296,6 +298,26 @@ proptest! {
             end += b.len as u64;
         }
     }
+}
+
+#[test]
+fn a_file_can_be_walked_without_its_index() {
+    let options = TableOptions { block_size: 512, ..TableOptions::default() };
+    let (bytes, _) = write(&options, &small(100), &some_tombstones());
+    let (mut at, mut found, mut kinds) = (0, vec![], vec![]);
+    while let Ok(h) = format::BlockHeader::read(&bytes[at..]) {
+        let end = at + format::BLOCK_HEADER + h.stored_len;
+        let raw = format::Stored::check(&bytes[at..end], h.kind, ID, at as u64).unwrap().to_vec().unwrap();
+        if h.kind == format::BlockKind::Data {
+            found.extend(block_entries(&raw).unwrap().map(|(k, t, v)| (k, t, v.to_vec())));
+        } else {
+            kinds.push(h.kind.name());
+        }
+        at = end;
+    }
+    assert_eq!(found, small(100));
+    assert_eq!(kinds, ["filter", "tombstones", "index", "properties"]);
+    assert_eq!(at + format::FOOTER, bytes.len());
 }
 
 fn small(n: u32) -> Vec<Entry> {
