@@ -108,12 +108,11 @@ pub fn stats(global: &Global, _: &StatsArgs) -> Done {
     let tables: u64 = s.trees.iter().map(|t| sums(t).tables).sum();
     writeln!(
         out,
-        "{}: {} on disk, {} in {}, {} of log to replay; {} so far\n",
+        "{}: {} on disk, {} of it in {}; {} so far\n",
         global.db.display(),
         bytes(on_disk),
         bytes(s.table_bytes()),
         things(tables, "table", "tables"),
-        bytes(s.wal_bytes),
         things(s.seq, "operation", "operations"),
     )?;
     let mut t = table(&["tree", "runs", "tables", "on disk", "of raw", "entries", "deletes", "in memory", "to compact"]);

@@ -233,7 +233,7 @@ fn aligned(column: usize, text: impl ToString) -> Cell {
 
 /// The lines of a [`table`] without blanks at their ends, the heading painted.
 pub fn print_table(t: &Table, style: Style) -> String {
-    let lines: Vec<String> = t.lines().map(|l| l.trim_end().to_owned()).collect();
+    let lines: Vec<String> = t.lines().map(|l| l.strip_prefix(' ').unwrap_or(&l).trim_end().to_owned()).collect();
     let mut out = String::new();
     for (i, line) in lines.iter().enumerate() {
         out.push_str(&if i == 0 { style.heading(line) } else { line.clone() });

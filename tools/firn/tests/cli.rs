@@ -378,13 +378,13 @@ fn bench_measures_and_concludes() {
     // The store of one bench is gone on with, or replaced, by the next.
     let kept = t.firn(&["bench", "readrandom:2", "--keep", "--num", "2000", "--json"]).json();
     assert_eq!(kept["live_keys"], all["live_keys"]);
-    assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only"]).text().lines().count(), 3);
+    assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only", "--hex"]).text().lines().count(), 3);
     let text = t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--policy", "lazy:3"]).text();
     assert!(text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"), "{text}");
-    assert_eq!(t.firn(&["scan", "--keys-only"]).text().lines().count(), 500);
+    assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).text().lines().count(), 500);
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
     t.firn(&["bench", "--num", "100"]).said(2, &["notes.txt", "left alone"]);
-    assert_eq!(t.firn(&["scan", "--keys-only"]).text().lines().count(), 500);
+    assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).text().lines().count(), 500);
 }
 
 #[test]

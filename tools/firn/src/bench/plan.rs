@@ -205,6 +205,22 @@ pub fn policy(text: &str) -> Result<Policy, String> {
     Ok(policy)
 }
 
+/// A policy as [`policy`] reads it.
+pub fn policy_name(policy: &Policy) -> String {
+    match policy {
+        Policy::Tiered { min_runs, max_runs, bucket } => format!("tiered:{min_runs}:{max_runs}:{bucket}"),
+        Policy::Leveled { level0_runs, ratio, .. } => format!("leveled:{ratio}:{level0_runs}"),
+        Policy::LazyLeveled { ratio } => format!("lazy:{ratio}"),
+        Policy::Unified { scaling, .. } => {
+            let scaling: Vec<String> = scaling.iter().map(i32::to_string).collect();
+            format!("unified:{}", scaling.join(":"))
+        }
+        Policy::TimeWindow { window_secs, min_runs } => format!("window:{window_secs}:{min_runs}"),
+        Policy::Fifo { max_bytes, max_age_secs } => format!("fifo:{max_bytes}:{max_age_secs}"),
+        other => format!("{other:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +265,9 @@ mod tests {
             Ok(Policy::Unified { scaling: vec![4, -2], target_table: 64 << 20, base_shards: 4 })
         );
         assert_eq!(policy("fifo:1m:60"), Ok(Policy::Fifo { max_bytes: 1 << 20, max_age_secs: 60 }));
+        for text in ["tiered:3:9:1.5", "leveled:8:2", "lazy:5", "unified:4:-2", "window:60:4", "fifo:1048576:60"] {
+            assert_eq!(policy_name(&policy(text).unwrap()), text);
+        }
         for bad in ["", "tired", "lazy:1", "lazy:2:3", "unified:x", "window:0"] {
             assert!(policy(bad).is_err(), "{bad}");
         }

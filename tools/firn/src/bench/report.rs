@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::BenchArgs;
 use super::advice::{Facts, advise};
+use super::plan::policy_name;
 use super::run::{Bench, Measured};
 use crate::inspect::stats_json;
 use crate::io::stdout;
@@ -26,7 +27,8 @@ pub fn print(global: &Global, args: &BenchArgs, bench: &Bench) -> Done {
     writeln!(
         out,
         "\nworst: no operation took longer. w-amp: bytes of tables written for each byte put, the log (once more) left out.\n\
-         runs: how many a read of one key may have to look into. disk: tables and log. memory: the process's own."
+         runs: how many a read of one key may have to look into. disk: tables and the log's reserved files. memory: the \
+         process's own, without mapped files."
     )?;
     writeln!(out, "\n{}", style.heading("In all"))?;
     for line in totals(bench) {
@@ -41,20 +43,20 @@ pub fn print(global: &Global, args: &BenchArgs, bench: &Bench) -> Done {
 
 fn settings(global: &Global, args: &BenchArgs) -> String {
     format!(
-        "{} keys of {} bytes, {:?} policy, {} of memory, {} memtables, {:?} compression, {:?} durability, in {}",
+        "{} keys of {} bytes in {}; policy {}, memory {}, memtables of {}, compression {}, durability {}",
         count(args.num),
         args.key_size,
-        args.policy,
+        global.db.display(),
+        policy_name(&args.policy),
         bytes(args.budget),
         bytes(args.memtable),
-        args.compression,
-        args.durability,
-        global.db.display()
+        format!("{:?}", args.compression).to_lowercase(),
+        format!("{:?}", args.durability).to_lowercase(),
     )
 }
 
 fn steps_table(bench: &Bench) -> comfy_table::Table {
-    let header = ["step", "ops/s", "B/s", "p50", "p99", "p99.9", "worst", "seconds", "w-amp", "runs", "disk", "memory"];
+    let header = ["step", "ops/s", "p50", "p99", "p99.9", "worst", "seconds", "w-amp", "runs", "disk", "memory"];
     let mut t = table(&header);
     for m in &bench.steps {
         let dash = || "-".to_owned();
@@ -65,7 +67,6 @@ fn steps_table(bench: &Bench) -> comfy_table::Table {
         let cells = [
             m.step.clone(),
             of(|o| rate(o.ops_per_second)),
-            of(|o| bytes((o.bytes as f64 / o.seconds.max(1e-9)) as u64)),
             time(|l| l.p50_ns),
             time(|l| l.p99_ns),
             time(|l| l.p999_ns),
@@ -83,6 +84,11 @@ fn steps_table(bench: &Bench) -> comfy_table::Table {
 
 fn amplification(m: &Measured) -> f64 {
     m.table_bytes_written() as f64 / m.user_bytes().max(1) as f64
+}
+
+/// Bytes of tables for each live byte; the log, which is of a fixed size, is left out.
+fn space_amplification(bench: &Bench, s: &firn_kv::Stats) -> f64 {
+    s.table_bytes() as f64 / bench.live_bytes.max(1) as f64
 }
 
 fn totals(bench: &Bench) -> Vec<String> {
@@ -104,13 +110,13 @@ fn totals(bench: &Bench) -> Vec<String> {
         ));
     }
     out.push(format!(
-        "space amplification {:.2}: {} on disk ({} of tables, {} of log) for {} in {} live keys",
-        last.disk_bytes as f64 / bench.live_bytes.max(1) as f64,
-        bytes(last.disk_bytes),
+        "space amplification {:.2}: {} of tables for {} in {} live keys; {} on disk with the log, {} of it needed",
+        space_amplification(bench, s),
         bytes(s.table_bytes()),
-        bytes(s.wal_bytes),
         bytes(bench.live_bytes),
-        count(bench.live_keys)
+        count(bench.live_keys),
+        bytes(last.disk_bytes),
+        bytes(s.table_bytes() + s.wal_bytes),
     ));
     out.push(format!("read amplification {}: runs that a read may have to look into", s.read_amplification()));
     let m = &s.memory;
@@ -157,14 +163,14 @@ fn as_json(global: &Global, args: &BenchArgs, bench: &Bench, advice: &[String]) 
         "options": {
             "num": args.num, "key_size": args.key_size, "value_size": args.value_size, "threads": args.threads,
             "distribution": args.distribution, "durability": format!("{:?}", args.durability).to_lowercase(),
-            "policy": format!("{:?}", args.policy), "budget": args.budget, "memtable": args.memtable,
+            "policy": policy_name(&args.policy), "budget": args.budget, "memtable": args.memtable,
             "compression": format!("{:?}", args.compression).to_lowercase(), "seed": args.seed, "keep": args.keep,
         },
         "steps": bench.steps.iter().map(step_json).collect::<Vec<_>>(),
         "seconds": bench.seconds,
         "live_keys": bench.live_keys,
         "live_bytes": bench.live_bytes,
-        "space_amplification": last.map(|m| m.disk_bytes as f64 / bench.live_bytes.max(1) as f64),
+        "space_amplification": last.map(|m| space_amplification(bench, &m.after)),
         "stats": last.map(|m| stats_json(&m.after)),
         "advice": advice,
     })
