@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use firn_kv::{Batch, Db, Tree};
-use firn_workload::process::disk_bytes;
 use serde_json::json;
 
 use crate::io::{Watch, stdout};
@@ -49,7 +48,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     let keys = args.keys.iter().map(|k| store::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let range = args.range.range(args.hex)?;
-    let db = global.open_to_write(false)?;
+    let db = global.open_to_write(false, 0)?;
     let tree = store::tree(&db, args.tree.as_deref())?;
     let mut batch = Batch::new();
     for key in &keys {
@@ -113,19 +112,15 @@ pub struct CompactArgs {
     hex: bool,
 }
 
-fn on_disk(global: &Global) -> u64 {
-    disk_bytes(&global.db).unwrap_or(0)
-}
-
 /// Runs `firn compact`.
 pub fn compact(global: &Global, args: &CompactArgs) -> Done {
     let ends = match (&args.from, &args.to) {
         (Some(from), Some(to)) => Some((store::key(from, args.hex)?, store::key(to, args.hex)?)),
         _ => None,
     };
-    let db = global.open_to_write(false)?;
+    let db = global.open_to_write(false, 0)?;
     let trees = trees_named(&db, args.tree.as_deref())?;
-    let before = on_disk(global);
+    let before = db.stats().table_bytes();
     let watch = Watch::start();
     for tree in &trees {
         let progress = Progress::operations("compact", None);
@@ -136,16 +131,16 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
         }
     }
     let stats = db.stats();
-    let (after, seconds) = (on_disk(global), watch.seconds());
+    let (after, seconds) = (stats.table_bytes(), watch.seconds());
     if global.json {
         let figures = json!({
-            "seconds": seconds, "disk_bytes_before": before, "disk_bytes_after": after,
+            "seconds": seconds, "table_bytes_before": before, "table_bytes_after": after,
             "read_bytes": stats.compaction_read, "written_bytes": stats.compaction_written,
         });
         writeln!(stdout(), "{figures}")?;
     }
     eprintln!(
-        "compacted {} in {seconds:.2} s: {} on disk before, {} after",
+        "compacted {} in {seconds:.2} s: {} of tables before, {} after",
         things(trees.len() as u64, "tree", "trees"),
         output::bytes(before),
         output::bytes(after)
@@ -179,7 +174,7 @@ pub struct CheckpointArgs {
 
 /// Runs `firn checkpoint`.
 pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Done {
-    let db = global.open_to_write(false)?;
+    let db = global.open_to_write(false, 0)?;
     let watch = Watch::start();
     db.checkpoint(&args.into)?;
     let (stats, seconds) = (db.stats(), watch.seconds());

@@ -179,11 +179,12 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
     let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
     let progress = Progress::bytes("load", input.len);
     let read = input.counter();
+    let size = input.len.unwrap_or(8 << 20);
     let records = Records::new(input, format, choice_of(args, format)).map_err(|t| match t {
         Trouble::Bad { line, why } => Failure::new(format!("{}, line {line}: {why}", args.file.display())),
         Trouble::Io(e) => Failure::file("read", &args.file, &e),
     })?;
-    let db = global.open_to_write(true)?;
+    let db = global.open_to_write(true, size)?;
     let tree = match db.tree_names().contains(&args.tree) {
         true => db.existing_tree(&args.tree)?,
         false => db.tree(&args.tree, TreeOptions::default())?,
@@ -224,6 +225,8 @@ impl Loading<'_> {
             let (line, why) = match records.next(&mut record) {
                 Ok(false) => {
                     self.write(bytes)?;
+                    // Whatever comes next need not replay the log.
+                    self.tree.flush()?;
                     return Ok(true);
                 }
                 Ok(true) => match self.batch.put(&self.tree, &record.key, &record.value) {

@@ -38,8 +38,12 @@ impl Global {
     }
 
     /// Opens the store for writing; makes it if `create` is set and there is none.
-    pub fn open_to_write(&self, create: bool) -> Done<Db> {
-        Ok(Db::open_with(&self.db, DbOptions { create, ..DbOptions::default() })?)
+    ///
+    /// About `bytes` are to be written. Each open begins a new log segment, and most commands write a handful of keys: so small
+    /// segments for little, to save space, and large ones for much, to save syncs.
+    pub fn open_to_write(&self, create: bool, bytes: u64) -> Done<Db> {
+        let wal_segment = bytes.clamp(1 << 20, 16 << 20);
+        Ok(Db::open_with(&self.db, DbOptions { create, wal_segment, ..DbOptions::default() })?)
     }
 }
 
