@@ -1,15 +1,14 @@
-//! The commands that look at a store: `firn stats`, `firn trees`, `firn verify`. All open it for reading only.
+//! The commands that show what a store holds: `firn stats`, `firn trees`. Both open it for reading only.
 
 use std::io::Write;
 
 use clap::Args;
-use firn_kv::{Error, ErrorKind, Stats, TreeStats};
+use firn_kv::{Stats, TreeStats};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
-use crate::io::{Watch, stdout};
-use crate::output::{self, Done, Failure, Progress, advice, bytes, count, print_table, row, table, things};
-use crate::read::error_json;
+use crate::io::stdout;
+use crate::output::{Done, bytes, count, print_table, row, table, things};
 use crate::store::Global;
 
 pub const STATS_EXAMPLES: &str = "\
@@ -189,72 +188,4 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
         }
     }
     Ok(out.flush()?)
-}
-
-pub const VERIFY_EXAMPLES: &str = "\
-Reads every live table past the caches and checks each block's checksum and place, the order and bounds of keys, filters and
-counts; opening the store has checked the manifest and the log before. Nothing is written. Exit code 1 if anything is wrong; each
-finding names its file, offset, block and key range, and what to do.
-
-Examples:
-  firn verify
-  firn verify --json | jq '.errors[] | .file, .offset'
-  firn --db backup-monday verify && echo sound";
-
-/// What `firn verify` takes: nothing of its own.
-#[derive(Args, Clone, Debug)]
-pub struct VerifyArgs {}
-
-/// Runs `firn verify`.
-pub fn verify(global: &Global, _: &VerifyArgs) -> Done {
-    let watch = Watch::start();
-    let mut figures = (0, 0, 0, 0);
-    let found: Vec<Error> = match global.open_to_read() {
-        Ok(db) => {
-            let progress = Progress::bytes("verify", Some(db.stats().table_bytes()));
-            let v = db.verify(|done, _| progress.at(done))?;
-            figures = (v.tables, v.blocks, v.entries, v.bytes);
-            v.errors
-        }
-        // Damage that keeps the store from being opened is a finding too.
-        Err(Failure::Engine(e)) if e.kind() == ErrorKind::Corruption => vec![e],
-        Err(other) => return Err(other),
-    };
-    let (tables, blocks, entries, read) = figures;
-    let mut out = stdout();
-    if global.json {
-        let errors: Vec<Value> = found
-            .iter()
-            .map(|e| {
-                let mut v = error_json(e);
-                v["advice"] = advice(e).into();
-                v
-            })
-            .collect();
-        let v = json!({
-            "sound": found.is_empty(), "tables": tables, "blocks": blocks, "entries": entries, "bytes": read,
-            "seconds": watch.seconds(), "errors": errors,
-        });
-        writeln!(out, "{v:#}")?;
-    } else {
-        let style = global.style();
-        for e in &found {
-            writeln!(out, "{} {e}", style.bad("damaged:"))?;
-            if let Some(words) = advice(e) {
-                writeln!(out, "         {words}")?;
-            }
-        }
-        let what = format!(
-            "{}, {}, {}, {}",
-            things(tables, "table", "tables"),
-            things(blocks, "block", "blocks"),
-            things(entries, "entry", "entries"),
-            output::bytes(read)
-        );
-        let verdict =
-            if found.is_empty() { style.good("sound") } else { style.bad(things(found.len() as u64, "error", "errors")) };
-        writeln!(out, "{}: {verdict} ({what} read in {:.2} s)", global.db.display(), watch.seconds())?;
-    }
-    out.flush()?;
-    if found.is_empty() { Ok(()) } else { Err(Failure::Found) }
 }

@@ -13,6 +13,7 @@ mod output;
 mod read;
 mod record;
 mod store;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -61,8 +62,8 @@ enum Command {
     #[command(after_help = inspect::TREES_EXAMPLES)]
     Trees(inspect::TreesArgs),
     /// Read everything and check everything
-    #[command(after_help = inspect::VERIFY_EXAMPLES)]
-    Verify(inspect::VerifyArgs),
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::VerifyArgs),
     /// Make a second store of the same content, at once
     #[command(after_help = edit::CHECKPOINT_EXAMPLES)]
     Checkpoint(edit::CheckpointArgs),
@@ -84,7 +85,7 @@ fn main() -> ExitCode {
         Command::Delete(args) => edit::delete(global, args),
         Command::Stats(args) => inspect::stats(global, args),
         Command::Trees(args) => inspect::trees(global, args),
-        Command::Verify(args) => inspect::verify(global, args),
+        Command::Verify(args) => verify::run(global, args),
         Command::Checkpoint(args) => edit::checkpoint(global, args),
         Command::Compact(args) => edit::compact(global, args),
         Command::Bench(args) => bench::run(global, args),

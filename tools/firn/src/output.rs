@@ -73,8 +73,7 @@ impl From<io::Error> for Failure {
 pub fn advice(e: &Error) -> Option<&'static str> {
     Some(match e.kind() {
         ErrorKind::Corruption => {
-            "list everything that is damaged with `firn verify`; the files are left as they are: restore the file named from a \
-             checkpoint or a backup, or salvage it with `sstable-dump salvage`"
+            "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
         }
         ErrorKind::Locked => {
             "another program has the store open for writing: end it or wait; get, scan, stats, trees and verify work beside it"

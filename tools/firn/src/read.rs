@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::escape::{self, Show, encode};
 use crate::io::{stdout, stdout_is_terminal};
@@ -233,17 +233,4 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
         if args.reverse { cursor.prev()? } else { cursor.next()? }
     }
     Ok(out.flush()?)
-}
-
-/// An error of the engine as JSON.
-pub fn error_json(e: &firn_kv::Error) -> Value {
-    let keys = e.key_range().map(|(a, b)| json!([escape::words(a), escape::words(b)]));
-    json!({
-        "kind": e.kind().name(),
-        "message": e.message(),
-        "file": e.file().map(|f| f.display().to_string()),
-        "offset": e.offset(),
-        "block": e.block_kind(),
-        "keys": keys,
-    })
 }

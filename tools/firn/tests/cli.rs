@@ -242,7 +242,9 @@ fn reading_writes_nothing() {
     let file = t.file("a.tsv", b"a\t1\nb\t2\n");
     t.firn(&["load", &file]).good();
     t.firn(&["compact"]).good();
-    t.firn_on("db", &["load", "-"], b"c\t3\n").good();
+    t.firn_on("db", &["load", "-"], b"c\t3\nd\t4\n").good();
+    // A delete stays in the log: what reads must replay it, and not clear it away.
+    t.firn(&["delete", "d"]).good();
     let before = t.content("db");
     for args in [&["get", "a", "b"][..], &["scan"], &["stats"], &["stats", "--json"], &["verify"], &["trees"]] {
         assert!(!t.firn(args).good().is_empty(), "{args:?}");
@@ -251,6 +253,7 @@ fn reading_writes_nothing() {
     assert_eq!(t.firn(&["scan"]).text(), "a\t1\nb\t2\nc\t3\n");
     let stats = t.firn(&["stats", "--json"]).json();
     assert_eq!((&stats["trees"][0]["name"], &stats["trees"][0]["runs"][0]["entries"]), (&"default".into(), &2.into()));
+    assert_eq!((&stats["trees"][0]["runs"][1]["entries"], &stats["seq"]), (&2.into(), &5.into()));
     assert!(t.firn(&["stats"]).text().contains("default"));
 }
 
@@ -330,7 +333,7 @@ fn damage_is_found_and_named() {
     assert_eq!(ran.code, 1, "{ran:?}");
     let words = String::from_utf8(ran.out).unwrap();
     assert!(
-        words.contains(&table) && words.contains("offset") && words.contains("checkpoint") && words.contains("1 error"),
+        words.contains(&table) && words.contains("offset") && words.contains("backup") && words.contains("1 error"),
         "{words}"
     );
     let ran = t.firn(&["verify", "--json"]);
@@ -340,6 +343,30 @@ fn damage_is_found_and_named() {
     assert!(found["errors"][0]["file"].as_str().unwrap().ends_with(&table) && found["errors"][0]["offset"].is_u64());
     t.firn(&["scan"]).said(2, &["corruption", &table, "firn verify"]);
     assert_eq!(t.content("db"), before);
+}
+
+#[test]
+fn all_damage_is_found_at_once() {
+    let t = Temp::new("damages");
+    for i in 0..3 {
+        let tree = format!("t{i}");
+        let text: Vec<u8> = (0..500).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
+        t.firn_on("db", &["load", "-", "--tree", &tree], &text).good();
+    }
+    let tables: Vec<String> = t.content("db").into_keys().filter(|n| n.ends_with(".sst")).collect();
+    assert_eq!(tables.len(), 3);
+    let cut = fs::read(t.path("db").join(&tables[0])).unwrap();
+    fs::write(t.path("db").join(&tables[0]), &cut[..cut.len() - 10]).unwrap();
+    fs::remove_file(t.path("db").join(&tables[2])).unwrap();
+    let ran = t.firn(&["verify", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let found: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
+    let files: Vec<&str> = found["errors"].as_array().unwrap().iter().map(|e| e["file"].as_str().unwrap()).collect();
+    assert!(files.len() == 2 && files[0].ends_with(&tables[0]) && files[1].ends_with(&tables[2]), "{found}");
+    assert_eq!((&found["tables"], &found["entries"]), (&1.into(), &500.into()));
+    assert_eq!(found["errors"][1]["keys"], serde_json::json!(["key00000", "key00499"]));
+    assert!(String::from_utf8(t.firn(&["verify"]).out).unwrap().contains("2 errors"));
+    t.firn(&["get", "key00001", "--tree", "t1"]).said(2, &["error:", "firn verify"]);
 }
 
 #[test]
@@ -367,7 +394,7 @@ fn steps(bench: &serde_json::Value) -> Vec<String> {
 #[test]
 fn bench_measures_and_concludes() {
     let t = Temp::new("bench");
-    let all = t.firn(&["bench", "--num", "2000", "--json", "--series", "series.csv"]).json();
+    let all = t.firn(&["bench", "--num", "2000", "--memtable", "1m", "--json", "--series", "series.csv"]).json();
     let names = steps(&all);
     assert!(names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()), "{names:?}");
     assert!(all["steps"][0]["outcome"]["ops_per_second"].as_f64().unwrap() > 0.0);
@@ -376,10 +403,10 @@ fn bench_measures_and_concludes() {
     let series = fs::read_to_string(t.path("series.csv")).unwrap();
     assert!(series.starts_with("step,workload,seconds,") && series.lines().count() >= 10, "{series}");
     // The store of one bench is gone on with, or replaced, by the next.
-    let kept = t.firn(&["bench", "readrandom:2", "--keep", "--num", "2000", "--json"]).json();
+    let kept = t.firn(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]).json();
     assert_eq!(kept["live_keys"], all["live_keys"]);
     assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only", "--hex"]).text().lines().count(), 3);
-    let text = t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--policy", "lazy:3"]).text();
+    let text = t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--memtable", "1m", "--policy", "lazy:3"]).text();
     assert!(text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"), "{text}");
     assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).text().lines().count(), 500);
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
