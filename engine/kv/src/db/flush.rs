@@ -218,6 +218,8 @@ impl Core {
             }
         }
         gone.iter().for_each(|t| t.make_obsolete());
+        self.set_pace();
+        self.rebalance();
         self.signal_done();
         Ok(floor)
     }

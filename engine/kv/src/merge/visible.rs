@@ -237,6 +237,7 @@ impl Visible {
 
     /// To the next key. Does nothing when it stands nowhere.
     #[inline]
+    #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
     pub fn next(&mut self) -> Result<()> {
         if self.trusting && self.at == At::Entry && self.plain() {
             self.at = At::Nowhere;
