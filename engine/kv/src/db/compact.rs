@@ -65,7 +65,7 @@ impl Core {
         }
     }
 
-    /// The most urgent job of a tree, its tables marked as busy. Sets the pace by what the shape says.
+    /// The most urgent job of a tree, its tables marked as busy.
     pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
         self.claim_by(tree, |options, shape| Ok(pick(&options.policy, shape)))
     }
@@ -97,6 +97,12 @@ impl Core {
         let (soft, hard) = run_limits(&view.options.policy, &shape);
         let runs = shape.runs.len();
         if runs <= soft { 0.0 } else { (runs - soft) as f64 / (hard.saturating_sub(soft)).max(1) as f64 }
+    }
+
+    /// Sets the writers' pace by the tree that is furthest behind.
+    pub fn set_pace(&self) {
+        let trees = self.trees.read().clone();
+        self.pace.set(trees.iter().map(|t| self.pressure(t)).fold(0.0, f64::max));
     }
 
     /// Carries out a job and gives its tables free.

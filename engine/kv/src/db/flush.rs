@@ -103,6 +103,7 @@ pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMet
         max_seq: facts.max_seq,
         created_micros: now,
         newest_micros,
+        ingested_seq: 0,
         oldest_tombstone_micros: facts.oldest_tombstone_micros,
     }
 }
@@ -221,6 +222,8 @@ impl Core {
             }
         }
         gone.iter().for_each(|t| t.make_obsolete());
+        self.set_pace();
+        self.rebalance();
         self.signal_done();
         Ok(floor)
     }

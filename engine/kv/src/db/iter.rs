@@ -132,6 +132,7 @@ impl Cursor {
     /// # Errors
     /// As [`first`](Cursor::first).
     #[inline]
+    #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
     pub fn next(&mut self) -> Result<()> {
         self.inner.next()
     }

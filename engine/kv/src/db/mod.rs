@@ -9,6 +9,7 @@ mod compact;
 mod core;
 mod events;
 mod flush;
+mod ingest;
 mod iter;
 mod open;
 mod pace;

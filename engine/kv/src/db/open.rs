@@ -139,7 +139,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     }
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
-    let arenas = ArenaPool::new(2);
+    let arenas = ArenaPool::new(1);
     let opener =
         Arc::new(TableOpener { env: env.clone(), dir: dir.to_path_buf(), cache: cache.clone(), mode: options.read_mode });
     let mut trees = vec![];
@@ -177,7 +177,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     };
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
     let core = Core {
-        max_sealed: (budget / 2 / largest.max(1)).clamp(1, 4),
+        max_sealed: (budget / 4 / largest.max(1)).clamp(1, 3),
         syncer: wal.as_ref().map(Wal::syncer),
         write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0 }),
         visible: AtomicU64::new(last_seq),

@@ -101,10 +101,7 @@ impl Core {
     /// Runs the most urgent compaction of all trees. False when nothing wants to run.
     fn compact_once(&self) -> Result<bool> {
         let trees = self.trees.read().clone();
-        let mut pressure: f64 = 0.0;
         let mut order: Vec<_> = trees.iter().map(|t| (self.pressure(t), t)).collect();
-        order.iter().for_each(|(p, _)| pressure = pressure.max(*p));
-        self.pace.set(pressure);
         order.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, t) in order {
             let Some(claimed) = self.claim(t)? else { continue };

@@ -44,6 +44,9 @@ pub struct WriteState {
     pub bytes: u64,
 }
 
+/// What a transaction looks at before its batch is written.
+pub type Check<'a> = &'a dyn Fn(&Core) -> Result<()>;
+
 impl WriteState {
     /// Where the log ends.
     pub fn end(&self) -> Lsn {
@@ -120,12 +123,7 @@ impl Core {
     }
 
     /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
-    pub fn write_batch(
-        &self,
-        batch: &Batch,
-        durability: Durability,
-        check: Option<&dyn Fn(&Core) -> Result<()>>,
-    ) -> Result<()> {
+    pub fn write_batch(&self, batch: &Batch, durability: Durability, check: Option<Check<'_>>) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -261,6 +259,7 @@ impl Core {
             sealed.extend(v.sealed.iter().cloned());
             View { active: fresh, sealed, version: v.version.clone(), options: v.options.clone() }
         });
+        self.rebalance();
         Ok(())
     }
 }

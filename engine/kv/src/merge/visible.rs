@@ -237,6 +237,7 @@ impl Visible {
 
     /// To the next key. Does nothing when it stands nowhere.
     #[inline]
+    #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
     pub fn next(&mut self) -> Result<()> {
         if self.trusting && self.at == At::Entry && self.plain() {
             self.at = At::Nowhere;
@@ -261,6 +262,9 @@ impl Visible {
             self.key = key;
             done?;
         } else {
+            if at == At::Entry {
+                each!(&mut self.inner, c => c.next())?;
+            }
             self.skip_held()?;
         }
         self.settle_forward()
