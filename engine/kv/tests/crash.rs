@@ -150,25 +150,31 @@ fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
 fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng) -> Outcome<()> {
     let said = |what: &'static str| move |e: firn_kv::Error| format!("{what} after recovery: {e}");
     let mut state = life.states[k].clone();
+    let mut steps = vec![];
     for n in 0..4 {
         let next = step(rng, &state, 1000 + n);
+        steps.push(words_of(&next));
         store.run(&next).map_err(said("a step"))?;
         next.apply(&mut state);
     }
     for round in 0..2 {
         if round == 0 {
             store.run(&Step::Sync).map_err(said("a sync"))?;
+            let content = store.content().map_err(said("a scan"))?;
+            if !same(&content, &state) {
+                return Err(format!("after recovery to {k}, {steps:?}: {}", difference(&content, &state)));
+            }
             let after = image.crash_image(0, &Cut::PowerNone);
             let again = Store::open(Arc::new(after), DIR).map_err(said("a second crash"))?;
             let content = again.content().map_err(said("a scan"))?;
             if !same(&content, &state) {
-                return Err(format!("after recovery, writes, sync and a power cut: {}", difference(&content, &state)));
+                return Err(format!("after recovery to {k}, {steps:?}, sync and a power cut: {}", difference(&content, &state)));
             }
         }
         store.run(&Step::Reopen).map_err(said("reopening"))?;
         let content = store.content().map_err(said("a scan"))?;
         if !same(&content, &state) {
-            return Err(format!("after recovery, writes and reopening {round}: {}", difference(&content, &state)));
+            return Err(format!("after recovery to {k}, {steps:?} and reopening {round}: {}", difference(&content, &state)));
         }
         for name in store.names() {
             store.tree(&name).compact().map_err(said("a compaction"))?;
@@ -283,7 +289,9 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
         // What the dead process had written is there, but a power cut may still take what was not durable.
         let from = if cut == Cut::Process { 0 } else { k };
         states = life.states.drain(from..=k).collect();
-        let past = |m: Mark| Mark { start: 0, end: 0, ..m };
+        // A step that had not returned acknowledged nothing, though it may show.
+        let durable = life.bounds(at, &Cut::PowerNone).low;
+        let past = |m: Mark| Mark { start: 0, end: 0, durable: m.durable.min(durable), ..m };
         marks = life.marks.drain(from..k).map(past).collect();
     }
     tally.histories.fetch_add(1, Ordering::Relaxed);
