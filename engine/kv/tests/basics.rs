@@ -108,6 +108,31 @@ fn what_was_written_is_read_before_and_after_flush_compaction_and_reopening() {
 }
 
 #[test]
+fn a_log_that_fills_several_memtables_is_replayed_flushed_and_let_go() {
+    for p in places() {
+        for threads in [0, 1] {
+            let options = DbOptions { background_threads: threads, ..small() };
+            let db = Db::open_in(p.env.clone(), &p.dir, options.clone()).unwrap();
+            let other = db.tree("other", tiny_tree()).unwrap();
+            let tree = db.tree("t", tiny_tree()).unwrap();
+            other.put(b"a", b"1").unwrap();
+            tree.put(b"small", b"1").unwrap();
+            for round in 0..3u8 {
+                tree.put(&[round], &vec![round; 87_001]).unwrap();
+            }
+            drop((db, tree, other));
+            for _ in 0..3 {
+                let db = Db::open_in(p.env.clone(), &p.dir, options.clone()).unwrap();
+                let (tree, other) = (db.existing_tree("t").unwrap(), db.existing_tree("other").unwrap());
+                assert_eq!(dump(&tree).len(), 4);
+                other.put(b"a", b"2").unwrap();
+                db.wait_idle().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn range_deletes_hide_what_is_older_and_nothing_newer() {
     for p in places() {
         let (_db, tree) = open(&p, inline());

@@ -168,7 +168,10 @@ fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng)
             let again = Store::open(Arc::new(after), DIR).map_err(said("a second crash"))?;
             let content = again.content().map_err(said("a scan"))?;
             if !same(&content, &state) {
-                return Err(format!("after recovery to {k}, {steps:?}, sync and a power cut: {}", difference(&content, &state)));
+                return Err(format!(
+                    "after recovery to {k}, {steps:?}, sync and a power cut: {}",
+                    difference(&content, &state)
+                ));
             }
         }
         store.run(&Step::Reopen).map_err(said("reopening"))?;

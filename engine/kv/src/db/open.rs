@@ -285,15 +285,17 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
         }
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
         for (t, cost) in trees.iter().zip(cost).filter(|(_, c)| *c > 0) {
-            if state.trees.get(&t.id).is_some_and(|s| end <= s.flushed) {
+            let flushed = state.trees.get(&t.id).map_or(0, |s| s.flushed);
+            if end <= flushed {
                 continue;
             }
             let mut active = t.view.load_full().active.clone();
             if !active.mem.reserve(cost) {
                 let options = t.view.load_full().options.clone();
-                // Where this record begins: from there on the log may be read again.
+                // The log may be let go of up to where this record begins, and be read again from there.
                 let fresh = Memtable::new(arenas, options.memtable_size.max(cost + cost / 8 + (64 << 10)))?;
-                active = t.start_memtable(MemHandle::new(fresh, end.saturating_sub(record_size(payload.len()))));
+                let start = end.saturating_sub(record_size(payload.len()));
+                active = t.start_memtable(MemHandle::new(fresh, start.max(flushed)));
                 if !active.mem.reserve(cost) {
                     return Err(Error::invalid(format!("a log record of {} bytes does not fit a memtable", payload.len())));
                 }
