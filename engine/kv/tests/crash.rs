@@ -7,6 +7,8 @@
 //!
 //! `FIRN_CRASH_SEEDS=n` runs n histories instead of the default, `FIRN_CRASH_SEEDS=a..b` those with these seeds.
 
+#![allow(clippy::disallowed_methods)] // a test may look at the clock to say how long it took
+
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
