@@ -1,2 +1,94 @@
-//! The `firn` command.
-fn main() {}
+//! The `firn` command: load, read, measure and verify Firn stores.
+//!
+//! Conventions of every subcommand: data on standard output, talk on standard error; `--json` for programs; exit code 0 when all
+//! is well, 1 when something was found, 2 when it could not run; nothing is written unless the command's name says so.
+
+mod bench;
+mod edit;
+mod escape;
+mod inspect;
+mod io;
+mod load;
+mod output;
+mod read;
+mod record;
+mod store;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Exit codes: 0 all is well, 1 something was found (damage, a bad line, a missing key), 2 it could not run.
+Data goes to standard output, talk to standard error. Reading commands never write, and run beside a writer.
+
+Examples:
+  firn bench                                a short standard measurement in ./firn-data
+  firn --db fruit load fruit.tsv            make the store \"fruit\" from lines of key, tab, value
+  firn --db fruit get apple
+  firn --db fruit scan --prefix a
+  firn --db fruit verify
+  firn load --help                          what a command takes, with examples";
+
+/// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
+#[derive(Parser, Debug)]
+#[command(name = "firn", version, after_help = EXAMPLES, max_term_width = 120)]
+struct Cli {
+    #[command(flatten)]
+    global: store::Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Load TSV, CSV or JSON lines into a tree
+    #[command(after_help = load::EXAMPLES)]
+    Load(load::LoadArgs),
+    /// Print the values of keys
+    #[command(after_help = read::GET_EXAMPLES)]
+    Get(read::GetArgs),
+    /// Print keys and values in order
+    #[command(after_help = read::SCAN_EXAMPLES)]
+    Scan(read::ScanArgs),
+    /// Delete keys, or a range of them
+    #[command(after_help = edit::DELETE_EXAMPLES)]
+    Delete(edit::DeleteArgs),
+    /// Show what the store holds and what it costs
+    #[command(after_help = inspect::STATS_EXAMPLES)]
+    Stats(inspect::StatsArgs),
+    /// List the trees
+    #[command(after_help = inspect::TREES_EXAMPLES)]
+    Trees(inspect::TreesArgs),
+    /// Read everything and check everything
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::VerifyArgs),
+    /// Make a second store of the same content, at once
+    #[command(after_help = edit::CHECKPOINT_EXAMPLES)]
+    Checkpoint(edit::CheckpointArgs),
+    /// Merge the tables of trees down to one run
+    #[command(after_help = edit::COMPACT_EXAMPLES)]
+    Compact(edit::CompactArgs),
+    /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::BenchArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let global = &cli.global;
+    let done = match &cli.command {
+        Command::Load(args) => load::run(global, args),
+        Command::Get(args) => read::get(global, args),
+        Command::Scan(args) => read::scan(global, args),
+        Command::Delete(args) => edit::delete(global, args),
+        Command::Stats(args) => inspect::stats(global, args),
+        Command::Trees(args) => inspect::trees(global, args),
+        Command::Verify(args) => verify::run(global, args),
+        Command::Checkpoint(args) => edit::checkpoint(global, args),
+        Command::Compact(args) => edit::compact(global, args),
+        Command::Bench(args) => bench::run(global, args),
+    };
+    output::finish(done, global.style())
+}

@@ -85,6 +85,8 @@ impl Core {
         if let Err(words) = job.check(&shape) {
             return Err(Error::new(ErrorKind::InvalidArgument, format!("the policy chose a job that is not sound: {words}")));
         }
+        // Counted before the tables look busy to others, so that nobody takes the tree for idle in between.
+        self.work.compacting.fetch_add(1, Ordering::Relaxed);
         files.busy.extend(job.inputs.iter().flat_map(|i| i.tables.iter().copied()));
         Ok(Some(Claimed { tree: tree.clone(), job, version: view.version.clone(), options: view.options.clone() }))
     }
@@ -105,9 +107,8 @@ impl Core {
         self.pace.set(trees.iter().map(|t| self.pressure(t)).fold(0.0, f64::max));
     }
 
-    /// Carries out a job and gives its tables free.
+    /// Carries out a job and gives its tables free. Every job that was claimed must come here.
     pub fn run_job(&self, claimed: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.work.compacting.fetch_add(1, Ordering::Relaxed);
         let from = self.env.monotonic_nanos();
         let done = match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),

@@ -4,6 +4,8 @@
 //! - Memtables of a tree are flushed oldest first, one at a time (`flushing` is held).
 //! - The tables are durable before the manifest names them; the manifest names them before readers lose the memtable; the log is
 //!   let go of last. A crash at any point finds each write in the log, or in a table, or in both.
+//! - The log is durable up to the end of a memtable before the manifest names its tables: else a power cut could take an earlier
+//!   write of another tree, or half of a batch, and leave this one; and positions of the log would be used twice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -101,6 +103,7 @@ pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMet
         max_seq: facts.max_seq,
         created_micros: now,
         newest_micros,
+        ingested_seq: 0,
         oldest_tombstone_micros: facts.oldest_tombstone_micros,
     }
 }
@@ -126,6 +129,7 @@ impl Core {
         let now = self.env.wall_micros();
         let made = self.write_memtable(tree, &view, sealed, now)?;
         let end = sealed.end.get().copied().unwrap_or(sealed.start);
+        self.sync_to(end)?;
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, now)).collect();
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
         let number = tables.first().map_or(0, |t| t.id);

@@ -9,6 +9,7 @@ mod compact;
 mod core;
 mod events;
 mod flush;
+mod ingest;
 mod iter;
 mod open;
 mod pace;
@@ -205,9 +206,7 @@ impl Db {
     /// # Errors
     /// I/O errors, after which the store is read-only.
     pub fn sync(&self) -> Result<()> {
-        let end = self.core().write.lock().end();
-        self.core().check_writable()?;
-        self.core().sync_to(end)
+        self.core().sync_log().map(|_| ())
     }
 
     /// Waits until no memtable waits for its flush and no policy wants a compaction.
@@ -360,12 +359,12 @@ impl Core {
         if name.is_empty() || name.len() > 255 {
             return Err(Error::invalid(format!("a tree's name has 1 to 255 bytes, this one {}", name.len())));
         }
+        let start = self.sync_log()?;
         let mut c = self.catalog.lock();
         if let Some(t) = self.trees.read().iter().find(|t| t.name == name) {
             return Ok(t.clone());
         }
         let id = c.state.next_tree;
-        let start = self.write.lock().end();
         let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options), flushed: start };
         self.log_edits(&mut c, vec![edit])?;
         let Some(state) = c.state.trees.get(&id) else {
@@ -396,6 +395,7 @@ impl Core {
         let there = self.trees.read().iter().find(|t| t.name == name).cloned();
         let t = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         let _one = t.flushing.lock();
+        self.sync_log()?;
         let mut c = self.catalog.lock();
         self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
         t.mark_dropped();

@@ -18,9 +18,10 @@ use crate::base::key::Seq;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::manifest::{Manifest, State, TreeState, manifest_name, manifest_number};
+use crate::manifest::{CURRENT, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener};
+use crate::wal::format::record_size;
 use crate::wal::{Lsn, Recovered, Wal, recover};
 
 use super::core::{Catalog, Core, Work};
@@ -46,7 +47,7 @@ impl Core {
                 tries += 1;
                 match open_once(env.clone(), dir, options.clone(), None) {
                     Err(e) if tries < READ_ONLY_TRIES && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
-                        if !env.list(dir)?.iter().any(|n| n == "CURRENT") {
+                        if !env.list(dir)?.iter().any(|n| n == CURRENT) {
                             return Err(e);
                         }
                     }
@@ -54,7 +55,8 @@ impl Core {
                 }
             }
         }
-        if options.create {
+        let there = env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
+        if options.create && !there {
             create_dir(&*env, dir)?;
         }
         check_directory(&*env, dir, options.create)?;
@@ -63,26 +65,42 @@ impl Core {
     }
 }
 
-/// Creates a directory and makes its name survive a power cut, and those of the parents that had to be made.
+/// Creates a directory, with the parents that are not there, and makes their names survive a power cut.
+///
+/// From the top down, each made durable before the next is made: so of those that are there only the lowest can be one that a
+/// crash left without a durable name, and that is synced too.
 pub(super) fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
-    let mut fresh = vec![];
+    let parent_of = |d: &Path| d.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p }.to_path_buf());
+    let mut missing = vec![];
     let mut at = Some(dir);
     while let Some(d) = at.filter(|d| !d.as_os_str().is_empty() && env.list(d).is_err()) {
-        fresh.push(d);
+        missing.push(d);
         at = d.parent();
     }
-    env.create_dir_all(dir)?;
-    for d in fresh {
-        let parent = d.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        env.sync_dir(parent)?;
+    if let Some(parent) = at.and_then(parent_of) {
+        sync_found(env, &parent)?;
+    }
+    for d in missing.into_iter().rev() {
+        env.create_dir_all(d)?;
+        if let Some(parent) = parent_of(d) {
+            env.sync_dir(&parent)?;
+        }
     }
     Ok(())
+}
+
+/// Syncs a directory that was there before, unless that is not allowed: nothing of ours can be in it then.
+fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
+    env.sync_dir(dir).or_else(|e| {
+        let source = std::error::Error::source(&e).and_then(|s| s.downcast_ref::<std::io::Error>());
+        if source.is_some_and(|s| s.kind() == std::io::ErrorKind::PermissionDenied) { Ok(()) } else { Err(e) }
+    })
 }
 
 /// Refuses a directory that holds something else than a store.
 fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let names = env.list(dir)?;
-    if names.iter().any(|n| n == "CURRENT") {
+    if names.iter().any(|n| n == CURRENT) {
         return Ok(());
     }
     if !create {
@@ -253,9 +271,7 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
 /// Puts the log's operations into memtables, skipping what a tree has in tables already.
 fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], arenas: &Arc<ArenaPool>) -> Result<Replayed> {
     let mut last_seq = 0;
-    let mut previous = state.wal_floor;
     let recovered = recover(env, dir, state.wal_floor, &mut |seq, end, payload| {
-        let start = std::mem::replace(&mut previous, end);
         let mut cost = vec![0usize; trees.len()];
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
@@ -276,8 +292,9 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
             let mut active = t.view.load_full().active.clone();
             if !active.mem.reserve(cost) {
                 let options = t.view.load_full().options.clone();
+                // The log may be let go of up to where this record begins, and be read again from there.
                 let fresh = Memtable::new(arenas, options.memtable_size.max(cost + cost / 8 + (64 << 10)))?;
-                // Where a record began or the log ended: the log may be let go up to here, and be read from here on.
+                let start = end.saturating_sub(record_size(payload.len()));
                 active = t.start_memtable(MemHandle::new(fresh, start.max(flushed)));
                 if !active.mem.reserve(cost) {
                     return Err(Error::invalid(format!("a log record of {} bytes does not fit a memtable", payload.len())));

@@ -4,7 +4,7 @@
 //! - The view is taken before the read point, so the view may lack writes newer than itself but never part of an older one: the
 //!   answer is the state at the moment the view was taken, or later.
 //! - Without operands, the first version that may be seen decides; a range deletion in a newer source hides all older sources.
-//! - The key is hashed once, and only if a table has to be asked.
+//! - The key is hashed once (twice where filters hold prefixes).
 
 use crossbeam_epoch::Guard;
 
@@ -95,19 +95,19 @@ pub fn filter_hash(options: &TreeOptions, key: &[u8]) -> u64 {
 
 #[inline]
 fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+    let hash = key_hash(key);
     for m in view.memtables() {
-        match ask_memtable(m, key, read)? {
+        match ask_memtable(m, key, hash, read)? {
             Answer::Nothing => {}
             Answer::Absent => return Ok(None),
             Answer::Present(v) => return Ok(Some(v)),
             Answer::Operand => return gather(view, key, read),
         }
     }
-    let mut hash = None;
+    let hash = if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
     for run in &view.version.runs {
         let Some(t) = run.find(key) else { continue };
-        let h = *hash.get_or_insert_with(|| filter_hash(&view.options, key));
-        match ask_table(t, key, h, read, guard)? {
+        match ask_table(t, key, hash, read, guard)? {
             Answer::Nothing => {}
             Answer::Absent => return Ok(None),
             Answer::Present(v) => return Ok(Some(v)),
@@ -118,12 +118,13 @@ fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Va
 }
 
 #[inline]
-fn ask_memtable(m: &MemHandle, key: &[u8], read: Seq) -> Result<Answer> {
+fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq) -> Result<Answer> {
     let cover = match m.mem.tombstones() {
         None => 0,
         Some(t) => t.newest_covering(key, read).unwrap_or(0),
     };
-    let Some(found) = m.mem.get(key, read) else {
+    let found = if m.mem.may_contain(hash) { m.mem.get(key, read) } else { None };
+    let Some(found) = found else {
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
     };
     if found.trailer.seq() < cover {

@@ -213,6 +213,15 @@ impl Core {
         Ok(())
     }
 
+    /// Makes the log durable up to its present end, and gives that. The manifest may name what is newer than that only: so
+    /// that a power cut leaves what some first writes, creations and drops of trees have made, with nothing missing between.
+    pub fn sync_log(&self) -> Result<Lsn> {
+        let end = self.write.lock().end();
+        self.check_writable()?;
+        self.sync_to(end)?;
+        Ok(end)
+    }
+
     /// Returns when the log is durable up to `lsn`.
     pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
         self.syncer.as_ref().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))

@@ -25,7 +25,8 @@
 //! Invariants:
 //! - M1: one [`Manifest::append`] is one frame: after a crash all of its edits count or none.
 //! - M2: a frame is synced before `append` returns, and before the next one is written: so at most the last frame can be torn. A
-//!   bad frame with anything sound after it, be it a mark, is corruption; without, it is where the manifest ends.
+//!   bad frame with anything sound after it, be it a mark, is corruption; without, it is where the manifest ends. A mark is
+//!   synced with the frame after it only: a bad mark with a sound frame directly after it is passed over.
 //! - M3: `CURRENT` is replaced by a rename, after the manifest that it names is durable, name and content.
 //! - M4: after a failed write or sync nothing more is written.
 //!
@@ -224,12 +225,22 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
     check_header(&bytes, number).map_err(|e| e.at(&path, 0).block("manifest"))?;
-    let (mut at, mut frames) = (HEADER, vec![]);
-    while let Some(payload) = frame(&bytes, number, at) {
+    let (mut at, mut frames, mut mark_is_due) = (HEADER, vec![], false);
+    loop {
+        let Some(payload) = frame(&bytes, number, at) else {
+            // Only a mark is not durable before the next frame is written (M2). One that is torn takes nothing with it.
+            let torn_mark = mark_is_due && frame(&bytes, number, at + FRAME).is_some_and(|p| !p.is_empty());
+            if torn_mark {
+                (at, mark_is_due) = (at + FRAME, false);
+                continue;
+            }
+            break;
+        };
         if !payload.is_empty() {
             let edits = state::decode_edits(payload).map_err(|e| e.at(&path, at as u64).block("manifest"))?;
             frames.push(Frame { offset: at as u64, edits });
         }
+        mark_is_due = !payload.is_empty();
         at += FRAME + payload.len();
     }
     if let Some(later) = sound_after(&bytes, number, at) {

@@ -106,6 +106,8 @@ pub struct TableMeta {
     /// When the newest of its entries was flushed, in microseconds since 1970: of a flushed table the same as `created_micros`, of a
     /// merged one the largest of its inputs.
     pub newest_micros: u64,
+    /// The sequence number of all its entries, when it was ingested; 0 when they have their own.
+    pub ingested_seq: Seq,
     /// When the oldest delete in it was written, at the earliest, in microseconds since 1970.
     pub oldest_tombstone_micros: Option<u64>,
 }
@@ -451,6 +453,9 @@ impl TableMeta {
         if let Some(t) = self.oldest_tombstone_micros {
             w.number(28, t);
         }
+        if self.ingested_seq > 0 {
+            w.number(30, self.ingested_seq);
+        }
     }
 
     fn decode(bytes: &[u8]) -> Result<TableMeta> {
@@ -472,13 +477,14 @@ impl TableMeta {
             "time of the newest entry",
         ];
         let mut numbers = [None; 13];
-        let (mut first, mut last, mut tombstone) = (None, None, None);
+        let (mut first, mut last, mut tombstone, mut ingested) = (None, None, None, None);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
                 16 => first = Some(f.bytes.to_vec()),
                 18 => last = Some(f.bytes.to_vec()),
                 28 => tombstone = Some(f.number()?),
+                30 => ingested = Some(f.number()?),
                 2..=26 if f.tag % 2 == 0 => numbers[f.tag as usize / 2 - 1] = Some(f.number()?),
                 _ => f.unknown()?,
             }
@@ -498,6 +504,7 @@ impl TableMeta {
             max_seq: number(22)?,
             created_micros: number(24)?,
             newest_micros: number(26)?,
+            ingested_seq: ingested.unwrap_or(0),
             oldest_tombstone_micros: tombstone,
         })
     }

@@ -86,6 +86,7 @@ fn table(id: u64, first: u8, last: u8, n: &[u64; 9]) -> Arc<TableMeta> {
         max_seq: (n[6] >> 9) + (n[7] >> 9),
         created_micros: n[7],
         newest_micros: n[7],
+        ingested_seq: 0,
         oldest_tombstone_micros: (n[8] & 1 == 1).then_some(n[8]),
     })
 }

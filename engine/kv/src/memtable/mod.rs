@@ -13,6 +13,7 @@
 
 mod arena;
 mod cursor;
+mod filter;
 pub mod pool;
 mod skiplist;
 mod sync;
@@ -26,9 +27,11 @@ pub use cursor::MemCursor;
 pub use pool::ArenaPool;
 
 use crate::base::error::{Error, Result};
+use crate::base::hash::key_hash;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use arena::{Arena, AtomicRef, LEAF, Record, Ref, Tombstone};
+use filter::KeyFilter;
 use parking_lot::{Mutex, RwLock};
 use skiplist::SkipList;
 use std::sync::Arc;
@@ -44,6 +47,7 @@ pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
 /// An ordered map from (key, trailer) to values in a fixed amount of memory. Everything takes `&self`.
 pub struct Memtable {
     list: SkipList,
+    filter: KeyFilter,
     capacity: usize,
     /// Bytes promised to adds: an upper bound of what they will have taken in the end.
     reserved: AtomicUsize,
@@ -76,6 +80,7 @@ impl Memtable {
         }
         Ok(Arc::new(Memtable {
             list: SkipList::new(Arena::new(pool.lease(capacity)?)),
+            filter: KeyFilter::new(capacity),
             capacity,
             reserved: AtomicUsize::new(EMPTY),
             deletes: AtomicU64::new(0),
@@ -98,7 +103,7 @@ impl Memtable {
     /// capacity is in use, or could be exceeded without bound. After a success those adds cannot fail.
     pub fn reserve(&self, bytes: usize) -> bool {
         let limit = pool::mapped(self.capacity);
-        self.used().saturating_add(bytes) <= self.capacity
+        self.list.arena().used().saturating_add(bytes) <= self.capacity
             && self.reserved.fetch_update(Relaxed, Relaxed, |r| r.checked_add(bytes).filter(|&sum| sum <= limit)).is_ok()
     }
 
@@ -108,6 +113,7 @@ impl Memtable {
         if trailer.0 as u8 == Kind::Delete as u8 {
             self.deletes.fetch_add(1, Relaxed);
         }
+        self.filter.add(key_hash(key));
         self.list.insert(key, trailer, value);
     }
 
@@ -150,6 +156,13 @@ impl Memtable {
         Some(fragments)
     }
 
+    /// Whether there may be an entry of a key with this [hash](key_hash). `false` is right for every key whose add was published
+    /// to the caller.
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.may_contain(hash)
+    }
+
     /// The newest version of `key` with a sequence number of at most `read`.
     #[inline]
     pub fn get(&self, key: &[u8], read: Seq) -> Option<Found<'_>> {
@@ -190,7 +203,7 @@ impl Memtable {
 
     /// Bytes of memory in use.
     pub fn used(&self) -> usize {
-        self.list.arena().used()
+        self.list.arena().used() + self.filter.memory()
     }
 
     /// Bytes of memory that this memtable was made for.

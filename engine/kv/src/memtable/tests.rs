@@ -1,3 +1,5 @@
+//! The memtable against ordered maps, alone and from many threads.
+
 use super::*;
 use crate::base::cursor::Cursor;
 use crate::base::key::MAX_SEQ;

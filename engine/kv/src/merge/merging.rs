@@ -1,8 +1,8 @@
 //! k sorted cursors as one.
 //!
 //! Invariants:
-//! - `order[..live]` lists the valid children by their current entry: ascending when walking forward, descending backward. Ties
-//!   cannot happen: two sources never hold the same (key, trailer).
+//! - `order[..live]` lists the valid children with the heads of their keys, by their current entry: ascending when walking
+//!   forward, descending backward. Ties cannot happen: two sources never hold the same (key, trailer).
 //! - Children are given newest first; the newest sequence number each can hold is known, so that a range deletion can move all
 //!   older children past its end at once.
 //! - Turning around costs one seek per child.
@@ -82,14 +82,20 @@ impl Cursor for Source {
 
 struct Child<C> {
     cursor: C,
-    head: u64,
     max_seq: Seq,
+}
+
+/// A child's place in the order.
+#[derive(Clone, Copy)]
+struct Rank {
+    head: u64,
+    child: u32,
 }
 
 /// The merge of several cursors.
 pub struct Merging<C> {
     children: Vec<Child<C>>,
-    order: Vec<u32>,
+    order: Vec<Rank>,
     live: usize,
     forward: bool,
     turn: Vec<u8>,
@@ -98,8 +104,8 @@ pub struct Merging<C> {
 impl<C: Cursor> Merging<C> {
     /// A merge of `sources`, each with the newest sequence number it can hold.
     pub fn new(sources: Vec<(C, Seq)>) -> Self {
-        let order = (0..sources.len() as u32).collect();
-        let children = sources.into_iter().map(|(cursor, max_seq)| Child { cursor, head: 0, max_seq }).collect();
+        let order = (0..sources.len() as u32).map(|child| Rank { head: 0, child }).collect();
+        let children = sources.into_iter().map(|(cursor, max_seq)| Child { cursor, max_seq }).collect();
         Merging { children, order, live: 0, forward: true, turn: vec![] }
     }
 
@@ -116,27 +122,27 @@ impl<C: Cursor> Merging<C> {
     /// The source of the current entry. Only while valid.
     #[inline]
     pub fn current(&self) -> &C {
-        &self.children[self.order[0] as usize].cursor
+        &self.children[self.order[0].child as usize].cursor
     }
 
     #[inline]
-    fn compare(&self, a: u32, b: u32) -> Ordering {
-        let (x, y) = (&self.children[a as usize], &self.children[b as usize]);
-        let o = x
-            .head
-            .cmp(&y.head)
-            .then_with(|| x.cursor.key().cmp(y.cursor.key()).then_with(|| y.cursor.trailer().cmp(&x.cursor.trailer())));
+    fn compare(&self, a: Rank, b: Rank) -> Ordering {
+        let o = a.head.cmp(&b.head).then_with(|| self.compare_keys(a, b));
         if self.forward { o } else { o.reverse() }
+    }
+
+    fn compare_keys(&self, a: Rank, b: Rank) -> Ordering {
+        let (x, y) = (&self.children[a.child as usize].cursor, &self.children[b.child as usize].cursor);
+        x.key().cmp(y.key()).then_with(|| y.trailer().cmp(&x.trailer()))
     }
 
     /// Puts all children in order after each was positioned.
     fn arrange(&mut self) {
         let mut order = std::mem::take(&mut self.order);
-        order.sort_unstable_by_key(|&i| !self.children[i as usize].cursor.valid());
-        self.live = order.iter().take_while(|&&i| self.children[i as usize].cursor.valid()).count();
-        for &i in &order[..self.live] {
-            let c = &mut self.children[i as usize];
-            c.head = c.cursor.head();
+        order.sort_unstable_by_key(|r| !self.children[r.child as usize].cursor.valid());
+        self.live = order.iter().take_while(|r| self.children[r.child as usize].cursor.valid()).count();
+        for r in &mut order[..self.live] {
+            r.head = self.children[r.child as usize].cursor.head();
         }
         order[..self.live].sort_unstable_by(|&a, &b| self.compare(a, b));
         self.order = order;
@@ -155,20 +161,20 @@ impl<C: Cursor> Merging<C> {
     /// Moves the winner one entry on and lets it sink to its place.
     #[inline]
     fn step(&mut self) -> Result<()> {
-        let w = self.order[0];
+        let child = self.order[0].child;
         let forward = self.forward;
-        let c = &mut self.children[w as usize];
-        let moved = if forward { c.cursor.next() } else { c.cursor.prev() };
+        let c = &mut self.children[child as usize].cursor;
+        let moved = if forward { c.next() } else { c.prev() };
         if moved.is_err() {
             self.live = 0;
             return moved;
         }
-        if !c.cursor.valid() {
+        if !c.valid() {
             self.order[..self.live].rotate_left(1);
             self.live -= 1;
             return Ok(());
         }
-        c.head = c.cursor.head();
+        let w = Rank { head: c.head(), child };
         let mut i = 1;
         while i < self.live && self.compare(self.order[i], w) == Ordering::Less {
             self.order[i - 1] = self.order[i];
@@ -183,7 +189,7 @@ impl<C: Cursor> Merging<C> {
         debug_assert!(self.forward);
         let mut moved = false;
         for i in 0..self.live {
-            let c = &mut self.children[self.order[i] as usize];
+            let c = &mut self.children[self.order[i].child as usize];
             if c.max_seq < seq && c.cursor.key() < end {
                 if let Err(e) = c.cursor.seek(end, Trailer::NEWEST) {
                     self.live = 0;
@@ -237,7 +243,7 @@ impl<C: Cursor> Cursor for Merging<C> {
     }
     #[inline]
     fn head(&self) -> u64 {
-        self.children[self.order[0] as usize].head
+        self.order[0].head
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
         self.position(true, |c| c.seek(key, at))

@@ -63,7 +63,7 @@ impl TableHandle {
     fn open(&self) -> Result<&Arc<Table>> {
         let path = self.path();
         let file = self.opener.env.open_read(&path, self.opener.mode == ReadMode::Mmap)?;
-        let table = Table::open(file, &path, self.meta.id, self.opener.cache.clone())?;
+        let table = Table::open_ingested(file, &path, self.meta.id, self.opener.cache.clone(), self.meta.ingested_seq)?;
         Ok(self.table.get_or_init(|| table))
     }
 

@@ -262,6 +262,9 @@ impl Visible {
             self.key = key;
             done?;
         } else {
+            if at == At::Entry {
+                each!(&mut self.inner, c => c.next())?;
+            }
             self.skip_held()?;
         }
         self.settle_forward()

@@ -134,14 +134,18 @@ impl TableCursor {
         }
         let key = &mut self.key[..end];
         key[prefix_len..prefix_len + 8].copy_from_slice(&h.to_be_bytes());
-        key[prefix_len + 8..].copy_from_slice(entry.rest);
+        match (entry.rest.first_chunk::<8>(), entry.rest.len()) {
+            // Keys of 16 bytes are common, and a copy of known length needs no call.
+            (Some(rest), 8) => key[prefix_len + 8..].copy_from_slice(rest),
+            _ => key[prefix_len + 8..].copy_from_slice(entry.rest),
+        }
         self.head = match prefix_len {
             0 => h,
             1..8 => head(&key[..prefix_len]) | h >> (8 * prefix_len),
             _ => head(key),
         };
         self.value = entry.value_range();
-        self.trailer = entry.trailer;
+        self.trailer = self.table.lifted(entry.trailer);
         self.key_len = prefix_len + entry.suffix_len;
         self.pos = pos;
         self.valid = true;
@@ -166,6 +170,9 @@ impl TableCursor {
     /// and while the cursor is invalid.
     pub fn plain_up_to(&self) -> Option<Seq> {
         let block = self.view();
+        if self.table.lift() != 0 {
+            return self.valid.then(|| self.table.lift());
+        }
         (self.valid && block.is_plain())
             .then(|| block.uniform().map_or(self.table.properties().max_seq, |trailer| trailer.seq()))
     }
@@ -229,7 +236,12 @@ impl Cursor for TableCursor {
             self.load(i)?;
             pos = self.view().seek(key, at).0;
         }
-        self.settle(pos)
+        self.settle(pos)?;
+        // In an ingested table the stored trailer is older than the one that counts.
+        if self.table.lift() != 0 && self.valid && self.trailer > at && self.key() == key {
+            return self.next();
+        }
+        Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {

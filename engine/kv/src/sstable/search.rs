@@ -202,10 +202,16 @@ impl<'a> Block<'a> {
                 Trailer(self.shape.base.wrapping_add(code >> 2) << 8 | ((code & 3) + 1))
             }
         };
-        let mut r = Reader::new(bytes);
-        let suffix_len = r.len(MAX_KEY_LEN)?;
-        let rest = r.take(suffix_len.saturating_sub(8))?;
-        Some(Entry { trailer, suffix_len, rest, value: &bytes[r.position()..], end })
+        let (suffix_len, at) = match bytes.first() {
+            // Nearly always one byte.
+            Some(&b) if b < 0x80 => (b as usize, 1),
+            _ => {
+                let mut r = Reader::new(bytes);
+                (r.len(MAX_KEY_LEN)?, r.position())
+            }
+        };
+        let (rest, value) = bytes[at..].split_at_checked(suffix_len.saturating_sub(8))?;
+        Some(Entry { trailer, suffix_len, rest, value, end })
     }
 
     /// Entry `i`.

@@ -24,7 +24,7 @@ use super::properties::Properties;
 use super::search::{Block, prefetch};
 use super::tombstones;
 use crate::base::error::{Error, Result};
-use crate::base::key::{Seq, Trailer};
+use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
 use crate::base::tombstone::Fragments;
 use crate::cache::{Cache, Frame, FrameRef, Slots};
@@ -44,6 +44,7 @@ pub struct Table {
     checked: Box<[AtomicU64]>,
     pub(super) filter: Option<Filter>,
     tombstones: Arc<Fragments>,
+    lift: Seq,
     properties: Properties,
 }
 
@@ -188,6 +189,15 @@ impl Table {
     /// # Errors
     /// `Corruption` with the place for anything that is not sound, `Incompatible` for a newer format, whatever the file says.
     pub fn open(file: Arc<dyn ReadFile>, path: &Path, id: u64, cache: Arc<Cache>) -> Result<Arc<Table>> {
+        Self::open_ingested(file, path, id, cache, 0)
+    }
+
+    /// The same for a table that was ingested: its entries are puts of distinct keys, written without sequence numbers, and all of them
+    /// have `seq`, which only the manifest knows. 0 is for other tables.
+    ///
+    /// # Errors
+    /// As [`open`](Table::open).
+    pub fn open_ingested(file: Arc<dyn ReadFile>, path: &Path, id: u64, cache: Arc<Cache>, seq: Seq) -> Result<Arc<Table>> {
         let Some(offset) = file.len().checked_sub(FOOTER as u64) else {
             return Err(Error::corruption("too short for a table file").at(path, 0).block("footer"));
         };
@@ -213,7 +223,7 @@ impl Table {
         let checked = if mapped { (0..index.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect() } else { Box::default() };
         let slots = Arc::new(Slots::new(index.len()));
         let path = path.to_path_buf();
-        Ok(Arc::new(Table { file, path, id, cache, slots, index, mapped, checked, filter, tombstones, properties }))
+        Ok(Arc::new(Table { file, path, id, cache, slots, index, mapped, checked, filter, tombstones, properties, lift: seq }))
     }
 
     /// Whether the table may hold a key with this hash (of the key, or of its filter prefix); `false` is always right. True without a
@@ -245,6 +255,17 @@ impl Table {
         Ok(hit)
     }
 
+    /// The trailer that an entry counts with.
+    #[inline]
+    pub(super) fn lifted(&self, trailer: Trailer) -> Trailer {
+        if self.lift == 0 { trailer } else { Trailer::new(self.lift, Kind::Put) }
+    }
+
+    /// The sequence number of all entries of an ingested table; 0 when they have their own.
+    pub(super) fn lift(&self) -> Seq {
+        self.lift
+    }
+
     /// The newest version of `key` at or below `at` in block `i`, and whether all of the block is before that place.
     #[inline]
     fn find_in<'g>(&'g self, i: usize, held: Held<'g>, key: &[u8], at: Trailer) -> Result<(Option<Hit<'g>>, bool)> {
@@ -257,7 +278,10 @@ impl Table {
             return Ok((None, pos == block.len()));
         }
         let entry = block.entry(pos);
-        let (trailer, value) = (entry.trailer, entry.value_range());
+        let (trailer, value) = (self.lifted(entry.trailer), entry.value_range());
+        if trailer > at {
+            return Ok((None, false));
+        }
         Ok((Some(Hit { trailer, table: self, block: i, held, value }), false))
     }
 

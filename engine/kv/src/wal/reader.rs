@@ -128,9 +128,11 @@ impl SegmentReader {
         if offset < self.start || end > self.start + self.buffer.len() as u64 {
             let n = len.max(CHUNK).min(self.file.len() - offset);
             // Emptied first, so that a failed read leaves no bytes that pass for the file's.
-            self.buffer.clear();
             let mut buffer = std::mem::take(&mut self.buffer);
-            buffer.resize(n as usize, 0);
+            if buffer.len() < n as usize {
+                buffer = vec![0; n as usize];
+            }
+            buffer.truncate(n as usize);
             self.file.read_at(offset, &mut buffer)?;
             (self.buffer, self.start) = (buffer, offset);
         }

@@ -1,0 +1,279 @@
+//! Bulk loading: sorted data written straight into tables, without log and memtable; the way out again; and ranges dropped whole.
+//!
+//! Invariants of an ingestion:
+//! - Its entries are written without sequence numbers. One number for all of them is taken at the moment when the tables enter the
+//!   manifest, under the write lock, so they are newer than every write before and older than every write after, and no snapshot
+//!   sees them appear.
+//! - At that moment no memtable may hold anything in their key range: it is older and must come to lie beneath them. So memtables
+//!   are flushed first, as often as writers put something there again.
+
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::cursor::Cursor as _;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{Kind, Seq, Trailer};
+use crate::compaction::job::Outputs;
+use crate::manifest::{AddedTable, Edit, TableMeta};
+use crate::merge::run::TableHandle;
+use crate::sstable::{Table, TableOptions, TableWriter};
+
+use super::Tree;
+use super::batch::{check_key, check_value};
+use super::core::Core;
+use super::flush::{NewTables, meta, remove_tables};
+use super::iter::key_range;
+use super::tree::{TreeCore, build_version};
+use super::view::View;
+
+/// How often memtables are flushed for one ingestion before writers are asked to stay away.
+const TRIES: usize = 64;
+
+impl Tree {
+    /// Loads pairs in strictly ascending key order as one atomic step, much faster than writing them: they go straight into
+    /// tables. They replace what the keys had before. Durable against power cuts when it returns. Gives the number of pairs.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for keys out of order or over the limits, `Conflict` when other threads never stop writing in the same key
+    /// range, else as [`put`](Tree::put). Nothing has been loaded then.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-ingest-{}", std::process::id()));
+    /// use firn_kv::{Db, TreeOptions};
+    /// let tree = Db::open(&dir)?.tree("t", TreeOptions::default())?;
+    /// let n = tree.ingest((0..1000u32).map(|i| (i.to_be_bytes(), b"value")))?;
+    /// assert_eq!((n, tree.iter().count()), (1000, 1000));
+    /// # drop(tree); std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+        self.core.check_live()?;
+        self.handle.core.ingest(&self.core, pairs.into_iter().map(|(k, v)| Ok((k, v))))
+    }
+
+    /// Loads a file made by [`export`](Tree::export), as [`ingest`](Tree::ingest) does.
+    ///
+    /// # Errors
+    /// As [`ingest`](Tree::ingest), and corruption of the file, before anything is loaded.
+    pub fn import(&self, file: impl AsRef<Path>) -> Result<u64> {
+        self.core.check_live()?;
+        let core = &self.handle.core;
+        let source = core.env.open_read(file.as_ref(), false)?;
+        let table = Table::open(source, file.as_ref(), EXPORTED, core.cache.clone())?;
+        table.verify(None, |_| {})?;
+        let mut c = table.cursor(false);
+        c.first()?;
+        let pairs = std::iter::from_fn(|| {
+            let pair = c.valid().then(|| (c.key().to_vec(), c.value().to_vec()))?;
+            Some(c.next().map(|()| pair))
+        });
+        core.ingest(&self.core, pairs)
+    }
+
+    /// Writes the keys of a range with their values, as they are now, into one table file that [`import`](Tree::import) and
+    /// `sstable-dump` read. The file must not exist. Gives the number of pairs.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors.
+    pub fn export<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, file: impl AsRef<Path>) -> Result<u64> {
+        let core = &self.handle.core;
+        let file = file.as_ref();
+        if core.env.file_len(file).is_ok() {
+            return Err(Error::invalid("the file exists").in_file(file));
+        }
+        let range = key_range(range);
+        let mut c = self.cursor::<Vec<u8>>((
+            std::ops::Bound::Included(range.from.clone()),
+            range.until.clone().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),
+        ))?;
+        let options = TableOptions { created_micros: core.env.wall_micros(), ..TableOptions::default() };
+        let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
+        let mut n = 0;
+        c.first()?;
+        while c.valid() {
+            w.add(c.key(), Trailer::new(0, Kind::Put), c.value())?;
+            n += 1;
+            c.next()?;
+        }
+        w.finish()?;
+        if let Some(dir) = file.parent() {
+            core.env.sync_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
+        }
+        Ok(n)
+    }
+
+    /// Deletes every key in `[start, end)` and gives the space back as far as that is possible at once: tables that lie wholly in
+    /// the range are dropped without being read, unless a snapshot may still see them.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put) and [`flush`](Tree::flush).
+    pub fn drop_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.delete_range(start, end)?;
+        self.flush()?;
+        self.handle.core.drop_tables(&self.core, start, end)
+    }
+}
+
+/// The file number that exported tables carry.
+const EXPORTED: u64 = 0;
+
+impl Core {
+    fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &TreeCore,
+        pairs: impl Iterator<Item = Result<(K, V)>>,
+    ) -> Result<u64> {
+        self.check_writable()?;
+        let mut go_on = || Ok(());
+        let options = tree.view.load_full().options.clone();
+        let size = options.table_size;
+        let mut out = NewTables { core: self, tree, options, level: 0, created: vec![], during: &mut go_on };
+        let written = write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
+            self.env.sync_dir(&self.dir)?;
+            if !tables.is_empty() {
+                self.install_ingested(tree, tables)?;
+            }
+            Ok(n)
+        });
+        if written.is_err() {
+            remove_tables(self, &out.created);
+        }
+        written
+    }
+
+    /// Takes a sequence number for the tables and makes them live.
+    fn install_ingested(&self, tree: &TreeCore, mut tables: Vec<TableMeta>) -> Result<()> {
+        let (first, last) = match (tables.first(), tables.last()) {
+            (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
+            _ => return Ok(()),
+        };
+        let number = tables[0].id;
+        for _ in 0..TRIES {
+            self.flush_tree(tree)?;
+            // Flushes of this tree would give their runs newer numbers than the one taken above.
+            let _flushing = tree.flushing.lock();
+            let mut c = self.catalog.lock();
+            let mut files = tree.files.lock();
+            let mut w = self.write.lock();
+            let view = tree.view.load_full();
+            if !view.sealed.is_empty() || holds(&view, &first, &last)? {
+                continue;
+            }
+            let seq = w.next_seq;
+            while self.visible.load(Ordering::Acquire) + 1 != seq {
+                std::thread::yield_now();
+            }
+            for t in &mut tables {
+                (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
+            }
+            let number = c.state.next_file.max(number);
+            c.state.next_file = number + 1;
+            let added: Vec<_> = tables.into_iter().map(|m| AddedTable { level: 0, run: number, table: Arc::new(m) }).collect();
+            self.log_edits(&mut c, vec![Edit::Tables { tree: tree.id, removed: vec![], added: added.clone(), flushed: None }])?;
+            for AddedTable { table, .. } in added {
+                files.handles.insert(table.id, TableHandle::new(table, self.opener.clone()));
+            }
+            if let Some(state) = c.state.trees.get(&tree.id) {
+                let version = Arc::new(build_version(state, &files));
+                tree.change_view(|v| View {
+                    active: v.active.clone(),
+                    sealed: v.sealed.clone(),
+                    version,
+                    options: v.options.clone(),
+                });
+            }
+            w.next_seq = seq + 1;
+            self.visible.store(seq, Ordering::Release);
+            drop((w, files, c));
+            self.set_pace();
+            self.signal_work();
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Conflict, "other threads kept writing into the range to be loaded").keys(&first, &last))
+    }
+
+    /// Drops tables that lie wholly in a range that has been deleted, where no snapshot and no job needs them.
+    fn drop_tables(&self, tree: &TreeCore, start: &[u8], end: &[u8]) -> Result<()> {
+        let oldest = self.snapshots.list().first().copied();
+        let gone: Vec<u64> = {
+            let mut files = tree.files.lock();
+            let view = tree.view.load_full();
+            let runs = view.version.runs.iter();
+            // The run of the deletion itself stays, and with it everything as new as the deletion.
+            let deletion: Seq = runs
+                .clone()
+                .flat_map(|r| &r.tables)
+                .filter(|t| t.meta.range_deletes > 0)
+                .map(|t| t.meta.max_seq)
+                .max()
+                .unwrap_or(0);
+            let inside = |t: &&Arc<TableHandle>| {
+                t.meta.first_key.as_slice() >= start
+                    && t.meta.last_key.as_slice() < end
+                    && t.meta.range_deletes == 0
+                    && t.meta.max_seq < deletion
+                    && oldest.is_none_or(|s| s >= deletion)
+                    && !files.busy.contains(&t.meta.id)
+            };
+            let gone: Vec<u64> = runs.flat_map(|r| &r.tables).filter(inside).map(|t| t.meta.id).collect();
+            files.busy.extend(&gone);
+            gone
+        };
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let done = self.install(tree, gone.clone(), vec![], None);
+        let mut files = tree.files.lock();
+        gone.iter().for_each(|id| {
+            files.busy.remove(id);
+        });
+        done.map(|_| ())
+    }
+}
+
+/// Writes pairs in ascending order into tables of about `size` bytes. Gives their facts and the number of pairs.
+fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    out: &mut NewTables<'_>,
+    pairs: impl Iterator<Item = Result<(K, V)>>,
+    size: u64,
+) -> Result<(Vec<TableMeta>, u64)> {
+    let now = out.core.env.wall_micros();
+    let (mut tables, mut writer, mut last, mut n) = (vec![], None::<TableWriter>, vec![], 0);
+    for pair in pairs {
+        let (key, value) = pair?;
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        check_value(value)?;
+        if n > 0 && key <= last.as_slice() {
+            return Err(Error::invalid("the pairs are not in strictly ascending key order").keys(&last, key));
+        }
+        if let Some(w) = writer.take_if(|w| w.estimated_size() >= size) {
+            tables.push(meta(&w.finish()?, now, now));
+        }
+        let w = match &mut writer {
+            Some(w) => w,
+            None => writer.insert(out.create()?),
+        };
+        w.add(key, Trailer::new(0, Kind::Put), value)?;
+        last.clear();
+        last.extend_from_slice(key);
+        n += 1;
+    }
+    if let Some(w) = writer {
+        tables.push(meta(&w.finish()?, now, now));
+    }
+    Ok((tables, n))
+}
+
+/// Whether the active memtable holds anything in `[first, last]`.
+fn holds(view: &View, first: &[u8], last: &[u8]) -> Result<bool> {
+    let mem = &view.active.mem;
+    view.active.settle();
+    let mut c = mem.cursor();
+    c.seek(first, Trailer::NEWEST)?;
+    let entries = c.valid() && c.key() <= last;
+    let covers = |f: &crate::base::tombstone::Fragment| f.start.as_slice() <= last && f.end.as_slice() > first;
+    Ok(entries || mem.tombstones().is_some_and(|t| t.as_slice().iter().any(covers)))
+}

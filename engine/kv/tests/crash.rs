@@ -1,0 +1,351 @@
+//! Crash enumeration: seeded histories are recorded, and the disk after a crash at every operation, cut in every way, is opened.
+//!
+//! What is found must be the state after some prefix of the history's steps, each whole, and the prefix must hold everything that
+//! had been acknowledged: after a crash of the process every acknowledged step, after a power cut those that were acknowledged as
+//! durable. Opening never fails. What has been recovered stays: it can be written to, opened again, and a crash while it is being
+//! recovered loses nothing either.
+//!
+//! `FIRN_CRASH_SEEDS=n` runs n histories instead of the default, `FIRN_CRASH_SEEDS=a..b` those with these seeds.
+
+#![allow(clippy::disallowed_methods)] // a test may look at the clock to say how long it took
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use firn_kv::Durability;
+use firn_kv::env::mem::{Cut, MemEnv};
+use firn_testkit::rng::Rng;
+
+mod history;
+use history::{DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
+
+/// Histories of a run that nobody asked more of.
+const DEFAULT_SEEDS: u64 = 13;
+/// Lives of a store in one history: each but the first begins with what a crash left of the one before.
+const LIVES: usize = 3;
+/// Steps in one life.
+const STEPS: usize = 40;
+/// One image in so many is written to and opened again.
+const CONTINUE: u64 = 120;
+/// One image in so many has its own recovery crashed at each operation.
+const RECRASH: u64 = 1500;
+
+/// A step that was taken: the recorded operations before and after it, and how many states are durable from then on.
+struct Mark {
+    step: Step,
+    start: usize,
+    end: usize,
+    durable: usize,
+}
+
+/// A history from one opening on, up to a crash.
+struct Life {
+    env: MemEnv,
+    /// `states[k]` is what the first `k` steps left.
+    states: Vec<Trees>,
+    marks: Vec<Mark>,
+}
+
+/// Which states a crash image may show.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    low: usize,
+    high: usize,
+}
+
+impl Life {
+    /// Takes steps on the disk `env`, which shows the last of `states`; `marks` are the steps that led there.
+    fn live(env: MemEnv, states: Vec<Trees>, marks: Vec<Mark>, rng: &mut Rng) -> Life {
+        env.start_journal();
+        let mut store = Store::closed(Arc::new(env.clone()));
+        let mut life = Life { env, states, marks };
+        life.take(&mut store, Step::Open);
+        for n in 0..STEPS {
+            let next = step(rng, life.now(), n as u32);
+            life.take(&mut store, next);
+        }
+        store.close();
+        life
+    }
+
+    fn now(&self) -> &Trees {
+        self.states.last().unwrap()
+    }
+
+    fn take(&mut self, store: &mut Store, step: Step) {
+        let start = self.env.journal_len();
+        store.run(&step).unwrap_or_else(|e| panic!("{step:?}: {e}"));
+        let end = self.env.journal_len();
+        let mut state = self.now().clone();
+        step.apply(&mut state);
+        self.states.push(state);
+        let all = self.states.len() - 1;
+        let durable = match &step {
+            Step::Write(_, Durability::Process) => 0,
+            // A flush makes durable what the tree had been given, and what came before that.
+            Step::Flush(t) | Step::Compact(t) => self.marks.iter().rposition(|m| m.step.touches(t)).map_or(0, |i| i + 1),
+            _ => all,
+        };
+        let durable = durable.max(self.marks.last().map_or(0, |m| m.durable));
+        self.marks.push(Mark { step, start, end, durable });
+    }
+
+    /// The states that may be seen after a crash with the first `at` operations done.
+    fn bounds(&self, at: usize, cut: &Cut) -> Bounds {
+        let acknowledged = |at: usize| self.marks.partition_point(|m| m.end <= at);
+        let high = self.marks.partition_point(|m| m.start < at || m.end <= at);
+        let low = match cut {
+            Cut::Process | Cut::PowerAll => acknowledged(at),
+            Cut::Torn { .. } => acknowledged(at.saturating_sub(1)),
+            _ => acknowledged(at).checked_sub(1).map_or(0, |i| self.marks[i].durable),
+        };
+        Bounds { low, high }
+    }
+
+    /// The newest state within the bounds that the store shows.
+    fn find(&self, content: &history::Content, b: Bounds) -> Option<usize> {
+        (b.low..=b.high).rev().find(|&k| same(content, &self.states[k]))
+    }
+
+    fn words(&self, at: usize, cut: &Cut, b: Bounds) -> String {
+        let op = at.checked_sub(1).and_then(|n| self.env.journal_op(n)).unwrap_or("nothing".into());
+        let during = self.marks.iter().rev().find(|m| m.start < at).map_or("nothing".into(), |m| words_of(&m.step));
+        format!("after {at} operations, the last: {op}, during {during}, cut {cut:?}; states {} to {}", b.low, b.high)
+    }
+}
+
+fn words_of(step: &Step) -> String {
+    let s = format!("{step:?}");
+    s.chars().take(100).collect()
+}
+
+/// What was tried.
+#[derive(Default)]
+struct Tally {
+    images: AtomicU64,
+    continued: AtomicU64,
+    during_recovery: AtomicU64,
+    operations: AtomicU64,
+    histories: AtomicU64,
+}
+
+type Outcome<T> = Result<T, String>;
+
+/// Opens an image and tells which state it shows.
+fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
+    let store = Store::open(Arc::new(image.clone()), DIR).map_err(|e| format!("cannot be opened: {e}"))?;
+    let content = store.content().map_err(|e| format!("cannot be read: {e}"))?;
+    match life.find(&content, b) {
+        Some(k) => Ok((k, store)),
+        None => {
+            let other = (0..life.states.len()).find(|&k| same(&content, &life.states[k]));
+            let near = difference(&content, &life.states[b.high]);
+            Err(format!("shows state {other:?}; against the newest: {near}; against the oldest: {}", {
+                difference(&content, &life.states[b.low])
+            }))
+        }
+    }
+}
+
+/// A recovered store is a store: it takes writes, closes and opens again, and everything in it is sound.
+fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng) -> Outcome<()> {
+    let said = |what: &'static str| move |e: firn_kv::Error| format!("{what} after recovery: {e}");
+    let mut state = life.states[k].clone();
+    let mut steps = vec![];
+    for n in 0..4 {
+        let next = step(rng, &state, 1000 + n);
+        steps.push(words_of(&next));
+        store.run(&next).map_err(said("a step"))?;
+        next.apply(&mut state);
+    }
+    for round in 0..2 {
+        if round == 0 {
+            store.run(&Step::Sync).map_err(said("a sync"))?;
+            let content = store.content().map_err(said("a scan"))?;
+            if !same(&content, &state) {
+                return Err(format!("after recovery to {k}, {steps:?}: {}", difference(&content, &state)));
+            }
+            let after = image.crash_image(0, &Cut::PowerNone);
+            let again = Store::open(Arc::new(after), DIR).map_err(said("a second crash"))?;
+            let content = again.content().map_err(said("a scan"))?;
+            if !same(&content, &state) {
+                return Err(format!(
+                    "after recovery to {k}, {steps:?}, sync and a power cut: {}",
+                    difference(&content, &state)
+                ));
+            }
+        }
+        store.run(&Step::Reopen).map_err(said("reopening"))?;
+        let content = store.content().map_err(said("a scan"))?;
+        if !same(&content, &state) {
+            return Err(format!("after recovery to {k}, {steps:?} and reopening {round}: {}", difference(&content, &state)));
+        }
+        for name in store.names() {
+            store.tree(&name).compact().map_err(said("a compaction"))?;
+        }
+        let verified = store.db().verify(|_, _| {}).map_err(said("verify"))?;
+        if let Some(e) = verified.errors.first() {
+            return Err(said("verify")(e.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Crashes the recovery of an image at each of its operations.
+fn crash_recovery(life: &Life, at: usize, image: &MemEnv, cut: &Cut, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
+    let disk = image.fork();
+    disk.start_journal();
+    let (k, store) = recover(life, &disk, life.bounds(at, cut))?;
+    let open = disk.journal_len();
+    drop(store);
+    let mut crasher = disk.crasher();
+    loop {
+        let mut cuts = vec![Cut::Process, Cut::PowerAll, Cut::PowerNone, Cut::PowerRandom(rng.next_u64())];
+        cuts.push(Cut::PowerData { keep_entries: rng.one_in(2), keep_data: rng.one_in(2) });
+        cuts.extend(crasher.last_write().filter(|n| *n > 1).map(|n| Cut::Torn { bytes: rng.range(1..n) }));
+        for second in &cuts {
+            tally.during_recovery.fetch_add(1, Ordering::Relaxed);
+            // What a power cut left is durable, and so is what has been recovered once the opening has returned.
+            let kept = matches!(second, Cut::Process | Cut::PowerAll | Cut::Torn { .. });
+            let exact = *cut != Cut::Process || kept || crasher.at() >= open;
+            let b = if exact { Bounds { low: k, high: k } } else { life.bounds(at, second) };
+            recover(life, &crasher.image(second), b).map_err(|e| {
+                let op = crasher.last_op().unwrap_or("nothing".into());
+                format!("recovered to {k}, then again after {} operations of that ({op}), cut {second:?}: {e}", crasher.at())
+            })?;
+        }
+        if !crasher.advance() {
+            return Ok(());
+        }
+    }
+}
+
+/// All cuts at one place.
+fn cuts(last_write: Option<u64>, rng: &mut Rng) -> Vec<Cut> {
+    let mut cuts = vec![
+        Cut::Process,
+        Cut::PowerAll,
+        Cut::PowerNone,
+        Cut::PowerData { keep_entries: true, keep_data: false },
+        Cut::PowerData { keep_entries: false, keep_data: true },
+    ];
+    cuts.extend((0..3).map(|_| Cut::PowerRandom(rng.next_u64())));
+    if let Some(n) = last_write {
+        let mut at = vec![0, n / 2, n.saturating_sub(1), rng.below(n)];
+        at.dedup();
+        cuts.extend(at.into_iter().map(|bytes| Cut::Torn { bytes }));
+    }
+    cuts
+}
+
+/// The checkpoints that were acknowledged by then open with what they were made of.
+fn check_copies(life: &Life, image: &MemEnv, at: usize) -> Outcome<()> {
+    for (i, m) in life.marks.iter().enumerate().filter(|(_, m)| m.end <= at) {
+        let Step::Checkpoint(n) = m.step else { continue };
+        let copy = Store::open(Arc::new(image.fork()), &checkpoint_dir(n)).map_err(|e| format!("checkpoint {n}: {e}"))?;
+        let content = copy.content().map_err(|e| format!("checkpoint {n}: {e}"))?;
+        if !same(&content, &life.states[i + 1]) {
+            return Err(format!("checkpoint {n}: {}", difference(&content, &life.states[i + 1])));
+        }
+    }
+    Ok(())
+}
+
+fn enumerate(life: &Life, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
+    let mut crasher = life.env.crasher();
+    loop {
+        let at = crasher.at();
+        for cut in cuts(crasher.last_write(), rng) {
+            let b = life.bounds(at, &cut);
+            let image = crasher.image(&cut);
+            let again = rng.one_in(RECRASH).then(|| image.fork());
+            let tried = recover(life, &image, b).and_then(|(k, store)| {
+                if rng.one_in(CONTINUE) {
+                    tally.continued.fetch_add(1, Ordering::Relaxed);
+                    check_copies(life, &image, at)?;
+                    go_on(life, k, store, &image, rng)?;
+                }
+                again.map_or(Ok(()), |disk| crash_recovery(life, at, &disk, &cut, rng, tally))
+            });
+            tried.map_err(|e| format!("{}: {e}", life.words(at, &cut, b)))?;
+            tally.images.fetch_add(1, Ordering::Relaxed);
+        }
+        if !crasher.advance() {
+            break;
+        }
+    }
+    tally.operations.fetch_add(life.env.journal_len() as u64, Ordering::Relaxed);
+    Ok(())
+}
+
+/// One history: lives that end in crashes, each cut everywhere.
+fn one(seed: u64, tally: &Tally) -> Outcome<()> {
+    let mut rng = Rng::new(seed);
+    let (mut disk, mut states, mut marks) = (MemEnv::new(seed), vec![Trees::new()], vec![]);
+    for n in 0..LIVES {
+        let mut life = Life::live(disk, states, marks, &mut rng.fork());
+        enumerate(&life, &mut rng.fork(), tally).map_err(|e| format!("seed {seed}, life {n}, {e}"))?;
+        // The next life begins at a crash close to the end of this one.
+        let at = life.env.journal_len() - rng.below(20) as usize;
+        let cut = *rng.choose(&[Cut::Process, Cut::PowerNone, Cut::PowerRandom(seed)]).unwrap();
+        disk = life.env.crash_image(at, &cut);
+        let (k, _) = recover(&life, &disk.fork(), life.bounds(at, &cut))?;
+        // What the dead process had written is there, but a power cut may still take what was not durable.
+        let from = if cut == Cut::Process { 0 } else { k };
+        states = life.states.drain(from..=k).collect();
+        // A step that had not returned acknowledged nothing, though it may show.
+        let durable = life.bounds(at, &Cut::PowerNone).low;
+        let past = |m: Mark| Mark { start: 0, end: 0, durable: m.durable.min(durable), ..m };
+        marks = life.marks.drain(from..k).map(past).collect();
+    }
+    tally.histories.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("FIRN_CRASH_SEEDS") else { return 0..DEFAULT_SEEDS };
+    match text.split_once("..") {
+        Some((a, b)) => a.parse().unwrap()..b.parse().unwrap(),
+        None => 0..text.parse().unwrap(),
+    }
+}
+
+#[test]
+fn a_crash_anywhere_leaves_a_prefix_with_all_that_was_acknowledged() {
+    let tally = Tally::default();
+    let next = AtomicU64::new(seeds().start);
+    let stop = AtomicBool::new(false);
+    let failures = Mutex::new(vec![]);
+    let from = std::time::Instant::now();
+    std::thread::scope(|s| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
+            s.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds().end {
+                        return;
+                    }
+                    if let Err(e) = one(seed, &tally) {
+                        stop.store(true, Ordering::Relaxed);
+                        failures.lock().unwrap().push(e);
+                    }
+                }
+            });
+        }
+    });
+    let n = |a: &AtomicU64| a.load(Ordering::Relaxed);
+    println!(
+        "{} histories of {} disk operations in all; {} crash images opened and read, {} of them written to and reopened; {} images \
+         of crashed recoveries; {:.1} s",
+        n(&tally.histories),
+        n(&tally.operations),
+        n(&tally.images),
+        n(&tally.continued),
+        n(&tally.during_recovery),
+        from.elapsed().as_secs_f64()
+    );
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(std::env::var("FIRN_CRASH_SEEDS").is_ok() || n(&tally.images) + n(&tally.during_recovery) >= 50_000);
+}

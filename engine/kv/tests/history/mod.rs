@@ -1,0 +1,340 @@
+//! Seeded histories over a few trees, run beside a model of what each operation leaves: what the tests of crashes and of faults
+//! have in common.
+//!
+//! Invariant: a step is one operation that happens as a whole or not at all; `states[k]` is what the first `k` steps leave.
+
+// Each test that takes this module in uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::env::Env;
+use firn_kv::{Batch, Compression, Db, DbOptions, Durability, FilterKind, Folded, Merge, Policy, Result, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+
+/// Where the store lies.
+pub const DIR: &str = "/data/db";
+/// The names that trees can have.
+pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// The content of a tree.
+pub type Map = BTreeMap<Vec<u8>, Arc<[u8]>>;
+/// The content of a store. Copies share the trees that are the same.
+pub type Trees = BTreeMap<&'static str, Arc<Map>>;
+
+/// One change to one tree.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Put(&'static str, Vec<u8>, Vec<u8>),
+    Delete(&'static str, Vec<u8>),
+    Merge(&'static str, Vec<u8>, Vec<u8>),
+    DeleteRange(&'static str, Vec<u8>, Vec<u8>),
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Open,
+    Write(Vec<Change>, Durability),
+    Sync,
+    Flush(&'static str),
+    Compact(&'static str),
+    Create(&'static str),
+    Drop(&'static str),
+    Checkpoint(u32),
+    Reopen,
+}
+
+/// Values are appended to: order and number of the operands can be seen in the result.
+pub struct Append;
+
+impl Merge for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        let mut v = base.unwrap_or_default().to_vec();
+        operands.iter().for_each(|o| v.extend_from_slice(o));
+        Ok(Folded::Value(v))
+    }
+    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        Some([older, newer].concat())
+    }
+}
+
+/// Options with everything as small as it may be.
+pub fn db_options() -> DbOptions {
+    DbOptions { memory_budget: 1 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+}
+
+/// The options of a tree: each name has its own policy.
+pub fn tree_options(name: &str) -> TreeOptions {
+    let policy = match name {
+        "a" => Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 4.0 },
+        "b" => Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10 },
+        "c" => Policy::LazyLeveled { ratio: 2 },
+        _ => Policy::Unified { scaling: vec![2, -2], target_table: 64 << 10, base_shards: 2 },
+    };
+    TreeOptions {
+        compression: if name == "a" { vec![Compression::None] } else { vec![Compression::Lz4] },
+        filter: if name == "b" { vec![FilterKind::None] } else { vec![FilterKind::Fuse8] },
+        block_size: 512,
+        table_size: 64 << 10,
+        memtable_size: 64 << 10,
+        policy,
+        merge: Some(Arc::new(Append)),
+        ..TreeOptions::default()
+    }
+}
+
+impl Change {
+    pub fn tree(&self) -> &'static str {
+        match self {
+            Change::Put(t, ..) | Change::Delete(t, _) | Change::Merge(t, ..) | Change::DeleteRange(t, ..) => t,
+        }
+    }
+
+    fn apply(&self, map: &mut Map) {
+        match self {
+            Change::Put(_, k, v) => drop(map.insert(k.clone(), v.as_slice().into())),
+            Change::Delete(_, k) => drop(map.remove(k)),
+            Change::Merge(_, k, v) => {
+                let old = map.get(k).map(|v| v.to_vec()).unwrap_or_default();
+                map.insert(k.clone(), [old, v.clone()].concat().into());
+            }
+            Change::DeleteRange(_, a, z) => map.retain(|k, _| k < a || k >= z),
+        }
+    }
+}
+
+impl Step {
+    /// What the step makes of the trees.
+    pub fn apply(&self, trees: &mut Trees) {
+        match self {
+            Step::Write(changes, _) => {
+                for c in changes {
+                    c.apply(Arc::make_mut(trees.get_mut(c.tree()).unwrap()));
+                }
+            }
+            Step::Create(t) => drop(trees.insert(t, Arc::default())),
+            Step::Drop(t) => drop(trees.remove(t)),
+            _ => {}
+        }
+    }
+
+    /// Whether the step changes this tree, or makes it.
+    pub fn touches(&self, tree: &str) -> bool {
+        match self {
+            Step::Write(changes, _) => changes.iter().any(|c| c.tree() == tree),
+            Step::Create(t) => *t == tree,
+            _ => false,
+        }
+    }
+}
+
+fn key(rng: &mut Rng) -> Vec<u8> {
+    format!("key{:02}", rng.below(40)).into_bytes()
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.below(20) {
+        0 => 20_000 + rng.below(20_000),
+        1..=4 => 2000 + rng.below(7000),
+        5 => 0,
+        _ => 1 + rng.below(60),
+    };
+    let mut v = vec![0; len as usize];
+    // Half of the long values cannot be compressed.
+    if rng.one_in(2) {
+        rng.fill(&mut v)
+    } else {
+        v.fill(b'a' + rng.below(26) as u8)
+    }
+    v
+}
+
+fn change(rng: &mut Rng, trees: &Trees) -> Change {
+    let names: Vec<_> = trees.keys().copied().collect();
+    let t = *rng.choose(&names).unwrap();
+    match rng.below(10) {
+        0 | 1 => Change::Delete(t, key(rng)),
+        2 | 3 => Change::Merge(t, key(rng), format!("+{}", rng.below(100)).into_bytes()),
+        4 => {
+            let (a, z) = (key(rng), key(rng));
+            Change::DeleteRange(t, a.clone().min(z.clone()), a.max(z))
+        }
+        _ => Change::Put(t, key(rng), value(rng)),
+    }
+}
+
+/// A step that can be taken now.
+pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
+    let names: Vec<_> = trees.keys().copied().collect();
+    let missing: Vec<_> = NAMES.into_iter().filter(|t| !trees.contains_key(t)).collect();
+    let Some(&tree) = rng.choose(&names) else { return Step::Create(NAMES[rng.below(4) as usize]) };
+    match rng.below(60) {
+        0..=3 => Step::Flush(tree),
+        4 => Step::Compact(tree),
+        5 | 6 => Step::Sync,
+        7..=9 if !missing.is_empty() => Step::Create(rng.choose(&missing).unwrap()),
+        10 if names.len() > 1 => Step::Drop(tree),
+        11 if rng.one_in(2) => Step::Checkpoint(n),
+        12 => Step::Reopen,
+        d => {
+            let n = if d < 40 { 1 } else { 2 + rng.below(4) };
+            let durability = if rng.one_in(4) { Durability::Power } else { Durability::Process };
+            Step::Write((0..n).map(|_| change(rng, trees)).collect(), durability)
+        }
+    }
+}
+
+/// A store that is open, with its trees, all hooks handed in.
+pub struct Store {
+    env: Arc<dyn Env>,
+    open: Option<(Db, BTreeMap<String, Tree>)>,
+}
+
+impl Store {
+    /// A store that is not open yet.
+    pub fn closed(env: Arc<dyn Env>) -> Store {
+        Store { env, open: None }
+    }
+
+    /// Opens the store in `dir` and all its trees.
+    pub fn open(env: Arc<dyn Env>, dir: &str) -> Result<Store> {
+        let db = Db::open_in(env.clone(), dir, db_options())?;
+        let mut trees = BTreeMap::new();
+        for name in db.tree_names() {
+            trees.insert(name.clone(), db.tree(&name, tree_options(&name))?);
+        }
+        Ok(Store { env, open: Some((db, trees)) })
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.open.as_ref().unwrap().0
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    pub fn tree(&self, name: &str) -> &Tree {
+        &self.open.as_ref().unwrap().1[name]
+    }
+
+    /// The names of the trees.
+    pub fn names(&self) -> Vec<String> {
+        self.open.as_ref().unwrap().1.keys().cloned().collect()
+    }
+
+    /// Closes it.
+    pub fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// Takes a step.
+    pub fn run(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Open | Step::Reopen => {
+                self.open = None;
+                *self = Store::open(self.env.clone(), DIR)?;
+                Ok(())
+            }
+            Step::Write(changes, durability) => self.write(changes, *durability),
+            Step::Sync => self.db().sync(),
+            Step::Flush(t) => self.tree(t).flush(),
+            Step::Compact(t) => self.tree(t).compact(),
+            Step::Create(t) => {
+                let tree = self.db().tree(t, tree_options(t))?;
+                self.open.as_mut().unwrap().1.insert(t.to_string(), tree);
+                Ok(())
+            }
+            Step::Drop(t) => {
+                self.db().drop_tree(t)?;
+                self.open.as_mut().unwrap().1.remove(*t);
+                Ok(())
+            }
+            Step::Checkpoint(n) => self.db().checkpoint(checkpoint_dir(*n)),
+        }
+    }
+
+    fn write(&self, changes: &[Change], durability: Durability) -> Result<()> {
+        match (changes, durability) {
+            ([Change::Put(t, k, v)], d) => self.tree(t).put_with(k, v, d),
+            ([Change::Delete(t, k)], Durability::Process) => self.tree(t).delete(k),
+            ([Change::Merge(t, k, v)], Durability::Process) => self.tree(t).merge(k, v),
+            ([Change::DeleteRange(t, a, z)], Durability::Process) => self.tree(t).delete_range(a, z),
+            _ => {
+                let mut batch = Batch::new();
+                for c in changes {
+                    match c {
+                        Change::Put(t, k, v) => batch.put(self.tree(t), k, v)?,
+                        Change::Delete(t, k) => batch.delete(self.tree(t), k)?,
+                        Change::Merge(t, k, v) => batch.merge(self.tree(t), k, v)?,
+                        Change::DeleteRange(t, a, z) => batch.delete_range(self.tree(t), a, z)?,
+                    }
+                }
+                self.db().write_with(batch, durability)
+            }
+        }
+    }
+
+    /// Everything that is in it.
+    pub fn content(&self) -> Result<Content> {
+        let mut all = vec![];
+        for (name, tree) in &self.open.as_ref().unwrap().1 {
+            let entries = tree.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect::<Result<_>>()?;
+            all.push((name.clone(), entries));
+        }
+        Ok(all)
+    }
+}
+
+/// The trees by name, each with its entries in order.
+pub type Content = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
+
+/// Where the checkpoint of step `n` goes.
+pub fn checkpoint_dir(n: u32) -> String {
+    format!("/data/copy{n}")
+}
+
+/// Whether a store holds exactly this.
+pub fn same(content: &Content, trees: &Trees) -> bool {
+    content.len() == trees.len()
+        && content.iter().zip(trees).all(|((name, entries), (want, map))| {
+            name == want
+                && entries.len() == map.len()
+                && entries.iter().zip(&**map).all(|((k, v), (wk, wv))| k == wk && v[..] == wv[..])
+        })
+}
+
+/// The first difference, in words.
+pub fn difference(content: &Content, trees: &Trees) -> String {
+    let names: Vec<_> = content.iter().map(|(n, _)| n.as_str()).collect();
+    if names != trees.keys().copied().collect::<Vec<_>>() {
+        return format!("trees {names:?} instead of {:?}", trees.keys());
+    }
+    for ((name, entries), map) in content.iter().zip(trees.values()) {
+        let got: BTreeMap<_, _> = entries.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        let mut keys: Vec<_> = got.keys().chain(map.keys()).collect();
+        keys.sort();
+        for k in keys {
+            let (g, w) = (got.get(k), map.get(k));
+            if g.map(|v| &v[..]) != w.map(|v| &v[..]) {
+                let words = |v: Option<&[u8]>| {
+                    v.map_or("nothing".into(), |v| format!("{} bytes {}", v.len(), v[..v.len().min(24)].escape_ascii()))
+                };
+                let (g, w) = (words(g.map(|v| &v[..])), words(w.map(|v| &v[..])));
+                return format!("tree {name}, key {}: {g} instead of {w}", k.escape_ascii());
+            }
+        }
+    }
+    "no difference".into()
+}
+
+/// Whether the directory exists.
+pub fn is_dir(env: &dyn Env, dir: &str) -> bool {
+    env.list(Path::new(dir)).is_ok()
+}

@@ -1,0 +1,128 @@
+//! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
+//!
+//! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
+//! runner sees it, [`run`] measures, [`report`] prints, [`advice`] draws the conclusions.
+
+mod advice;
+mod directory;
+mod plan;
+mod report;
+mod run;
+mod target;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use firn_kv::{Compression, Policy};
+use firn_workload::spec::parse_count;
+use firn_workload::{Distribution, ValueSize};
+
+use crate::load::Durable;
+use crate::output::Done;
+use crate::store::Global;
+
+pub const EXAMPLES: &str = "\
+Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 100 bytes that compress to about 55 %, on a fresh
+store in ./firn-data, in well under a minute. An earlier bench's store there is replaced; anything else is refused.
+
+Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@OPERATIONS:THREADS sets both for one of them:
+  fillseq fillrandom filluniquerandom fillbatch fillsync overwrite deleterandom deleteseq
+  readrandom readmissing readseq readreverse seekrandom readwhilewriting mixgraph
+  ycsb-load ycsb-a … ycsb-f, or ycsb for all of them (records of 1,000 bytes; loaded first if need be)
+  and the steps compact, flush, wait (until background work is done)
+
+Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS]]  lazy[:RATIO]  unified:W[:W…]
+          window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
+
+Examples:
+  firn bench
+  firn bench fillrandom readrandom:2 --num 5m --budget 1g
+  firn bench ycsb --threads 2
+  firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv
+  firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
+  firn bench fillsync@2000 --durability power --json";
+
+/// What `firn bench` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// What to run, in this order [default: a standard run]
+    #[arg(value_name = "WORKLOAD", value_delimiter = ',')]
+    workloads: Vec<String>,
+    /// Number of keys; 500k and 5m are understood
+    #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = parse_count)]
+    num: u64,
+    /// Operations of workloads that read [default: as many as keys, a tenth for seeks]
+    #[arg(long, value_name = "OPERATIONS", value_parser = parse_count)]
+    reads: Option<u64>,
+    /// Bytes of a key
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
+    key_size: usize,
+    /// Bytes of a value: 100, 50-200, or pareto [default: 100; of YCSB's records 1000]
+    #[arg(long, value_name = "BYTES", value_parser = parse_value)]
+    value_size: Option<ValueSize>,
+    /// Threads of workloads that do not name their own
+    #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Distribution of keys: uniform, zipfian[:theta], latest, hotspot, exponential, sequential [default: the workload's]
+    #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
+    distribution: Option<Distribution>,
+    /// How far a write has got when its call returns
+    #[arg(long, value_enum, default_value = "process")]
+    durability: Durable,
+    /// Compaction policy, with its parameters behind colons
+    #[arg(long, value_name = "POLICY", default_value = "tiered", value_parser = plan::policy)]
+    policy: Policy,
+    /// Memory for everything: memtables, cache, indexes, filters
+    #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = plan::size)]
+    budget: u64,
+    /// Memory of one memtable
+    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = plan::size)]
+    memtable: u64,
+    /// Compression of blocks
+    #[arg(long, value_enum, default_value = "lz4")]
+    compression: Codec,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Go on with the store that the last bench left, instead of replacing it
+    #[arg(long)]
+    keep: bool,
+    /// Write throughput and latency over time to this file, as CSV (times more operations, so costs a little)
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Codec {
+    /// As they are
+    None,
+    /// LZ4
+    Lz4,
+}
+
+impl From<Codec> for Compression {
+    fn from(c: Codec) -> Compression {
+        match c {
+            Codec::None => Compression::None,
+            Codec::Lz4 => Compression::Lz4,
+        }
+    }
+}
+
+fn parse_value(text: &str) -> Result<ValueSize, String> {
+    text.parse()
+}
+
+fn parse_distribution(text: &str) -> Result<Distribution, String> {
+    text.parse()
+}
+
+/// Runs `firn bench`.
+pub fn run(global: &Global, args: &BenchArgs) -> Done {
+    let plan = plan::Plan::new(args)?;
+    for note in &plan.notes {
+        eprintln!("{note}");
+    }
+    let measured = run::measure(global, args, &plan)?;
+    report::print(global, args, &measured)
+}

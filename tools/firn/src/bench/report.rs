@@ -1,0 +1,177 @@
+//! Prints a bench: a table for people with its conclusions, or JSON.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::BenchArgs;
+use super::advice::{Facts, advise};
+use super::plan::policy_name;
+use super::run::{Bench, Measured};
+use crate::inspect::stats_json;
+use crate::io::stdout;
+use crate::output::{Done, bytes, count, nanos, print_table, rate, row, table};
+use crate::store::Global;
+
+/// Prints it all.
+pub fn print(global: &Global, args: &BenchArgs, bench: &Bench) -> Done {
+    let advice = advise(&Facts::of(global, args, bench));
+    let mut out = stdout();
+    if global.json {
+        writeln!(out, "{:#}", as_json(global, args, bench, &advice))?;
+        return Ok(out.flush()?);
+    }
+    let style = global.style();
+    writeln!(out, "{}\n", settings(global, args))?;
+    write!(out, "{}", print_table(&steps_table(bench), style))?;
+    writeln!(
+        out,
+        "\nworst: no operation took longer. w-amp: bytes of tables written for each byte put, the log (once more) left out.\n\
+         runs: how many a read of one key may have to look into. disk: tables and the log's reserved files. memory: the \
+         process's own, without mapped files."
+    )?;
+    writeln!(out, "\n{}", style.heading("In all"))?;
+    for line in totals(bench) {
+        writeln!(out, "  {line}")?;
+    }
+    writeln!(out, "\n{}", style.heading("What to look at next"))?;
+    for line in &advice {
+        writeln!(out, "  - {line}")?;
+    }
+    Ok(out.flush()?)
+}
+
+fn settings(global: &Global, args: &BenchArgs) -> String {
+    format!(
+        "{} keys of {} bytes in {}; policy {}, memory {}, memtables of {}, compression {}, durability {}",
+        count(args.num),
+        args.key_size,
+        global.db.display(),
+        policy_name(&args.policy),
+        bytes(args.budget),
+        bytes(args.memtable),
+        format!("{:?}", args.compression).to_lowercase(),
+        format!("{:?}", args.durability).to_lowercase(),
+    )
+}
+
+fn steps_table(bench: &Bench) -> comfy_table::Table {
+    let header = ["step", "ops/s", "p50", "p99", "p99.9", "worst", "seconds", "w-amp", "runs", "disk", "memory"];
+    let mut t = table(&header);
+    for m in &bench.steps {
+        let dash = || "-".to_owned();
+        let of = |f: fn(&firn_workload::Outcome) -> String| m.outcome.as_ref().map_or_else(dash, f);
+        let time = |f: fn(&firn_workload::Latency) -> u64| {
+            m.outcome.as_ref().and_then(|o| o.latency.as_ref()).map_or_else(dash, |l| nanos(f(l)))
+        };
+        let cells = [
+            m.step.clone(),
+            of(|o| rate(o.ops_per_second)),
+            time(|l| l.p50_ns),
+            time(|l| l.p99_ns),
+            time(|l| l.p999_ns),
+            of(|o| if o.ceiling_ns == 0 || o.latency.is_none() { "-".into() } else { nanos(o.ceiling_ns) }),
+            format!("{:.2}", m.seconds),
+            if m.user_bytes() == 0 { dash() } else { format!("{:.2}", amplification(m)) },
+            m.after.read_amplification().to_string(),
+            bytes(m.disk_bytes),
+            m.usage.map_or_else(dash, |u| bytes(u.rss_anon)),
+        ];
+        row(&mut t, cells);
+    }
+    t
+}
+
+fn amplification(m: &Measured) -> f64 {
+    m.table_bytes_written() as f64 / m.user_bytes().max(1) as f64
+}
+
+/// Bytes of tables for each live byte; the log, which is of a fixed size, is left out.
+fn space_amplification(bench: &Bench, s: &firn_kv::Stats) -> f64 {
+    s.table_bytes() as f64 / bench.live_bytes.max(1) as f64
+}
+
+fn totals(bench: &Bench) -> Vec<String> {
+    let (Some(first), Some(last)) = (bench.steps.first(), bench.steps.last()) else { return vec![] };
+    let s = &last.after;
+    let user = s.user_bytes - first.before.user_bytes;
+    let mut out = vec![];
+    if user > 0 {
+        let written = s.flush_bytes + s.compaction_written;
+        let amp = written as f64 / user as f64;
+        out.push(format!(
+            "write amplification {amp:.2}: {} put, {} flushed in {} flushes, {} rewritten in {} compactions ({} tables moved)",
+            bytes(user),
+            bytes(s.flush_bytes),
+            count(s.flushes),
+            bytes(s.compaction_written),
+            count(s.compactions),
+            count(s.moves)
+        ));
+    }
+    out.push(format!(
+        "space amplification {:.2}: {} of tables for {} in {} live keys; {} on disk with the log, {} of it needed",
+        space_amplification(bench, s),
+        bytes(s.table_bytes()),
+        bytes(bench.live_bytes),
+        count(bench.live_keys),
+        bytes(last.disk_bytes),
+        bytes(s.table_bytes() + s.wal_bytes),
+    ));
+    out.push(format!("read amplification {}: runs that a read may have to look into", s.read_amplification()));
+    let m = &s.memory;
+    let peak = bench.steps.iter().filter_map(|s| s.usage).map(|u| u.rss_anon).max().unwrap_or(0);
+    out.push(format!(
+        "memory {} of {}: memtables {}, indexes and filters {}, block cache {}; the process had {} at most",
+        bytes(m.total()),
+        bytes(m.budget),
+        bytes(m.memtables),
+        bytes(m.tables),
+        bytes(m.cache),
+        bytes(peak)
+    ));
+    out.push(format!(
+        "writers held back {:.2} s by pacing, {:.2} s by full memtables; {:.1} s in all",
+        s.paced_nanos as f64 / 1e9,
+        s.stalled_nanos as f64 / 1e9,
+        bench.seconds
+    ));
+    out
+}
+
+fn step_json(m: &Measured) -> Value {
+    json!({
+        "step": m.step,
+        "seconds": m.seconds,
+        "outcome": m.outcome,
+        "user_bytes": m.user_bytes(),
+        "table_bytes_written": m.table_bytes_written(),
+        "write_amplification": if m.user_bytes() == 0 { Value::Null } else { amplification(m).into() },
+        "read_amplification": m.after.read_amplification(),
+        "disk_bytes": m.disk_bytes,
+        "memory_bytes": m.after.memory.total(),
+        "held_back_seconds": m.held_seconds(),
+        "process": m.usage,
+    })
+}
+
+fn as_json(global: &Global, args: &BenchArgs, bench: &Bench, advice: &[String]) -> Value {
+    let last = bench.steps.last();
+    json!({
+        "firn": env!("CARGO_PKG_VERSION"),
+        "dir": global.db.display().to_string(),
+        "options": {
+            "num": args.num, "key_size": args.key_size, "value_size": args.value_size, "threads": args.threads,
+            "distribution": args.distribution, "durability": format!("{:?}", args.durability).to_lowercase(),
+            "policy": policy_name(&args.policy), "budget": args.budget, "memtable": args.memtable,
+            "compression": format!("{:?}", args.compression).to_lowercase(), "seed": args.seed, "keep": args.keep,
+        },
+        "steps": bench.steps.iter().map(step_json).collect::<Vec<_>>(),
+        "seconds": bench.seconds,
+        "live_keys": bench.live_keys,
+        "live_bytes": bench.live_bytes,
+        "space_amplification": last.map(|m| space_amplification(bench, &m.after)),
+        "stats": last.map(|m| stats_json(&m.after)),
+        "advice": advice,
+    })
+}

@@ -1,0 +1,209 @@
+//! Takes the store through the steps and notes what each of them did and cost.
+
+use std::io::Write;
+use std::time::Duration;
+
+use firn_kv::{Db, ErrorKind, Stats};
+use firn_workload::process::{Usage, disk_bytes};
+use firn_workload::{Outcome, Phase, Runner};
+
+use super::plan::{Plan, Step};
+use super::target::{FirnStore, Timed};
+use super::{BenchArgs, directory};
+use crate::io::{self, Watch};
+use crate::output::{self, Done, Failure, Progress};
+use crate::store::Global;
+
+/// The tree that is measured.
+pub const TREE: &str = "bench";
+/// Progress, and a line of the series, this often.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// What one step did, and how the store stood afterwards.
+pub struct Measured {
+    /// Its name.
+    pub step: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// What the workload measured; `None` for a step that is none.
+    pub outcome: Option<Outcome>,
+    /// The store's counters before it.
+    pub before: Stats,
+    /// The store's counters after it.
+    pub after: Stats,
+    /// Bytes that the store occupied on disk afterwards, its log included.
+    pub disk_bytes: u64,
+    /// Memory of the process afterwards.
+    pub usage: Option<Usage>,
+}
+
+impl Measured {
+    /// Bytes that the user wrote during the step.
+    pub fn user_bytes(&self) -> u64 {
+        self.after.user_bytes - self.before.user_bytes
+    }
+
+    /// Bytes of tables that the engine wrote during the step.
+    pub fn table_bytes_written(&self) -> u64 {
+        let written = |s: &Stats| s.flush_bytes + s.compaction_written;
+        written(&self.after) - written(&self.before)
+    }
+
+    /// Seconds that writers were slowed or stopped during the step.
+    pub fn held_seconds(&self) -> f64 {
+        let held = |s: &Stats| s.paced_nanos + s.stalled_nanos;
+        (held(&self.after) - held(&self.before)) as f64 / 1e9
+    }
+}
+
+/// A whole bench.
+pub struct Bench {
+    /// Its steps.
+    pub steps: Vec<Measured>,
+    /// Keys alive at the end.
+    pub live_keys: u64,
+    /// Their bytes and those of their values.
+    pub live_bytes: u64,
+    /// From the first step's start to the last one's end.
+    pub seconds: f64,
+}
+
+/// Runs the plan.
+pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
+    let dir = &global.db;
+    if !args.keep {
+        directory::make_room(dir)?;
+    } else if !directory::is_marked(dir)? {
+        let what = format!("there is no store of an earlier bench in {}", dir.display());
+        return Err(Failure::with_next(what, "run without --keep first"));
+    }
+    let mut series = args.series.as_ref().map(|path| Series::create(path)).transpose()?;
+    let db = Db::open_with(dir, plan.db.clone())?;
+    directory::mark(dir)?;
+    let tree = db.tree(TREE, plan.tree.clone())?;
+    let store = FirnStore { db, tree, dir: dir.clone(), durability: args.durability.into() };
+    let mut config = plan.config.clone();
+    config.interval = INTERVAL;
+    let runner = Runner::new(config).map_err(|e| Failure::new(e.to_string()))?;
+    let watch = Watch::start();
+    let mut steps = vec![];
+    for (i, step) in plan.steps.iter().enumerate() {
+        let before = store.db.stats();
+        let started = Watch::start();
+        let outcome = take(&store, &runner, step, i, series.as_mut())?;
+        let seconds = outcome.as_ref().map_or_else(|| started.seconds(), |o| o.seconds);
+        steps.push(Measured {
+            step: step.to_string(),
+            seconds,
+            outcome,
+            before,
+            after: store.db.stats(),
+            disk_bytes: disk_bytes(dir).unwrap_or(0),
+            usage: Usage::now(),
+        });
+    }
+    let seconds = watch.seconds();
+    let (live_keys, live_bytes) = live(&store)?;
+    if let Some(s) = series {
+        s.end()?;
+    }
+    Ok(Bench { steps, live_keys, live_bytes, seconds })
+}
+
+/// What the workload runner reports: an error of the engine underneath, or words.
+fn failure(e: firn_workload::Error) -> Failure {
+    match e.downcast::<firn_kv::Error>() {
+        Ok(e) if e.kind() == ErrorKind::NoSpace => {
+            Failure::with_next(e.to_string(), "use fewer keys (--num), or a directory on a larger device (--db)")
+        }
+        Ok(e) => Failure::Engine(*e),
+        Err(other) => Failure::new(other.to_string()),
+    }
+}
+
+fn take(store: &FirnStore, runner: &Runner, step: &Step, at: usize, series: Option<&mut Series>) -> Done<Option<Outcome>> {
+    let Step::Run(phase) = step else {
+        let progress = Progress::operations(&step.to_string(), None);
+        progress.say("working".into());
+        match step {
+            Step::Compact => store.tree.compact()?,
+            Step::Flush => store.tree.flush()?,
+            _ => store.db.wait_idle()?,
+        }
+        return Ok(None);
+    };
+    let progress = Progress::operations(&step.to_string(), Some(all_operations(phase, runner)));
+    let show = |p: &firn_workload::Progress| {
+        progress.at(p.ops);
+        progress.say(format!("{}/s", output::rate(p.ops_per_second)));
+    };
+    let outcome = match series {
+        None => runner.run(store, phase, show),
+        Some(series) => {
+            let timed = Timed::new(store).map_err(failure)?;
+            runner.run(&timed, phase, |p| {
+                show(p);
+                series.add(at, phase, p, timed.take());
+            })
+        }
+    };
+    outcome.map(Some).map_err(failure)
+}
+
+/// Operations that the progress of a phase counts up to: each thread of a full scan walks over everything.
+fn all_operations(phase: &Phase, runner: &Runner) -> u64 {
+    use firn_workload::Workload::{ReadReverse, ReadSeq};
+    let ops = phase.total_ops(runner.config().num);
+    if matches!(phase.workload, ReadSeq | ReadReverse) { ops.saturating_mul(phase.threads as u64) } else { ops }
+}
+
+/// Keys alive, and the bytes of them and their values: what space amplification is measured against.
+fn live(store: &FirnStore) -> Done<(u64, u64)> {
+    let progress = Progress::operations("count", None);
+    progress.say("what is alive".into());
+    let (mut keys, mut bytes) = (0, 0);
+    let mut cursor = store.tree.cursor::<&[u8]>(..)?;
+    cursor.first()?;
+    while cursor.valid() {
+        keys += 1;
+        bytes += (cursor.key().len() + cursor.value().len()) as u64;
+        cursor.next()?;
+    }
+    Ok((keys, bytes))
+}
+
+/// Throughput and latency over time, as CSV.
+struct Series {
+    path: std::path::PathBuf,
+    out: Box<dyn Write>,
+    /// The first write that failed: reported at the end, as a measurement is not worth aborting for it.
+    failed: Option<std::io::Error>,
+}
+
+impl Series {
+    fn create(path: &std::path::Path) -> Done<Series> {
+        let out = io::create(path).map_err(|e| Failure::file("create", path, &e))?;
+        let mut s = Series { path: path.to_owned(), out: Box::new(out), failed: None };
+        s.line("step,workload,seconds,operations,operations_per_second,p50_ns,p99_ns,max_ns");
+        Ok(s)
+    }
+
+    fn line(&mut self, text: &str) {
+        if let (None, Err(e)) = (&self.failed, writeln!(self.out, "{text}")) {
+            self.failed = Some(e);
+        }
+    }
+
+    fn add(&mut self, step: usize, phase: &Phase, p: &firn_workload::Progress, latency: Option<[u64; 3]>) {
+        let times = latency.map_or(",,".to_owned(), |[p50, p99, max]| format!("{p50},{p99},{max}"));
+        self.line(&format!("{},{phase},{:.3},{},{:.0},{times}", step + 1, p.seconds, p.ops, p.ops_per_second));
+    }
+
+    fn end(mut self) -> Done {
+        let flushed = self.out.flush();
+        match self.failed.map_or(flushed, Err) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(Failure::file("write", &self.path, &e)),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The commands that show what a store holds: `firn stats`, `firn trees`. Both open it for reading only.
+
+use std::io::Write;
+
+use clap::Args;
+use firn_kv::{Stats, TreeStats};
+use firn_workload::process::disk_bytes;
+use serde_json::{Value, json};
+
+use crate::io::stdout;
+use crate::output::{Done, bytes, count, print_table, row, table, things};
+use crate::store::Global;
+
+pub const STATS_EXAMPLES: &str = "\
+Shows what the store holds: trees, their runs and tables, sizes, what compaction still has to do, and the memory that opening it
+takes. It may be run beside a program that writes.
+
+A run is a sorted sequence of tables that do not overlap; a read looks into every run of a tree that may hold its key, so fewer
+runs are faster reads.
+
+Examples:
+  firn stats
+  firn stats --json | jq '.trees[].runs | length'
+  firn --db /data/orders stats";
+
+/// What `firn stats` takes: nothing of its own.
+#[derive(Args, Clone, Debug)]
+pub struct StatsArgs {}
+
+/// The statistics as JSON.
+pub fn stats_json(s: &Stats) -> Value {
+    let run = |r: &firn_kv::RunStats| {
+        json!({
+            "level": r.level, "number": r.number, "tables": r.tables, "bytes": r.bytes, "raw_bytes": r.raw_bytes,
+            "entries": r.entries, "deletes": r.deletes,
+        })
+    };
+    let tree = |t: &TreeStats| {
+        json!({
+            "name": t.name, "memtable_bytes": t.memtable_bytes, "sealed_memtables": t.sealed, "debt_bytes": t.debt,
+            "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
+        })
+    };
+    let snapshot = |s: &firn_kv::SnapshotInfo| json!({"name": s.name, "seq": s.seq, "since_micros": s.since_micros});
+    let micros = |p: [u64; 3]| json!({"p50": p[0], "p99": p[1], "max": p[2]});
+    json!({
+        "seq": s.seq,
+        "table_bytes": s.table_bytes(),
+        "wal_bytes": s.wal_bytes,
+        "read_amplification": s.read_amplification(),
+        "since_open": {
+            "ops_written": s.ops_written, "user_bytes": s.user_bytes, "write_amplification": s.write_amplification(),
+            "flushes": s.flushes, "flush_bytes": s.flush_bytes, "flush_nanos": s.flush_nanos, "flush_micros": micros(s.flush_micros),
+            "compactions": s.compactions, "moves": s.moves, "drops": s.drops, "compaction_read": s.compaction_read,
+            "compaction_written": s.compaction_written, "compaction_nanos": s.compaction_nanos,
+            "compaction_micros": micros(s.compaction_micros), "dropped_shadowed": s.dropped_shadowed,
+            "dropped_deletes": s.dropped_deletes, "dropped_covered": s.dropped_covered, "dropped_purged": s.dropped_purged,
+            "paced_nanos": s.paced_nanos, "stalled_nanos": s.stalled_nanos,
+        },
+        "memory": {
+            "budget": s.memory.budget, "memtables": s.memory.memtables, "cache": s.memory.cache,
+            "cache_capacity": s.memory.cache_capacity, "tables": s.memory.tables, "total": s.memory.total(),
+        },
+        "trees": s.trees.iter().map(tree).collect::<Vec<_>>(),
+        "snapshots": s.snapshots.iter().map(snapshot).collect::<Vec<_>>(),
+    })
+}
+
+/// Sums over the runs of a tree.
+struct Sums {
+    tables: u64,
+    bytes: u64,
+    raw: u64,
+    entries: u64,
+    deletes: u64,
+}
+
+fn sums(t: &TreeStats) -> Sums {
+    let sum = |of: fn(&firn_kv::RunStats) -> u64| t.runs.iter().map(of).sum();
+    Sums {
+        tables: sum(|r| r.tables as u64),
+        bytes: sum(|r| r.bytes),
+        raw: sum(|r| r.raw_bytes),
+        entries: sum(|r| r.entries),
+        deletes: sum(|r| r.deletes),
+    }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".into() } else { format!("{:.0} %", part as f64 * 100.0 / whole as f64) }
+}
+
+/// Runs `firn stats`.
+pub fn stats(global: &Global, _: &StatsArgs) -> Done {
+    let db = global.open_to_read()?;
+    let s = db.stats();
+    let on_disk = disk_bytes(&global.db).unwrap_or(0);
+    let mut out = stdout();
+    if global.json {
+        let mut v = stats_json(&s);
+        v["dir"] = global.db.display().to_string().into();
+        v["disk_bytes"] = on_disk.into();
+        writeln!(out, "{v:#}")?;
+        return Ok(out.flush()?);
+    }
+    let style = global.style();
+    let tables: u64 = s.trees.iter().map(|t| sums(t).tables).sum();
+    writeln!(
+        out,
+        "{}: {} on disk, {} of it in {}; {} so far\n",
+        global.db.display(),
+        bytes(on_disk),
+        bytes(s.table_bytes()),
+        things(tables, "table", "tables"),
+        things(s.seq, "operation", "operations"),
+    )?;
+    let mut t = table(&["tree", "runs", "tables", "on disk", "of raw", "entries", "deletes", "in memory", "to compact"]);
+    for tree in &s.trees {
+        let m = sums(tree);
+        let cells = [
+            tree.name.clone(),
+            count(tree.runs.len() as u64),
+            count(m.tables),
+            bytes(m.bytes),
+            share(m.bytes, m.raw),
+            count(m.entries),
+            count(m.deletes),
+            bytes(tree.memtable_bytes),
+            bytes(tree.debt),
+        ];
+        row(&mut t, cells);
+    }
+    write!(out, "{}", print_table(&t, style))?;
+    for tree in s.trees.iter().filter(|t| !t.runs.is_empty()) {
+        let mut t = table(&["run", "level", "tables", "on disk", "of raw", "entries", "deletes"]);
+        for r in &tree.runs {
+            let cells = [
+                r.number.to_string(),
+                r.level.to_string(),
+                count(r.tables as u64),
+                bytes(r.bytes),
+                share(r.bytes, r.raw_bytes),
+                count(r.entries),
+                count(r.deletes),
+            ];
+            row(&mut t, cells);
+        }
+        write!(out, "\nruns of {:?}, newest first\n{}", tree.name, print_table(&t, style))?;
+    }
+    writeln!(
+        out,
+        "\nmemory of this command: memtables {}, indexes and filters {}, block cache {} of {}",
+        bytes(s.memory.memtables),
+        bytes(s.memory.tables),
+        bytes(s.memory.cache),
+        bytes(s.memory.cache_capacity)
+    )?;
+    Ok(out.flush()?)
+}
+
+pub const TREES_EXAMPLES: &str = "\
+Examples:
+  firn trees
+  firn trees --json | jq -r '.[].name'";
+
+/// What `firn trees` takes: nothing of its own.
+#[derive(Args, Clone, Debug)]
+pub struct TreesArgs {}
+
+/// Runs `firn trees`.
+pub fn trees(global: &Global, _: &TreesArgs) -> Done {
+    let db = global.open_to_read()?;
+    let s = db.stats();
+    let mut out = stdout();
+    if global.json {
+        let list: Vec<Value> = s
+            .trees
+            .iter()
+            .map(|t| {
+                let m = sums(t);
+                json!({"name": t.name, "runs": t.runs.len(), "tables": m.tables, "bytes": m.bytes, "entries": m.entries})
+            })
+            .collect();
+        writeln!(out, "{}", Value::from(list))?;
+    } else {
+        for t in &s.trees {
+            writeln!(out, "{}", t.name)?;
+        }
+    }
+    Ok(out.flush()?)
+}

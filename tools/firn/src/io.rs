@@ -1,0 +1,118 @@
+//! The command's own door to the world: the files that a user names on the command line, standard input and output, and a
+//! stopwatch. Stores are reached through the engine only.
+// The engine reaches files and clocks through its Env, so that tests can replace them; what this module touches belongs to the
+// user and the terminal, and nothing of it is part of a store.
+#![allow(clippy::disallowed_methods)]
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
+
+const BUFFER: usize = 64 << 10;
+
+/// Something to read, with its length where it is known.
+pub struct Input {
+    source: Box<dyn Read>,
+    /// Bytes in all; `None` for a pipe.
+    pub len: Option<u64>,
+    read: Rc<Cell<u64>>,
+}
+
+impl Input {
+    /// Opens `path`, or standard input for `-`.
+    pub fn open(path: &Path) -> io::Result<Input> {
+        let read = Rc::default();
+        if path == Path::new("-") {
+            return Ok(Input { source: Box::new(io::stdin().lock()), len: None, read });
+        }
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        if meta.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+        }
+        Ok(Input { source: Box::new(file), len: meta.is_file().then_some(meta.len()), read })
+    }
+
+    /// A counter of the bytes read so far.
+    pub fn counter(&self) -> Rc<Cell<u64>> {
+        self.read.clone()
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.source.read(buf)?;
+        self.read.set(self.read.get() + n as u64);
+        Ok(n)
+    }
+}
+
+/// Standard output, buffered.
+pub fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(BUFFER, io::stdout().lock())
+}
+
+/// Whether standard output is a terminal.
+pub fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether standard error is a terminal.
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Makes a file that the user asked for, replacing one that is there.
+pub fn create(path: &Path) -> io::Result<impl Write + use<>> {
+    Ok(BufWriter::with_capacity(BUFFER, File::create(path)?))
+}
+
+/// Writes a small file at once.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    fs::write(path, content)
+}
+
+/// Removes a file; one that is not there is no error.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Names in a directory, sorted; none when there is no such directory.
+pub fn list(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        other => other?,
+    };
+    let names: io::Result<Vec<String>> = entries.map(|e| Ok(e?.file_name().to_string_lossy().into_owned())).collect();
+    names.map(|mut n| {
+        n.sort();
+        n
+    })
+}
+
+/// A stopwatch.
+#[derive(Clone, Copy)]
+pub struct Watch(Instant);
+
+impl Watch {
+    /// Starts.
+    pub fn start() -> Watch {
+        Watch(Instant::now())
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+
+    /// Nanoseconds since the start.
+    pub fn nanos(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,306 @@
+//! `firn load`: records out of a file or a pipe into a tree, in atomic chunks.
+//!
+//! Invariant: a chunk is one batch: after a crash, a bad line or a full disk the store holds whole chunks, a prefix of the input.
+
+use std::cell::Cell;
+use std::io::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use clap::{Args, ValueEnum};
+use firn_kv::{Batch, Db, Durability, ErrorKind, Tree, TreeOptions};
+use serde_json::json;
+
+use crate::io::{self, Input, Watch};
+use crate::output::{self, Done, Failure, Progress, things};
+use crate::record::{Choice, Coding, Format, Record, Records, Trouble, Values};
+use crate::store::{DEFAULT_TREE, Global};
+
+/// A chunk ends early when its batch is as large as this.
+const CHUNK_BYTES: usize = 16 << 20;
+/// So many bad lines are shown one by one.
+const SHOWN: usize = 20;
+
+pub const EXAMPLES: &str = "\
+A TSV line is a key, a tab and a value. Within them \\t, \\n, \\r and \\\\ stand for tab, line feed, carriage return and
+backslash, and \\xNN for any byte; `firn scan` writes the same, so whatever is loaded and scanned comes back byte for byte.
+A carriage return at the end of a line belongs to the line end.
+
+Examples:
+  firn load fruit.tsv                              key = first column, value = rest of the line
+  firn load people.csv --key email                 value = a JSON object of the other columns
+  firn load people.csv --key email --value name    value = that column
+  firn load events.jsonl --key id                  value = the whole line
+  zcat dump.tsv.gz | firn load - --tree old        from a pipe, into the tree \"old\"
+  firn load big.tsv --bad skip --chunk 10000       report bad lines and go on
+  firn scan | firn --db copy load -                a copy of a tree";
+
+/// What `firn load` takes.
+#[derive(Args, Clone, Debug)]
+pub struct LoadArgs {
+    /// The file to load, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Its format [default: by the file's extension; tsv for standard input]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The tree to load into; it is made if it is not there
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_TREE)]
+    tree: String,
+    /// Column of the key, by name or number (from 1); of JSON lines the field [default: 1; key]
+    #[arg(long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// Column or field of the value [default: all that is left]
+    #[arg(long, value_name = "COLUMN", conflicts_with = "value_columns")]
+    value: Option<String>,
+    /// Several columns or fields as the value: joined by tabs from TSV, as a JSON object from CSV and JSON
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
+    value_columns: Option<Vec<String>>,
+    /// Whether the first line names the columns [default: yes for csv, no for tsv]
+    #[arg(long, value_enum, value_name = "YES|NO")]
+    header: Option<YesNo>,
+    /// Take TSV columns as they are: a backslash is a backslash
+    #[arg(long, conflicts_with = "hex")]
+    raw: bool,
+    /// Keys and values are hexadecimal
+    #[arg(long)]
+    hex: bool,
+    /// Records written at once, all or none (fewer where they have more than 16 MiB)
+    #[arg(long, value_name = "RECORDS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    chunk: u32,
+    /// What to do at a bad line
+    #[arg(long, value_enum, default_value = "stop")]
+    bad: OnBad,
+    /// How far each chunk has got before the next: to the operating system, or onto the device
+    #[arg(long, value_enum, default_value = "process")]
+    durability: Durable,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum YesNo {
+    /// The first line holds names
+    Yes,
+    /// The first line is a record
+    No,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnBad {
+    /// End with its line number; whole chunks before it are loaded
+    Stop,
+    /// Report it, count it, go on
+    Skip,
+}
+
+/// [`Durability`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durable {
+    /// Survives a crash of the process
+    Process,
+    /// Survives a power cut
+    Power,
+}
+
+impl From<Durable> for Durability {
+    fn from(d: Durable) -> Durability {
+        match d {
+            Durable::Process => Durability::Process,
+            Durable::Power => Durability::Power,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Loaded {
+    records: u64,
+    bytes: u64,
+    /// Line of the last record that was loaded.
+    last_line: u64,
+    skipped: u64,
+    bad: Vec<(u64, String)>,
+}
+
+impl Loaded {
+    fn bad(&mut self, line: u64, why: String) {
+        if self.bad.len() < SHOWN {
+            self.bad.push((line, why));
+        }
+    }
+
+    fn json(&self, seconds: f64, complete: bool) -> serde_json::Value {
+        let bad: Vec<_> = self.bad.iter().map(|(line, why)| json!({"line": line, "why": why})).collect();
+        json!({
+            "loaded": self.records, "bytes": self.bytes, "last_line": self.last_line, "skipped": self.skipped,
+            "bad": bad, "seconds": seconds, "complete": complete,
+        })
+    }
+}
+
+fn format_of(args: &LoadArgs) -> Done<Format> {
+    if let Some(f) = args.format {
+        return Ok(f);
+    }
+    if args.file == std::path::Path::new("-") {
+        return Ok(Format::Tsv);
+    }
+    let extension = args.file.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    Format::of_extension(extension).ok_or_else(|| {
+        let name = args.file.display();
+        let next = match extension {
+            "gz" => format!("unpack it on the way: zcat {name} | firn load --format tsv -"),
+            "zst" => format!("unpack it on the way: zstdcat {name} | firn load --format tsv -"),
+            "xz" => format!("unpack it on the way: xzcat {name} | firn load --format tsv -"),
+            _ => "name the format: --format tsv, csv or json".to_owned(),
+        };
+        Failure::with_next(format!("the extension of {name} does not tell its format"), next)
+    })
+}
+
+fn choice_of(args: &LoadArgs, format: Format) -> Choice {
+    let value = match (&args.value, &args.value_columns) {
+        (Some(one), _) => Values::One(one.clone()),
+        (None, Some(many)) => Values::Many(many.clone()),
+        (None, None) => Values::Rest,
+    };
+    let coding = match (args.hex, args.raw) {
+        (true, _) => Coding::Hex,
+        (false, true) => Coding::Raw,
+        (false, false) => Coding::Text,
+    };
+    let header = args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes);
+    Choice { key: args.key.clone(), value, header, coding }
+}
+
+/// Runs `firn load`.
+pub fn run(global: &Global, args: &LoadArgs) -> Done {
+    let format = format_of(args)?;
+    // The input first: a name mistyped must not make a store.
+    let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
+    let progress = Progress::bytes("load", input.len);
+    let read = input.counter();
+    let size = input.len.unwrap_or(8 << 20);
+    let records = Records::new(input, format, choice_of(args, format)).map_err(|t| match t {
+        Trouble::Bad { line, why } => Failure::new(format!("{}, line {line}: {why}", args.file.display())),
+        Trouble::Io(e) => Failure::file("read", &args.file, &e),
+    })?;
+    let db = global.open_to_write(true, size)?;
+    let tree = match db.tree_names().contains(&args.tree) {
+        true => db.existing_tree(&args.tree)?,
+        false => db.tree(&args.tree, TreeOptions::default())?,
+    };
+    let watch = Watch::start();
+    let mut loading =
+        Loading { args, db, tree, batch: Batch::new(), lines: 0, loaded: Loaded::default(), progress, read, watch };
+    let done = loading.take(records);
+    let Loading { loaded, progress, .. } = loading;
+    drop(progress);
+    let complete = matches!(done, Ok(true));
+    report(global, args, &loaded, watch.seconds(), complete)?;
+    match done? {
+        true => Ok(()),
+        false => Err(Failure::Found),
+    }
+}
+
+struct Loading<'a> {
+    args: &'a LoadArgs,
+    db: Db,
+    tree: Tree,
+    batch: Batch,
+    /// Line of the last record in the batch.
+    lines: u64,
+    loaded: Loaded,
+    progress: Progress,
+    read: Rc<Cell<u64>>,
+    watch: Watch,
+}
+
+impl Loading<'_> {
+    /// Loads all records; `false` when a bad line has stopped it.
+    fn take(&mut self, mut records: Records<Input>) -> Done<bool> {
+        let mut record = Record::default();
+        let mut bytes = 0;
+        loop {
+            let (line, why) = match records.next(&mut record) {
+                Ok(false) => {
+                    self.write(bytes)?;
+                    // Whatever comes next need not replay the log.
+                    self.tree.flush()?;
+                    return Ok(true);
+                }
+                Ok(true) => match self.batch.put(&self.tree, &record.key, &record.value) {
+                    Ok(()) => {
+                        bytes += (record.key.len() + record.value.len()) as u64;
+                        self.lines = record.line;
+                        if self.batch.len() >= self.args.chunk as usize || self.batch.size() >= CHUNK_BYTES {
+                            self.write(std::mem::take(&mut bytes))?;
+                        }
+                        continue;
+                    }
+                    Err(e) if e.kind() == ErrorKind::InvalidArgument => (record.line, e.message().to_owned()),
+                    Err(e) => return Err(e.into()),
+                },
+                Err(Trouble::Bad { line, why }) => (line, why),
+                Err(Trouble::Io(e)) => return Err(Failure::file("read", &self.args.file, &e)),
+            };
+            self.loaded.bad(line, why.clone());
+            if self.args.bad == OnBad::Stop {
+                return Ok(false);
+            }
+            self.loaded.skipped += 1;
+            if self.loaded.skipped <= SHOWN as u64 {
+                self.progress.line(&format!("line {line}: {why}"));
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: u64) -> Done {
+        let batch = std::mem::take(&mut self.batch);
+        let records = batch.len() as u64;
+        if records == 0 {
+            return Ok(());
+        }
+        self.db.write_with(batch, self.args.durability.into())?;
+        self.loaded.records += records;
+        self.loaded.bytes += bytes;
+        self.loaded.last_line = self.lines;
+        self.progress.at(self.read.get());
+        let rate = self.loaded.records as f64 / self.watch.seconds().max(1e-9);
+        self.progress.say(format!("{} at {}/s", things(self.loaded.records, "record", "records"), output::rate(rate)));
+        Ok(())
+    }
+}
+
+fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, complete: bool) -> Done {
+    if global.json {
+        writeln!(io::stdout(), "{}", loaded.json(seconds, complete))?;
+    }
+    let style = global.style();
+    if let (false, Some((line, why))) = (loaded.skipped > 0 || complete, loaded.bad.last()) {
+        eprintln!("{} {}, line {line}: {why}", style.error("error:"), args.file.display());
+    }
+    let rate = loaded.records as f64 / seconds.max(1e-9);
+    eprintln!(
+        "loaded {} ({}) into the tree {:?} of {} in {seconds:.2} s, {}/s",
+        things(loaded.records, "record", "records"),
+        output::bytes(loaded.bytes),
+        args.tree,
+        global.db.display(),
+        output::rate(rate),
+    );
+    if loaded.skipped > 0 {
+        let first = loaded.bad.first().map_or(String::new(), |(line, why)| format!("; the first is line {line}: {why}"));
+        eprintln!("skipped {}{first}", things(loaded.skipped, "bad line", "bad lines"));
+    } else if !complete && !loaded.bad.is_empty() {
+        let until = match loaded.last_line {
+            0 => "nothing is loaded".to_owned(),
+            n => format!("what is loaded ends with line {n}, a whole chunk"),
+        };
+        let next = style.bold(" next:");
+        eprintln!(
+            "{next} {until}; correct the line and load the file again (it does no harm to load a line twice), or use --bad skip"
+        );
+    }
+    Ok(())
+}

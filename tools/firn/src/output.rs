@@ -1,0 +1,311 @@
+//! What the command says: failures with a next step, exit codes, numbers for people, tables, progress.
+//!
+//! Invariants: data goes to standard output and talk to standard error; colour and progress only where the terminal is; a reader
+//! that closed the pipe ends the command quietly.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use firn_kv::{Error, ErrorKind};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::io::{stderr_is_terminal, stdout_is_terminal};
+
+/// Why a command ended without having done all that it was asked to.
+#[derive(Debug)]
+pub enum Failure {
+    /// It found something (damage, a bad line, a missing key) and has said so. Exit code 1.
+    Found,
+    /// It could not run. Exit code 2.
+    Failed {
+        /// What went wrong, and where.
+        what: String,
+        /// What the user can do about it.
+        next: Option<String>,
+    },
+    /// The engine refused. Exit code 2.
+    Engine(Error),
+    /// Whoever read the output has read enough. Exit code 0.
+    PipeClosed,
+}
+
+/// What a command returns.
+pub type Done<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// A failure with words only.
+    pub fn new(what: impl Into<String>) -> Failure {
+        Failure::Failed { what: what.into(), next: None }
+    }
+
+    /// A failure with a next step.
+    pub fn with_next(what: impl Into<String>, next: impl Into<String>) -> Failure {
+        Failure::Failed { what: what.into(), next: Some(next.into()) }
+    }
+
+    /// Trouble with a file that the user named.
+    pub fn file(doing: &str, path: &Path, e: &io::Error) -> Failure {
+        Failure::new(format!("cannot {doing} {}: {e}", path.display()))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Failure {
+        Failure::Engine(e)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Failure {
+        match e.kind() {
+            io::ErrorKind::BrokenPipe => Failure::PipeClosed,
+            _ => Failure::new(format!("cannot read or write: {e}")),
+        }
+    }
+}
+
+/// What a user can do about an error of the engine.
+pub fn advice(e: &Error) -> Option<&'static str> {
+    Some(match e.kind() {
+        ErrorKind::Corruption => {
+            "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
+        }
+        ErrorKind::Locked => {
+            "another program has the store open for writing: end it or wait; get, scan, stats, trees and verify work beside it"
+        }
+        ErrorKind::NotFound => {
+            "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
+        }
+        ErrorKind::NoSpace => "free some space and run the command again: what was written before is safe",
+        ErrorKind::Incompatible => "use the version of firn, and the hooks, that the store was written with",
+        ErrorKind::ReadOnly => "look at the first error above, and at the device; then run the command again",
+        _ => return None,
+    })
+}
+
+/// Ends the command: prints what is left to say and chooses the exit code.
+pub fn finish(done: Done, style: Style) -> ExitCode {
+    match done {
+        Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
+        Err(Failure::Found) => ExitCode::from(1),
+        Err(Failure::Engine(e)) => complain(&e.to_string(), advice(&e), style),
+        Err(Failure::Failed { what, next }) => complain(&what, next.as_deref(), style),
+    }
+}
+
+fn complain(what: &str, next: Option<&str>, style: Style) -> ExitCode {
+    eprintln!("{} {what}", style.error("error:"));
+    if let Some(next) = next {
+        eprintln!("{} {next}", style.bold(" next:"));
+    }
+    ExitCode::from(2)
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Colours of standard output and standard error, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    out: bool,
+    err: bool,
+}
+
+impl Style {
+    /// What `when` means here and now.
+    pub fn new(when: Color) -> Style {
+        let allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        let on = |terminal: bool| when == Color::Always || (when == Color::Auto && terminal && allowed);
+        Style { out: on(stdout_is_terminal()), err: on(stderr_is_terminal()) }
+    }
+
+    fn paint(on: bool, code: &str, text: impl Display) -> String {
+        if on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    /// A word of alarm, on standard error.
+    pub fn error(self, text: impl Display) -> String {
+        Style::paint(self.err, "1;31", text)
+    }
+
+    /// A word that stands out, on standard error.
+    pub fn bold(self, text: impl Display) -> String {
+        Style::paint(self.err, "1", text)
+    }
+
+    /// A heading on standard output.
+    pub fn heading(self, text: impl Display) -> String {
+        Style::paint(self.out, "1", text)
+    }
+
+    /// What is wrong, on standard output.
+    pub fn bad(self, text: impl Display) -> String {
+        Style::paint(self.out, "1;31", text)
+    }
+
+    /// What is right, on standard output.
+    pub fn good(self, text: impl Display) -> String {
+        Style::paint(self.out, "32", text)
+    }
+}
+
+/// A number with its thousands apart.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// `n` things, in the singular or the plural.
+pub fn things(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// A number in three digits and a unit.
+fn scaled(n: f64, step: f64, units: &[&str]) -> String {
+    let mut n = n;
+    let mut unit = 0;
+    while n >= step * 0.9995 && unit + 1 < units.len() {
+        n /= step;
+        unit += 1;
+    }
+    let digits = match n {
+        _ if unit == 0 && n.fract() == 0.0 => 0,
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{n:.digits$}{}", units[unit])
+}
+
+/// Bytes for people.
+pub fn bytes(n: u64) -> String {
+    scaled(n as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB"])
+}
+
+/// A rate for people.
+pub fn rate(n: f64) -> String {
+    scaled(n, 1000.0, &["", " k", " M", " G"])
+}
+
+/// Nanoseconds for people.
+pub fn nanos(n: u64) -> String {
+    scaled(n as f64, 1000.0, &[" ns", " us", " ms", " s"])
+}
+
+/// A table without lines, its first column to the left and the others to the right.
+pub fn table(header: &[&str]) -> Table {
+    let mut t = Table::new();
+    t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    t.set_header(header.iter().enumerate().map(|(i, h)| aligned(i, *h)));
+    t
+}
+
+/// Adds a row to a [`table`].
+pub fn row(t: &mut Table, cells: impl IntoIterator<Item = String>) {
+    t.add_row(cells.into_iter().enumerate().map(|(i, c)| aligned(i, c)).collect::<Vec<_>>());
+}
+
+fn aligned(column: usize, text: impl ToString) -> Cell {
+    let side = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    Cell::new(text).set_alignment(side)
+}
+
+/// The lines of a [`table`] without blanks at their ends, the heading painted.
+pub fn print_table(t: &Table, style: Style) -> String {
+    let lines: Vec<String> = t.lines().map(|l| l.strip_prefix(' ').unwrap_or(&l).trim_end().to_owned()).collect();
+    let mut out = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        out.push_str(&if i == 0 { style.heading(line) } else { line.clone() });
+        out.push('\n');
+    }
+    out
+}
+
+/// Progress on standard error, drawn on a terminal only.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar over bytes, or a count of them when the end is not known.
+    pub fn bytes(what: &str, len: Option<u64>) -> Progress {
+        let end = " {binary_bytes:>11} of {binary_total_bytes}  {wide_msg}";
+        Progress::new(what, len, end, " {binary_bytes:>11}  {wide_msg}")
+    }
+
+    /// A bar over operations, or a spinner.
+    pub fn operations(what: &str, len: Option<u64>) -> Progress {
+        Progress::new(what, len, " {human_pos:>11} of {human_len}  {wide_msg}", " {wide_msg}")
+    }
+
+    fn new(what: &str, len: Option<u64>, bar_end: &str, spinner_end: &str) -> Progress {
+        if !stderr_is_terminal() {
+            return Progress { bar: ProgressBar::hidden() };
+        }
+        let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::stderr_with_hz(10)).with_prefix(what.to_owned());
+        let template = match len {
+            Some(_) => format!("{{prefix:<18}} {{bar:28}}{bar_end}"),
+            None => format!("{{prefix:<18}} {{spinner}}{spinner_end}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(&template) {
+            bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Progress { bar }
+    }
+
+    /// How far it has got.
+    pub fn at(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+
+    /// Words behind the bar.
+    pub fn say(&self, words: String) {
+        self.bar.set_message(words);
+    }
+
+    /// Prints a line above the bar.
+    pub fn line(&self, words: &str) {
+        self.bar.suspend(|| eprintln!("{words}"));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!([count(0), count(999), count(1000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([bytes(0), bytes(1023), bytes(1024), bytes(1536 << 20)], ["0 B", "1023 B", "1.00 KiB", "1.50 GiB"]);
+        assert_eq!([nanos(17), nanos(1_234), nanos(99_960), nanos(2_500_000_000)], ["17 ns", "1.23 us", "100 us", "2.50 s"]);
+        assert_eq!([rate(950.0), rate(12_345.0), rate(1_000_000.0)], ["950", "12.3 k", "1.00 M"]);
+        assert_eq!([things(1, "line", "lines"), things(2, "line", "lines")], ["1 line", "2 lines"]);
+    }
+}

@@ -1,0 +1,491 @@
+//! Records out of TSV, CSV and JSON lines.
+//!
+//! A reader yields one key and one value per record with the number of its line; a bad record is reported with its line and the
+//! reader goes on behind it. Memory is bounded by the longest record. A line may hold [`MAX_LINE`] bytes.
+//!
+//! | format | key, unless chosen | value, unless chosen |
+//! |---|---|---|
+//! | TSV | the first column | the rest of the line behind the first tab, further tabs included |
+//! | CSV | the first column | of two columns the other one; of more a JSON object of them |
+//! | JSON lines | the field `key` (or `key_hex`) | `value` (or `value_hex`) if there is nothing else, or else the whole line |
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use clap::ValueEnum;
+use csv::ByteRecord;
+use serde_json::{Map, Value};
+
+use crate::escape;
+
+/// The longest line: a key and a value of the engine's limits, each byte escaped as `\xNN`, fit.
+pub const MAX_LINE: usize = 4 * (firn_kv::MAX_KEY_LEN + firn_kv::MAX_VALUE_LEN) + 16;
+
+/// A format of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Lines of columns with tabs between them; see below for escapes
+    Tsv,
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON object a line
+    Json,
+}
+
+impl Format {
+    /// The format that a file's extension stands for.
+    pub fn of_extension(extension: &str) -> Option<Format> {
+        match extension.to_ascii_lowercase().as_str() {
+            "tsv" | "tab" => Some(Format::Tsv),
+            "csv" => Some(Format::Csv),
+            "json" | "jsonl" | "ndjson" => Some(Format::Json),
+            _ => None,
+        }
+    }
+}
+
+/// How fields become bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// TSV escapes are decoded; CSV and JSON texts are what they are.
+    Text,
+    /// No escapes, in TSV either.
+    Raw,
+    /// Keys and values are hexadecimal.
+    Hex,
+}
+
+/// What is taken from a record.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The column or field of the key.
+    pub key: Option<String>,
+    /// The columns or fields of the value; `None` for the format's own choice.
+    pub value: Values,
+    /// Whether the first line names the columns (TSV and CSV).
+    pub header: bool,
+    /// How fields become bytes.
+    pub coding: Coding,
+}
+
+/// See [`Choice::value`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Whatever the format takes by itself.
+    Rest,
+    /// This one.
+    One(String),
+    /// These: joined by tabs for TSV, as a JSON object for CSV and JSON lines.
+    Many(Vec<String>),
+}
+
+/// One record.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// The number of the line where it begins, from 1.
+    pub line: u64,
+}
+
+/// Why there is no record.
+#[derive(Debug)]
+pub enum Trouble {
+    /// This line holds no record; the next call goes on behind it.
+    Bad {
+        /// Its number.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// Nothing can be read any more.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(e: io::Error) -> Self {
+        Trouble::Io(e)
+    }
+}
+
+/// Reads records.
+pub enum Records<R: Read> {
+    /// From TSV.
+    Tsv(Lines<R>, Columns, Coding),
+    /// From CSV.
+    Csv(Box<CsvRecords<R>>),
+    /// From JSON lines.
+    Json(Lines<R>, Choice),
+}
+
+impl<R: Read> Records<R> {
+    /// Begins to read; takes the header if there is one.
+    pub fn new(source: R, format: Format, choice: Choice) -> Result<Self, Trouble> {
+        match format {
+            Format::Json => Ok(Records::Json(Lines::new(source), choice)),
+            Format::Tsv => {
+                let mut lines = Lines::new(source);
+                let mut names = vec![];
+                if choice.header && lines.next()? {
+                    names = lines.text().split(|b| *b == b'\t').map(<[u8]>::to_vec).collect();
+                }
+                let columns = Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
+                Ok(Records::Tsv(lines, columns, choice.coding))
+            }
+            Format::Csv => {
+                let mut reader = csv::ReaderBuilder::new().has_headers(choice.header).from_reader(source);
+                let names = if choice.header { reader.byte_headers().map_err(csv_trouble)?.clone() } else { ByteRecord::new() };
+                let names = names.iter().map(<[u8]>::to_vec).collect();
+                let columns = Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
+                Ok(Records::Csv(Box::new(CsvRecords { reader, record: ByteRecord::new(), columns, coding: choice.coding })))
+            }
+        }
+    }
+
+    /// Reads the next record into `to`; `false` at the end.
+    pub fn next(&mut self, to: &mut Record) -> Result<bool, Trouble> {
+        to.key.clear();
+        to.value.clear();
+        match self {
+            Records::Tsv(lines, columns, coding) => {
+                if !lines.next()? {
+                    return Ok(false);
+                }
+                to.line = lines.number;
+                tsv(lines.text(), columns, *coding, to).map_err(|why| Trouble::Bad { line: lines.number, why })?;
+                Ok(true)
+            }
+            Records::Csv(csv) => csv.next(to),
+            Records::Json(lines, choice) => {
+                while lines.next()? {
+                    let text = lines.text().trim_ascii();
+                    if !text.is_empty() {
+                        to.line = lines.number;
+                        json(text, choice, to).map_err(|why| Trouble::Bad { line: lines.number, why })?;
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Reads lines of bounded length.
+pub struct Lines<R: Read> {
+    source: BufReader<R>,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: Read> Lines<R> {
+    fn new(source: R) -> Self {
+        Lines { source: BufReader::with_capacity(256 << 10, source), line: vec![], number: 0 }
+    }
+
+    /// Reads a line; `false` at the end of the file.
+    fn next(&mut self) -> Result<bool, Trouble> {
+        self.line.clear();
+        let (mut any, mut too_long) = (false, false);
+        loop {
+            let chunk = match self.source.fill_buf() {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            if chunk.is_empty() {
+                break;
+            }
+            any = true;
+            let end = chunk.iter().position(|b| *b == b'\n');
+            let part = &chunk[..end.unwrap_or(chunk.len())];
+            too_long |= self.line.len() + part.len() > MAX_LINE;
+            if !too_long {
+                self.line.extend_from_slice(part);
+            }
+            let used = end.map_or(chunk.len(), |e| e + 1);
+            self.source.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        self.number += u64::from(any);
+        if too_long {
+            return Err(Trouble::Bad { line: self.number, why: format!("it has more than {MAX_LINE} bytes") });
+        }
+        Ok(any)
+    }
+
+    /// The line without its end: a line feed, or carriage return and line feed.
+    fn text(&self) -> &[u8] {
+        self.line.strip_suffix(b"\r").unwrap_or(&self.line)
+    }
+}
+
+/// The columns of a table that are taken, by position from 0.
+pub struct Columns {
+    names: Vec<Vec<u8>>,
+    key: usize,
+    value: Option<Vec<usize>>,
+    /// Whether the value is one column as it is.
+    single: bool,
+}
+
+impl Columns {
+    fn new(choice: &Choice, names: Vec<Vec<u8>>) -> Result<Self, String> {
+        let find = |name: &String| -> Result<usize, String> {
+            if let Some(i) = names.iter().position(|n| n == name.as_bytes()) {
+                return Ok(i);
+            }
+            match name.parse::<usize>() {
+                Ok(n) if n > 0 && (names.is_empty() || n <= names.len()) => Ok(n - 1),
+                _ if names.is_empty() => Err(format!("{name:?} is no column number, and the columns have no names")),
+                _ => {
+                    let list: Vec<String> = names.iter().map(|n| escape::words(n)).collect();
+                    Err(format!("there is no column {name:?}; the header has {}", list.join(", ")))
+                }
+            }
+        };
+        let key = choice.key.as_ref().map_or(Ok(0), &find)?;
+        let (value, single) = match &choice.value {
+            Values::Rest => (None, false),
+            Values::One(name) => (Some(vec![find(name)?]), true),
+            Values::Many(list) => (Some(list.iter().map(find).collect::<Result<_, _>>()?), false),
+        };
+        Ok(Columns { names, key, value, single })
+    }
+
+    fn name(&self, i: usize) -> String {
+        self.names.get(i).map_or_else(|| format!("column{}", i + 1), |n| String::from_utf8_lossy(n).into_owned())
+    }
+}
+
+fn put(field: &[u8], coding: Coding, out: &mut Vec<u8>) -> Result<(), String> {
+    match coding {
+        Coding::Text => escape::decode(field, out),
+        Coding::Hex => escape::decode_hex(field, out),
+        Coding::Raw => {
+            out.extend_from_slice(field);
+            Ok(())
+        }
+    }
+}
+
+fn no_column(i: usize, has: usize) -> String {
+    format!("it has no column {}, only {has}", i + 1)
+}
+
+fn tsv(line: &[u8], columns: &Columns, coding: Coding, to: &mut Record) -> Result<(), String> {
+    if columns.key == 0 && columns.value.is_none() {
+        let tab = line.iter().position(|b| *b == b'\t').ok_or("it has no tab, so no value behind the key")?;
+        put(&line[..tab], coding, &mut to.key)?;
+        return put(&line[tab + 1..], coding, &mut to.value);
+    }
+    let fields: Vec<&[u8]> = line.split(|b| *b == b'\t').collect();
+    let field = |i: usize| fields.get(i).copied().ok_or_else(|| no_column(i, fields.len()));
+    put(field(columns.key)?, coding, &mut to.key)?;
+    let rest: Vec<usize>;
+    let taken = match &columns.value {
+        Some(v) => v,
+        None => {
+            rest = (0..fields.len()).filter(|i| *i != columns.key).collect();
+            &rest
+        }
+    };
+    for (n, &i) in taken.iter().enumerate() {
+        if n > 0 && coding != Coding::Hex {
+            to.value.push(b'\t');
+        }
+        put(field(i)?, coding, &mut to.value)?;
+    }
+    Ok(())
+}
+
+/// Reads CSV.
+pub struct CsvRecords<R: Read> {
+    reader: csv::Reader<R>,
+    record: ByteRecord,
+    columns: Columns,
+    coding: Coding,
+}
+
+fn csv_trouble(e: csv::Error) -> Trouble {
+    let line = e.position().map_or(0, csv::Position::line);
+    match e.into_kind() {
+        csv::ErrorKind::Io(e) => Trouble::Io(e),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            Trouble::Bad { line, why: format!("it has {len} columns where the first line has {expected_len}") }
+        }
+        other => Trouble::Bad { line, why: format!("{other:?}") },
+    }
+}
+
+impl<R: Read> CsvRecords<R> {
+    fn next(&mut self, to: &mut Record) -> Result<bool, Trouble> {
+        if !self.reader.read_byte_record(&mut self.record).map_err(csv_trouble)? {
+            return Ok(false);
+        }
+        to.line = self.record.position().map_or(0, csv::Position::line);
+        self.take(to).map_err(|why| Trouble::Bad { line: to.line, why })?;
+        Ok(true)
+    }
+
+    fn take(&self, to: &mut Record) -> Result<(), String> {
+        let coding = if self.coding == Coding::Hex { Coding::Hex } else { Coding::Raw };
+        let (record, columns) = (&self.record, &self.columns);
+        let field = |i: usize| record.get(i).ok_or_else(|| no_column(i, record.len()));
+        put(field(columns.key)?, coding, &mut to.key)?;
+        let rest: Vec<usize>;
+        let (taken, single) = match &columns.value {
+            Some(v) => (v, columns.single),
+            None => {
+                rest = (0..record.len()).filter(|i| *i != columns.key).collect();
+                (&rest, rest.len() == 1)
+            }
+        };
+        if let ([one], true) = (&taken[..], single) {
+            return put(field(*one)?, coding, &mut to.value);
+        }
+        let mut object = Map::new();
+        for &i in taken {
+            let text = std::str::from_utf8(field(i)?).map_err(|_| format!("column {} is no UTF-8, so no JSON", i + 1))?;
+            object.insert(columns.name(i), Value::from(text));
+        }
+        to.value.extend(Value::Object(object).to_string().into_bytes());
+        Ok(())
+    }
+}
+
+/// The bytes of a field of a JSON object: of a string its text, of what else there is its JSON; `NAME_hex` stands in for a
+/// missing `NAME`.
+fn json_field(object: &Map<String, Value>, name: &str, coding: Coding, out: &mut Vec<u8>) -> Result<(), String> {
+    match object.get(name) {
+        Some(Value::String(s)) if coding == Coding::Hex => escape::decode_hex(s.as_bytes(), out),
+        Some(Value::String(s)) => {
+            out.extend_from_slice(s.as_bytes());
+            Ok(())
+        }
+        Some(other) => {
+            out.extend(other.to_string().into_bytes());
+            Ok(())
+        }
+        None => match object.get(&format!("{name}_hex")) {
+            Some(Value::String(s)) => escape::decode_hex(s.as_bytes(), out),
+            _ => Err(format!("there is no field {name:?}")),
+        },
+    }
+}
+
+fn json(text: &[u8], choice: &Choice, to: &mut Record) -> Result<(), String> {
+    let object: Map<String, Value> = serde_json::from_slice(text).map_err(|e| format!("it is no JSON object: {e}"))?;
+    let key = choice.key.as_deref().unwrap_or("key");
+    if matches!(object.get(key), Some(Value::Null | Value::Object(_) | Value::Array(_))) {
+        return Err(format!("the field {key:?} is neither text nor a number"));
+    }
+    json_field(&object, key, choice.coding, &mut to.key)?;
+    match &choice.value {
+        Values::One(name) => json_field(&object, name, choice.coding, &mut to.value),
+        Values::Many(names) => {
+            let taken = names.iter().map(|n| {
+                let field = object.get(n).ok_or_else(|| format!("there is no field {n:?}"))?;
+                Ok((n.clone(), field.clone()))
+            });
+            let taken: Map<String, Value> = taken.collect::<Result<_, String>>()?;
+            to.value.extend(Value::Object(taken).to_string().into_bytes());
+            Ok(())
+        }
+        Values::Rest if object.len() == 2 && (object.contains_key("value") || object.contains_key("value_hex")) => {
+            json_field(&object, "value", choice.coding, &mut to.value)
+        }
+        Values::Rest => {
+            to.value.extend_from_slice(text);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice() -> Choice {
+        Choice { key: None, value: Values::Rest, header: false, coding: Coding::Text }
+    }
+
+    /// Every record as `key=value`, every bad line as `line!why`.
+    fn read(text: &[u8], format: Format, choice: Choice) -> Vec<String> {
+        let mut records = Records::new(text, format, choice).unwrap_or_else(|e| panic!("{e:?}"));
+        let (mut to, mut out) = (Record::default(), vec![]);
+        loop {
+            match records.next(&mut to) {
+                Ok(false) => return out,
+                Ok(true) => out.push(format!("{}={}", to.key.escape_ascii(), to.value.escape_ascii())),
+                Err(Trouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
+                Err(Trouble::Io(e)) => panic!("{e}"),
+            }
+        }
+    }
+
+    #[test]
+    fn tsv_is_key_and_rest() {
+        let got = read(b"a\t1\r\nb\t2\t3\nc\\t\t\\\\n\n\tempty key\nlast\t", Format::Tsv, choice());
+        assert_eq!(got, ["a=1", "b=2\\t3", "c\\t=\\\\n", "=empty key", "last="]);
+        let got = read(b"a\t1\nno tab\n\nb\t\\q\nc\t3\n", Format::Tsv, choice());
+        let no_tab = "it has no tab, so no value behind the key";
+        assert_eq!(got, ["a=1", &format!("2!{no_tab}"), &format!("3!{no_tab}"), "4!the unknown escape \\q", "c=3"]);
+        let raw = Choice { coding: Coding::Raw, ..choice() };
+        assert_eq!(read(b"a\tC:\\q\n", Format::Tsv, raw), ["a=C:\\\\q"]);
+        let hex = Choice { coding: Coding::Hex, ..choice() };
+        assert_eq!(read(b"00ff\t61\n0\t\n", Format::Tsv, hex), ["\\x00\\xff=a", "2!an odd number of hexadecimal digits"]);
+    }
+
+    #[test]
+    fn tsv_columns_can_be_chosen() {
+        let text = b"id\tname\tsize\n7\tann\t3\n8\tbob\n";
+        let named = Choice { key: Some("name".into()), header: true, ..choice() };
+        assert_eq!(read(text, Format::Tsv, named.clone()), ["ann=7\\t3", "bob=8"]);
+        let one = Choice { value: Values::One("3".into()), ..named.clone() };
+        assert_eq!(read(text, Format::Tsv, one), ["ann=3", "3!it has no column 3, only 2"]);
+        let many = Choice { value: Values::Many(vec!["size".into(), "id".into()]), ..named };
+        assert_eq!(read(text, Format::Tsv, many), ["ann=3\\t7", "3!it has no column 3, only 2"]);
+        let missing = Choice { key: Some("nam".into()), header: true, ..choice() };
+        assert!(
+            matches!(Records::new(&text[..], Format::Tsv, missing), Err(Trouble::Bad { line: 1, why }) if why.contains("id, name, size"))
+        );
+    }
+
+    #[test]
+    fn csv_is_quoted_text() {
+        let header = Choice { header: true, ..choice() };
+        let text = b"k,v\na,\"x,\"\"y\"\"\nz\"\nb,\\t\n";
+        assert_eq!(read(text, Format::Csv, header.clone()), ["a=x,\\\"y\\\"\\nz", "b=\\\\t"]);
+        let text = b"k,v,w\na,1,2\nb,3\nc,4,5\n";
+        let got = read(text, Format::Csv, header.clone());
+        assert_eq!(got[0], "a={\\\"v\\\":\\\"1\\\",\\\"w\\\":\\\"2\\\"}");
+        assert_eq!(got[1], "3!it has 2 columns where the first line has 3");
+        assert_eq!(got.len(), 3);
+        let one = Choice { value: Values::One("w".into()), key: Some("v".into()), ..header };
+        assert_eq!(read(text, Format::Csv, one)[0], "1=2");
+    }
+
+    #[test]
+    fn json_is_fields_or_the_line() {
+        let text = br#"{"key":"a","value":"x\n"}
+            {"key_hex":"00ff","value_hex":"61"}
+
+            {"key":"b","value":1,"more":[1]}
+            {"key":7,"value":{"x":null}}
+            {"kee":"c"}
+            [1]
+            {"key":null,"value":""}"#;
+        let got = read(text, Format::Json, choice());
+        assert_eq!(got[..2], ["a=x\\n", "\\x00\\xff=a"]);
+        assert_eq!(got[2], r#"b={"key":"b","value":1,"more":[1]}"#.replace('"', "\\\""));
+        assert_eq!(got[3], "7={\\\"x\\\":null}");
+        assert_eq!(got[4], "6!there is no field \"key\"");
+        assert!(got[5].starts_with("7!it is no JSON object"), "{}", got[5]);
+        assert_eq!(got[6], "8!the field \"key\" is neither text nor a number");
+        let many = Choice { value: Values::Many(vec!["more".into()]), ..choice() };
+        assert_eq!(read(&text[..], Format::Json, many)[2], "b={\\\"more\\\":[1]}");
+    }
+}

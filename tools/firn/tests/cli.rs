@@ -1,0 +1,435 @@
+//! The `firn` binary as a user meets it: formats, exit codes, messages, and what it leaves on disk.
+// These tests make the files that a user would name on the command line.
+#![allow(clippy::disallowed_methods, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A directory that goes away with the test.
+struct Temp(PathBuf);
+
+impl Temp {
+    fn new(name: &str) -> Temp {
+        let dir = std::env::temp_dir().join(format!("firn-cli-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&dir).ok();
+        fs::create_dir_all(&dir).unwrap();
+        Temp(dir)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> String {
+        fs::write(self.path(name), content).unwrap();
+        self.path(name).display().to_string()
+    }
+
+    /// Runs `firn --db db ARGS` in this directory.
+    fn firn(&self, args: &[&str]) -> Ran {
+        self.firn_on("db", args, b"")
+    }
+
+    fn firn_on(&self, db: &str, args: &[&str], input: &[u8]) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(["--db", db])
+            .args(args)
+            .current_dir(&self.0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let feeder = std::thread::Builder::new().spawn(move || stdin.write_all(&input).ok()).unwrap();
+        let out = child.wait_with_output().unwrap();
+        feeder.join().unwrap();
+        let code = out.status.code().unwrap_or(-1);
+        Ran { code, out: out.stdout, err: String::from_utf8_lossy(&out.stderr).into_owned() }
+    }
+
+    /// Names and content of all files of a directory.
+    fn content(&self, dir: &str) -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(self.path(dir)).unwrap();
+        entries
+            .map(|e| {
+                let e = e.unwrap();
+                (e.file_name().into_string().unwrap(), fs::read(e.path()).unwrap())
+            })
+            .collect()
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: Vec<u8>,
+    err: String,
+}
+
+impl Ran {
+    /// It went well; what it printed.
+    #[track_caller]
+    fn good(self) -> Vec<u8> {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    #[track_caller]
+    fn text(self) -> String {
+        String::from_utf8(self.good()).unwrap()
+    }
+
+    #[track_caller]
+    fn json(self) -> serde_json::Value {
+        serde_json::from_slice(&self.good()).unwrap()
+    }
+
+    /// It ended with `code` and said all of `words`.
+    #[track_caller]
+    fn said(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for w in words {
+            assert!(self.err.contains(w), "{w:?} is not in {:?}", self.err);
+        }
+    }
+}
+
+const COMMANDS: [&str; 10] = ["load", "get", "scan", "delete", "stats", "trees", "verify", "checkpoint", "compact", "bench"];
+
+#[test]
+fn every_command_helps_with_examples() {
+    let t = Temp::new("help");
+    let top = t.firn(&["--help"]).text();
+    for command in COMMANDS {
+        assert!(top.contains(&format!("  {command} ")), "{command}");
+        let help = t.firn(&[command, "--help"]).text();
+        assert!(help.contains("Examples:") && help.contains(&format!("  firn {command}")), "{help}");
+        assert!(help.lines().all(|l| l.chars().count() <= 130), "{help}");
+    }
+    assert!(top.contains("Exit codes"));
+    t.firn(&["frobnicate"]).said(2, &["unrecognized subcommand"]);
+    assert!(!t.path("db").exists());
+}
+
+/// Keys and values that text formats trip over, in key order.
+fn odd_records() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let all: Vec<u8> = (0..=255).collect();
+    let mut records: Vec<(Vec<u8>, Vec<u8>)> = vec![
+        (b"".to_vec(), b"under the empty key".to_vec()),
+        (b"a\tb".to_vec(), b"tab\there".to_vec()),
+        (b"line\nend".to_vec(), b"\r\n".to_vec()),
+        (b"back\\slash".to_vec(), b"\\n is not a line end".to_vec()),
+        (b"quote\"".to_vec(), b"a, \"b\"".to_vec()),
+        ("grüße 雪".as_bytes().to_vec(), b"\x00\x01\x7f".to_vec()),
+        (b"\xff\xfe".to_vec(), all.clone()),
+        (all, b"".to_vec()),
+        (b"ends with cr\r".to_vec(), b"\r".to_vec()),
+    ];
+    records.extend((0..3000).map(|i: u32| (format!("key{i:05}").into_bytes(), vec![(i % 251) as u8; (i % 40) as usize])));
+    records.sort();
+    records
+}
+
+#[test]
+fn any_bytes_survive_load_and_scan() {
+    let t = Temp::new("roundtrip");
+    let hex: Vec<u8> = odd_records()
+        .iter()
+        .flat_map(|(k, v)| {
+            let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
+            format!("{}\t{}\n", hex(k), hex(v)).into_bytes()
+        })
+        .collect();
+    t.firn_on("first", &["load", "--hex", "-"], &hex).good();
+    assert_eq!(t.firn_on("first", &["scan", "--hex"], b"").good(), hex);
+    for format in ["tsv", "csv", "json"] {
+        let scanned = t.firn_on("first", &["scan", "--format", format], b"").good();
+        let lines = if format == "csv" { 0 } else { odd_records().len() };
+        assert!(lines == 0 || scanned.iter().filter(|b| **b == b'\n').count() == lines);
+        let file = t.file(&format!("all.{format}"), &scanned);
+        let loaded = t.firn_on(format, &["load", &file, "--json", "--chunk", "100"], b"").json();
+        assert_eq!(loaded["loaded"], odd_records().len());
+        assert_eq!(t.firn_on(format, &["scan", "--format", format], b"").good(), scanned, "{format}");
+        assert_eq!(t.firn_on(format, &["scan", "--hex"], b"").good(), hex, "{format}");
+    }
+}
+
+#[test]
+fn columns_are_chosen() {
+    let t = Temp::new("columns");
+    let csv = t.file("people.csv", b"id,name,age\n1,ann,33\n2,bob,44\n");
+    t.firn(&["load", &csv, "--key", "name", "--value", "age"]).good();
+    assert_eq!(t.firn(&["scan"]).text(), "ann\t33\nbob\t44\n");
+    t.firn(&["load", &csv, "--tree", "objects"]).good();
+    assert_eq!(t.firn(&["get", "2", "--tree", "objects"]).text(), "{\"age\":\"44\",\"name\":\"bob\"}\n");
+    t.firn(&["load", &csv, "--key", "nam"]).said(2, &["no column \"nam\"", "id, name, age"]);
+    let json = b"{\"id\":7,\"x\":[1]}\n{\"id\":8,\"x\":null}\n";
+    t.firn_on("db", &["load", "-", "--format", "json", "--key", "id", "--tree", "lines"], json).good();
+    assert_eq!(t.firn(&["scan", "--tree", "lines"]).text(), "7\t{\"id\":7,\"x\":[1]}\n8\t{\"id\":8,\"x\":null}\n");
+    assert_eq!(t.firn(&["trees"]).text(), "default\nobjects\nlines\n");
+    t.firn(&["load", "dump.tsv.gz"]).said(2, &["zcat dump.tsv.gz"]);
+    t.firn(&["get", "x", "--tree", "nowhere"]).said(2, &["no tree \"nowhere\"", "default, objects, lines"]);
+}
+
+#[test]
+fn a_bad_line_stops_or_is_skipped() {
+    let t = Temp::new("bad");
+    let mut text: Vec<u8> = (1..=25).flat_map(|i| format!("k{i:02}\tv\n").into_bytes()).collect();
+    text.extend(b"no tab here\n");
+    text.extend(b"k26\tv\n\\q\tv\nk27\tv\n");
+    let file = t.file("bad.tsv", &text);
+    let ran = t.firn_on("stop", &["load", &file, "--chunk", "10", "--json"], b"");
+    ran.said(1, &["line 26", "no tab", "loaded 20 records", "ends with line 20", "--bad skip"]);
+    let summary: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
+    assert_eq!((&summary["loaded"], &summary["complete"], &summary["bad"][0]["line"]), (&20.into(), &false.into(), &26.into()));
+    assert_eq!(t.firn_on("stop", &["scan"], b"").text().lines().count(), 20);
+    let ran = t.firn_on("skip", &["load", &file, "--chunk", "10", "--bad", "skip"], b"");
+    ran.said(0, &["line 26", "line 28", "skipped 2 bad lines", "loaded 27 records"]);
+    assert_eq!(t.firn_on("skip", &["scan"], b"").text().lines().count(), 27);
+    let long = t.file("long.tsv", &[&[b'k'; 70_000][..], b"\tv\n"].concat());
+    t.firn_on("long", &["load", &long], b"").said(1, &["line 1", "70000 bytes"]);
+}
+
+#[test]
+fn what_is_not_there_is_not_made() {
+    let t = Temp::new("missing");
+    for args in [
+        &["get", "k"][..],
+        &["scan"],
+        &["stats"],
+        &["verify"],
+        &["trees"],
+        &["delete", "k"],
+        &["compact"],
+        &["checkpoint", "c"],
+    ] {
+        let ran = t.firn(args);
+        ran.said(2, &["error:", "next:", "--db"]);
+        assert!(ran.out.is_empty(), "{ran:?}");
+    }
+    t.firn(&["load", "nothing.tsv"]).said(2, &["nothing.tsv"]);
+    t.firn(&["bench", "readrandom", "--keep"]).said(2, &["no store of an earlier bench"]);
+    assert_eq!(fs::read_dir(&t.0).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_somebody_elses_is_left_alone() {
+    let t = Temp::new("foreign");
+    fs::create_dir(t.path("db")).unwrap();
+    fs::write(t.path("db/notes.txt"), "mine").unwrap();
+    let before = t.content("db");
+    let file = t.file("a.tsv", b"a\t1\n");
+    for args in [&["load", &file][..], &["get", "k"], &["verify"], &["bench", "--num", "100"], &["delete", "k"]] {
+        t.firn(args).said(2, &["error:"]);
+        assert_eq!(t.content("db"), before, "{args:?}");
+    }
+}
+
+#[test]
+fn reading_writes_nothing() {
+    let t = Temp::new("readonly");
+    let file = t.file("a.tsv", b"a\t1\nb\t2\n");
+    t.firn(&["load", &file]).good();
+    t.firn(&["compact"]).good();
+    t.firn_on("db", &["load", "-"], b"c\t3\nd\t4\n").good();
+    // A delete stays in the log: what reads must replay it, and not clear it away.
+    t.firn(&["delete", "d"]).good();
+    let before = t.content("db");
+    for args in [&["get", "a", "b"][..], &["scan"], &["stats"], &["stats", "--json"], &["verify"], &["trees"]] {
+        assert!(!t.firn(args).good().is_empty(), "{args:?}");
+    }
+    assert_eq!(t.content("db"), before);
+    assert_eq!(t.firn(&["scan"]).text(), "a\t1\nb\t2\nc\t3\n");
+    let stats = t.firn(&["stats", "--json"]).json();
+    assert_eq!((&stats["trees"][0]["name"], &stats["trees"][0]["runs"][0]["entries"]), (&"default".into(), &2.into()));
+    assert_eq!((&stats["trees"][0]["runs"][1]["entries"], &stats["seq"]), (&2.into(), &5.into()));
+    assert!(t.firn(&["stats"]).text().contains("default"));
+}
+
+#[test]
+fn get_prints_values() {
+    let t = Temp::new("get");
+    t.firn_on("db", &["load", "-"], b"a\tone\\ntwo\nb\t\nc\\t\t3\n").good();
+    assert_eq!(t.firn(&["get", "a"]).text(), "one\ntwo\n");
+    assert_eq!(t.firn(&["get", "a", "--raw"]).text(), "one\ntwo");
+    assert_eq!(t.firn(&["get", "a", "b"]).text(), "a\tone\\ntwo\nb\t\n");
+    assert_eq!(t.firn(&["get", "--hex", "6309"]).text(), "33\n");
+    assert_eq!(t.firn(&["get", "a", "--json"]).json(), serde_json::json!({"key": "a", "value": "one\ntwo"}));
+    let ran = t.firn(&["get", "a", "zebra"]);
+    ran.said(1, &["not found: zebra"]);
+    assert_eq!(ran.out, b"a\tone\\ntwo\n");
+}
+
+#[test]
+fn scan_takes_ranges() {
+    let t = Temp::new("scan");
+    let text: Vec<u8> = (0..100).flat_map(|i| format!("k{i:02}\tv{i}\n").into_bytes()).collect();
+    t.firn_on("db", &["load", "-"], &text).good();
+    let scan = |args: &[&str]| -> String {
+        let args: Vec<&str> = ["scan", "--keys-only"].iter().chain(args).copied().collect();
+        t.firn(&args).text().trim_end().replace('\n', " ")
+    };
+    assert_eq!(scan(&["--from", "k10", "--to", "k13"]), "k10 k11 k12");
+    assert_eq!(scan(&["--prefix", "k9", "--limit", "2"]), "k90 k91");
+    assert_eq!(scan(&["--prefix", "k9", "--reverse", "--limit", "2"]), "k99 k98");
+    assert_eq!(scan(&["--from", "k98", "--reverse"]), "k99 k98");
+    assert_eq!(scan(&["--to", "k01"]), "k00");
+    assert_eq!(scan(&["--from", "k50", "--to", "k40"]), "");
+    assert_eq!(scan(&["--limit", "0"]), "");
+    assert_eq!(t.firn(&["scan", "--json", "--limit", "1"]).text(), "{\"key\":\"k00\",\"value\":\"v0\"}\n");
+    assert_eq!(t.firn(&["scan", "--format", "csv", "--limit", "1"]).text(), "key,value\nk00,v0\n");
+}
+
+#[test]
+fn deletes_and_compactions_keep_the_rest() {
+    let t = Temp::new("delete");
+    let text: Vec<u8> = (0..100).flat_map(|i| format!("k{i:02}\tv{i}\n").into_bytes()).collect();
+    t.firn_on("db", &["load", "-"], &text).good();
+    t.firn(&["delete"]).said(2, &["nothing is named"]);
+    t.firn(&["delete", "k00", "nowhere"]).said(0, &["deleted 2 keys"]);
+    t.firn(&["delete", "--from", "k10", "--to", "k20"]).good();
+    t.firn(&["delete", "--prefix", "k3"]).good();
+    t.firn(&["delete", "--from", "k95"]).good();
+    let left = (0..95).filter(|i| *i != 0 && !(10..20).contains(i) && !(30..40).contains(i));
+    let left: String = left.map(|i| format!("k{i:02}\tv{i}\n")).collect();
+    assert_eq!(t.firn(&["scan"]).text(), left);
+    t.firn(&["compact", "--json"]).json();
+    assert_eq!(t.firn(&["scan"]).text(), left);
+    let stats = t.firn(&["stats", "--json"]).json();
+    assert_eq!(stats["trees"][0]["runs"][0]["entries"], left.lines().count());
+    t.firn(&["checkpoint", "copy"]).said(0, &["copy holds 1 table"]);
+    t.firn(&["checkpoint", "copy"]).said(2, &["not empty"]);
+    t.firn(&["delete", "--prefix", "k"]).good();
+    assert_eq!(t.firn(&["scan"]).text(), "");
+    assert_eq!(t.firn_on("copy", &["scan"], b"").text(), left);
+    assert!(t.firn_on("copy", &["verify"], b"").text().contains("sound"));
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let t = Temp::new("damage");
+    let text: Vec<u8> = (0..5000).flat_map(|i| format!("key{i:05}\tvalue {}\n", i * 7919 % 5000).into_bytes()).collect();
+    t.firn_on("db", &["load", "-"], &text).good();
+    t.firn(&["compact"]).good();
+    let sound = t.firn(&["verify", "--json"]).json();
+    assert_eq!((&sound["sound"], &sound["entries"], &sound["tables"]), (&true.into(), &5000.into(), &1.into()));
+    let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
+    let mut bytes = fs::read(t.path("db").join(&table)).unwrap();
+    bytes[5000] ^= 0x40;
+    fs::write(t.path("db").join(&table), &bytes).unwrap();
+    let before = t.content("db");
+    let ran = t.firn(&["verify"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let words = String::from_utf8(ran.out).unwrap();
+    assert!(
+        words.contains(&table) && words.contains("offset") && words.contains("backup") && words.contains("1 error"),
+        "{words}"
+    );
+    let ran = t.firn(&["verify", "--json"]);
+    assert_eq!(ran.code, 1);
+    let found: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
+    assert_eq!((&found["sound"], &found["errors"][0]["kind"]), (&false.into(), &"corruption".into()));
+    assert!(found["errors"][0]["file"].as_str().unwrap().ends_with(&table) && found["errors"][0]["offset"].is_u64());
+    t.firn(&["scan"]).said(2, &["corruption", &table, "firn verify"]);
+    assert_eq!(t.content("db"), before);
+}
+
+#[test]
+fn all_damage_is_found_at_once() {
+    let t = Temp::new("damages");
+    for i in 0..3 {
+        let tree = format!("t{i}");
+        let text: Vec<u8> = (0..500).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
+        t.firn_on("db", &["load", "-", "--tree", &tree], &text).good();
+    }
+    let tables: Vec<String> = t.content("db").into_keys().filter(|n| n.ends_with(".sst")).collect();
+    assert_eq!(tables.len(), 3);
+    let cut = fs::read(t.path("db").join(&tables[0])).unwrap();
+    fs::write(t.path("db").join(&tables[0]), &cut[..cut.len() - 10]).unwrap();
+    fs::remove_file(t.path("db").join(&tables[2])).unwrap();
+    let ran = t.firn(&["verify", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let found: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
+    let files: Vec<&str> = found["errors"].as_array().unwrap().iter().map(|e| e["file"].as_str().unwrap()).collect();
+    assert!(files.len() == 2 && files[0].ends_with(&tables[0]) && files[1].ends_with(&tables[2]), "{found}");
+    assert_eq!((&found["tables"], &found["entries"]), (&1.into(), &500.into()));
+    assert_eq!(found["errors"][1]["keys"], serde_json::json!(["key00000", "key00499"]));
+    assert!(String::from_utf8(t.firn(&["verify"]).out).unwrap().contains("2 errors"));
+    t.firn(&["get", "key00001", "--tree", "t1"]).said(2, &["error:", "firn verify"]);
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let t = Temp::new("pipe");
+    let text: Vec<u8> = (0..50_000).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
+    t.firn_on("db", &["load", "-"], &text).good();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["--db", "db", "scan"])
+        .current_dir(&t.0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut some = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!((out.status.code(), &out.stderr[..]), (Some(0), &b""[..]));
+}
+
+fn steps(bench: &serde_json::Value) -> Vec<String> {
+    bench["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn bench_measures_and_concludes() {
+    let t = Temp::new("bench");
+    let all = t.firn(&["bench", "--num", "2000", "--memtable", "1m", "--json", "--series", "series.csv"]).json();
+    let names = steps(&all);
+    assert!(names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()), "{names:?}");
+    assert!(all["steps"][0]["outcome"]["ops_per_second"].as_f64().unwrap() > 0.0);
+    assert!((1..=2000).contains(&all["live_keys"].as_u64().unwrap()));
+    assert!(!all["advice"].as_array().unwrap().is_empty());
+    let series = fs::read_to_string(t.path("series.csv")).unwrap();
+    assert!(series.starts_with("step,workload,seconds,") && series.lines().count() >= 10, "{series}");
+    // The store of one bench is gone on with, or replaced, by the next.
+    let kept = t.firn(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]).json();
+    assert_eq!(kept["live_keys"], all["live_keys"]);
+    assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only", "--hex"]).text().lines().count(), 3);
+    let text = t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--memtable", "1m", "--policy", "lazy:3"]).text();
+    assert!(text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"), "{text}");
+    assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).text().lines().count(), 500);
+    fs::write(t.path("db/notes.txt"), "mine").unwrap();
+    t.firn(&["bench", "--num", "100"]).said(2, &["notes.txt", "left alone"]);
+    assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).text().lines().count(), 500);
+}
+
+#[test]
+fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
+    let t = Temp::new("ycsb");
+    let args = ["bench", "ycsb,mixgraph,deleterandom", "--num", "1000", "--value-size", "50", "--threads", "2", "--json"];
+    let ran = t.firn(&args).json();
+    assert_eq!(steps(&ran)[..3], ["ycsb-load:2", "ycsb-a:2", "ycsb-b:2"]);
+    assert_eq!(steps(&ran).len(), 9);
+    t.firn(&["bench", "fillrand"]).said(2, &["no workload is called \"fillrand\"", "fillrandom"]);
+    t.firn(&["bench", "--policy", "lazy:1"]).said(2, &["ratio"]);
+    t.firn(&["bench", "--num", "0"]).said(2, &["num"]);
+}
+
+#[test]
+fn bench_leaves_a_loaded_store_alone() {
+    let t = Temp::new("loaded");
+    t.firn_on("db", &["load", "-"], b"a\t1\n").good();
+    t.firn(&["bench", "--num", "100"]).said(2, &["no bench has made", "--db"]);
+    assert_eq!(t.firn(&["scan"]).text(), "a\t1\n");
+}
