@@ -140,8 +140,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
     let arenas = ArenaPool::new(1);
-    let opener =
-        Arc::new(TableOpener { env: env.clone(), dir: dir.to_path_buf(), cache: cache.clone(), mode: options.read_mode });
+    let opener = Arc::new(TableOpener::new(env.clone(), dir, cache.clone(), options.read_mode));
     let mut trees = vec![];
     for t in state.trees.values() {
         let tree_options = t.options.with_hooks_of(&TreeOptions::default());

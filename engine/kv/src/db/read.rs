@@ -224,8 +224,10 @@ fn gather(view: &View, key: &[u8], read: Seq) -> Result<Option<Value>> {
             continue;
         }
         let newest: Vec<&[u8]> = ops.iter().map(Vec::as_slice).collect();
+        // Of this table nothing can win; an older one may have facts that say otherwise.
         if !newest.is_empty() && merge.decided(key, &newest, &table.properties().summary_bytes) {
-            break;
+            done = cover > 0;
+            continue;
         }
         done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base)?;
     }

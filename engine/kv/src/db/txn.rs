@@ -193,6 +193,9 @@ fn conflict(what: &str) -> Error {
 
 /// Whether anything in a range is newer than `since`. Sources that hold nothing newer are not looked into.
 fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> {
+    if range.is_empty() {
+        return Ok(false);
+    }
     let view = tree.view.load_full();
     let until = range.until.as_deref();
     let mut sources: Vec<(Source, Seq)> = vec![];

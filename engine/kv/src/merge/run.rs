@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - A [`Run`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie in one table.
-//! - A [`TableHandle`] keeps its file alive: the file is removed when the last handle goes, if it was made obsolete before.
+//! - A [`TableHandle`] keeps its file alive: the file is removed when the last handle goes, if it was made
+//!   obsolete before and the Db is still open; else the next open removes it.
 //! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs by its live files.
 
 use std::path::{Path, PathBuf};
@@ -28,6 +29,15 @@ pub struct TableOpener {
     pub cache: Arc<Cache>,
     /// Map or pread.
     pub mode: ReadMode,
+    /// Set when the Db has been closed: somebody else may have the directory now.
+    pub closed: AtomicBool,
+}
+
+impl TableOpener {
+    /// Opens tables of the Db in `dir`.
+    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode) -> TableOpener {
+        TableOpener { env, dir: dir.to_path_buf(), cache, mode, closed: AtomicBool::new(false) }
+    }
 }
 
 /// The name of a table's file.
@@ -90,7 +100,7 @@ impl TableHandle {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
-        if *self.obsolete.get_mut() {
+        if *self.obsolete.get_mut() && !self.opener.closed.load(Ordering::Acquire) {
             // A file that cannot be removed now is collected as garbage at the next open.
             let _ = self.opener.env.remove(&self.path());
         }
