@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use super::testenv::TestEnv;
+use super::writer::MAX_SPARES;
 use super::*;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
@@ -339,14 +340,14 @@ fn segments_are_recycled_and_the_rest_removed() {
     assert_eq!(env.list(&dir()).unwrap().len(), 10);
     assert_eq!(wal.live_bytes(), wal.end());
     wal.retire(all[15].1).unwrap();
-    assert_eq!(env.list(&dir()).unwrap().len(), 2 + 3);
+    assert_eq!(env.list(&dir()).unwrap().len(), 2 + MAX_SPARES);
     assert_eq!(wal.live_bytes(), wal.end() - all[15].1);
     wal.prepare_next().unwrap().run().unwrap();
     assert!(wal.prepare_next().is_none());
     for seq in 21..=26 {
         wal.append(seq, &[&payload(seq, 1500)]).unwrap();
     }
-    assert_eq!(env.list(&dir()).unwrap().len(), 2 + 3);
+    assert_eq!(env.list(&dir()).unwrap().len(), 2 + MAX_SPARES);
     assert!(wal.prepare_next().is_some(), "a job that was dropped does not block the next");
     let (r, seen) = replay(&env, all[15].1).unwrap();
     assert_eq!((seen.len(), r.end), (10, wal.end()));

@@ -19,7 +19,7 @@ use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
 use crate::env::{Env, LogFile};
 
 /// Retired segments kept for recycling; more are removed.
-const MAX_SPARES: usize = 2;
+pub(super) const MAX_SPARES: usize = 2;
 /// Pages are touched this many bytes at a time, ahead of the writes.
 const PREPARE: u64 = 1 << 20;
 /// Payloads up to this length are put together in a buffer and written with one call.
