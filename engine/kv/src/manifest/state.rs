@@ -8,7 +8,7 @@
 //! | state | 2 db id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated) |
 //! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first) |
 //! | run | 2 level, 4 number, 6 table (repeated, by first key) |
-//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 oldest tombstone (where there is one) |
+//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (where there is one) |
 //! | create tree | 2 id, 4 name, 6 options, 8 flushed |
 //! | drop tree | 2 id |
 //! | set options | 2 id, 4 options |
