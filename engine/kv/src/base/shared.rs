@@ -11,9 +11,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crossbeam_epoch::{self as epoch, Guard};
+use super::sync::epoch::{self, Guard};
+use super::sync::{AtomicPtr, Ordering};
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 /// An atomically replaceable `Arc<T>`. Reading it under a pinned epoch costs one load: no lock, no reference count.
 pub struct Shared<T: Send + Sync + 'static> {
@@ -65,7 +68,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
 impl<T: Send + Sync + 'static> Drop for Shared<T> {
     fn drop(&mut self) {
         // SAFETY: the word's reference is ours (1). A reader may still be pinned with a `&T`, hence the epoch (2).
-        let last = unsafe { Arc::from_raw(*self.word.get_mut()) };
+        let last = unsafe { Arc::from_raw(self.word.load(Ordering::Relaxed)) };
         let guard = epoch::pin();
         guard.defer(move || drop(last));
         guard.flush();
@@ -81,7 +84,7 @@ impl<T: Send + Sync + fmt::Debug + 'static> fmt::Debug for Shared<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Counts itself while alive; its halves must always agree.
     struct Probe(Arc<AtomicUsize>, Box<u64>, Box<u64>);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::horizon::Horizon;
 use crate::base::key::Seq;
 use crate::base::options::DbOptions;
 use crate::cache::Cache;
@@ -48,7 +49,7 @@ pub struct Core {
     /// Group commit.
     pub syncer: Option<Arc<Syncer>>,
     /// The newest sequence number that may be read.
-    pub visible: AtomicU64,
+    pub visible: Horizon,
     /// The manifest and what it says; `None` for a Db opened read-only.
     pub catalog: Mutex<Catalog>,
     /// The trees by number.
@@ -149,11 +150,7 @@ impl Core {
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
         self.check_writable()?;
         let mut next = c.state.clone();
-        edits.push(Edit::Counters {
-            next_file: next.next_file,
-            last_seq: self.visible.load(Ordering::Acquire),
-            wal_floor: next.wal_floor,
-        });
+        edits.push(Edit::Counters { next_file: next.next_file, last_seq: self.visible.now(), wal_floor: next.wal_floor });
         for e in &edits {
             next.apply(e).map_err(|e| self.latch(e))?;
         }
@@ -208,6 +205,6 @@ impl Core {
     /// The newest sequence number that may be read.
     #[inline]
     pub fn read_point(&self) -> Seq {
-        self.visible.load(Ordering::Acquire)
+        self.visible.now()
     }
 }

@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Kind;
 use crate::base::options::{DbOptions, Durability, TreeOptions};
+use crate::base::sync::epoch;
 use crate::env::{Env, Thread};
 use crate::manifest::{Edit, PersistedOptions};
 use crate::merge::value::Value;
@@ -319,7 +320,7 @@ impl Tree {
     }
 
     fn check_merge(&self) -> Result<()> {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         match self.core.view.load(&guard).options.merge {
             Some(_) => Ok(()),
             None => Err(Error::invalid(format!("the tree {:?} has no merge hook", self.core.name))),

@@ -9,12 +9,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Seq;
+use crate::base::horizon::Horizon;
+use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
@@ -144,6 +144,10 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     let mut trees = vec![];
     for t in state.trees.values() {
         let tree_options = t.options.with_hooks_of(&TreeOptions::default());
+        tree_options.check().map_err(|e| {
+            let words = format!("the manifest has options of the tree {:?} that this build does not take: {e}", t.name);
+            Error::new(ErrorKind::Incompatible, words).in_file(dir.join(manifest_name(manifest_number)))
+        })?;
         let mem = Memtable::new(&arenas, tree_options.memtable_size)?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
         trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener));
@@ -179,7 +183,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         max_sealed: (budget / 4 / largest.max(1)).clamp(1, 3),
         syncer: wal.as_ref().map(Wal::syncer),
         write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0 }),
-        visible: AtomicU64::new(last_seq),
+        visible: Horizon::new(last_seq),
         catalog: Mutex::new(Catalog { state: State { last_seq, ..state }, manifest, manifest_number }),
         trees: RwLock::new(trees),
         snapshots: Snapshots::default(),
@@ -272,6 +276,7 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
     let mut last_seq = 0;
     let recovered = recover(env, dir, state.wal_floor, &mut |seq, end, payload| {
         let mut cost = vec![0usize; trees.len()];
+        let mut count = 0;
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
                 return Err(Error::corruption(
@@ -281,6 +286,10 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
             if let Some(i) = trees.iter().position(|t| t.id == tree) {
                 cost[i] += cost_of(&op);
             }
+            count += 1;
+        }
+        if seq > MAX_SEQ - count {
+            return Err(Error::corruption(format!("a log record has the sequence number {seq}, which is out of bounds")));
         }
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
         for (t, cost) in trees.iter().zip(cost).filter(|(_, c)| *c > 0) {

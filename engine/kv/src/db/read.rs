@@ -6,14 +6,13 @@
 //! - Without operands, the first version that may be seen decides; a range deletion in a newer source hides all older sources.
 //! - The key is hashed once (twice where filters hold prefixes).
 
-use crossbeam_epoch::Guard;
-
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::Folded;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::TreeOptions;
+use crate::base::sync::epoch::{self, Guard};
 use crate::merge::run::TableHandle;
 use crate::merge::value::Value;
 use crate::merge::visible::fold;
@@ -38,20 +37,20 @@ impl Core {
     /// The newest value of `key`.
     #[inline]
     pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let view = tree.view.load(&guard);
         search(view, key, self.read_point(), &guard)
     }
 
     /// The value of `key` as a reader at `read` sees it.
     pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         search(tree.view.load(&guard), key, read, &guard)
     }
 
     /// The values of several keys, all of one moment.
     pub fn multi_get<K: AsRef<[u8]>>(&self, tree: &TreeCore, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let view = tree.view.load(&guard);
         let read = self.read_point();
         keys.iter().map(|k| search(view, k.as_ref(), read, &guard)).collect()
@@ -59,7 +58,7 @@ impl Core {
 
     /// The sequence number of the newest version of `key`, deletions included: for the checks of transactions.
     pub fn newest_seq(&self, tree: &TreeCore, key: &[u8]) -> Result<Seq> {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let view = tree.view.load(&guard);
         let read = self.read_point();
         let mut newest = 0;

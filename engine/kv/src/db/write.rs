@@ -14,15 +14,13 @@
 //! - W4: what failed has written nothing, or the Db is latched read-only.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use crossbeam_epoch::Guard;
 
 use crate::base::coding::write_varint;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use crate::base::ops::{Op, Ops};
 use crate::base::options::Durability;
+use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::wal::{Lsn, Wal};
@@ -96,7 +94,7 @@ impl Core {
             }
         };
         self.pace(key.len() + value.len());
-        let mut guard = crossbeam_epoch::pin();
+        let mut guard = epoch::pin();
         let cost = Memtable::cost(key.len(), value.len());
         let (seq, lsn, mem) = {
             let mut w = self.write.lock();
@@ -116,7 +114,7 @@ impl Core {
             (seq, lsn, mem)
         };
         mem.mem.add(key, Trailer::new(seq, kind), value);
-        self.publish(seq, 1);
+        self.visible.publish(seq, 1);
         mem.leave();
         drop(guard);
         self.finish_write(lsn, durability)
@@ -150,9 +148,7 @@ impl Core {
         };
         let first = self.next_seq(&w, batch.count)?;
         if let Some(check) = check {
-            while self.visible.load(Ordering::Acquire) + 1 != first {
-                std::thread::yield_now();
-            }
+            self.visible.wait_below(first);
             check(self)?;
         }
         let lsn = w.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
@@ -162,7 +158,7 @@ impl Core {
         mems.iter().for_each(|(_, m)| m.enter());
         drop(w);
         insert_ops(first, &batch.bytes, |tree| mems.iter().find(|(t, _)| t.id == tree).map(|(_, m)| &*m.mem));
-        self.publish(first, batch.count);
+        self.visible.publish(first, batch.count);
         for (_, m) in &mems {
             m.leave();
         }
@@ -185,21 +181,6 @@ impl Core {
     /// A failed append that wrote nothing for want of space can be tried again; after anything else the log's state is unknown.
     fn log_failed(&self, e: Error) -> Error {
         if e.kind() == ErrorKind::NoSpace || e.kind() == ErrorKind::InvalidArgument { e } else { self.latch(e) }
-    }
-
-    /// Lets everything up to the end of this write be seen, after all earlier writes.
-    #[inline]
-    fn publish(&self, first: Seq, count: u64) {
-        let mut tries = 0u32;
-        while self.visible.load(Ordering::Acquire) + 1 != first {
-            tries += 1;
-            if tries < 64 {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
-        self.visible.store(first + count - 1, Ordering::Release);
     }
 
     #[inline]

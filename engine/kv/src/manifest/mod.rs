@@ -65,6 +65,9 @@ const SMALL: u64 = 1 << 20;
 /// Bytes that may be checked in vain in search of a sound frame after a bad one.
 const SEARCH: usize = 256 << 20;
 
+/// Numbers of files and log positions lie below this, so that there is always a next one.
+const MAX_NUMBER: u64 = 1 << 62;
+
 /// The file name of a manifest.
 pub fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:06}")
@@ -73,7 +76,7 @@ pub fn manifest_name(number: u64) -> String {
 /// The number in a manifest's file name; `None` for names that are no manifest's.
 pub fn manifest_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix("MANIFEST-")?.parse().ok()?;
-    (manifest_name(number) == name).then_some(number)
+    (number < MAX_NUMBER && manifest_name(number) == name).then_some(number)
 }
 
 /// A manifest that is being written.

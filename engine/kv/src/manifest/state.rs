@@ -8,7 +8,7 @@
 //! | state | 2 db id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated) |
 //! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first) |
 //! | run | 2 level, 4 number, 6 table (repeated, by first key) |
-//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 oldest tombstone (where there is one) |
+//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (where there is one) |
 //! | create tree | 2 id, 4 name, 6 options, 8 flushed |
 //! | drop tree | 2 id |
 //! | set options | 2 id, 4 options |
@@ -18,17 +18,19 @@
 //!
 //! Invariants of [`State`]: tree ids and names are unique and ids lie below `next_tree`; runs are ordered by level ascending,
 //! then number descending, and are not empty; the tables of a run are sorted by first key and disjoint in user keys; table ids
-//! are unique over the whole Db and lie below `next_file`; no counter ever goes back. [`State::apply`] refuses an edit that
+//! are unique over the whole Db and lie below `next_file`; no table has a sequence number above `last_seq`, which is one (56 bits);
+//! file numbers and log positions are at most 2⁶²; no counter ever goes back. [`State::apply`] refuses an edit that
 //! would break one, and then leaves the state as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use super::MAX_NUMBER;
 use super::fields::{Writer, fields, need};
 use super::options::PersistedOptions;
 use crate::base::error::{Error, Result};
-use crate::base::key::Seq;
+use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::TreeId;
 
 /// Everything that makes up a Db, except what is still only in its log.
@@ -315,6 +317,10 @@ impl State {
     /// `Corruption`, naming the first that does not.
     pub fn check(&self) -> Result<()> {
         let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let positions = self.trees.values().map(|t| t.flushed);
+        if self.last_seq > MAX_SEQ || positions.chain([self.wal_floor, self.next_file]).any(|n| n > MAX_NUMBER) {
+            return Err(unfit("a counter is out of bounds"));
+        }
         for (id, tree) in &self.trees {
             if *id != tree.id || *id >= self.next_tree || !names.insert(&tree.name) {
                 return Err(unfit(format_args!("the id or the name of tree {id}, {:?}", tree.name)));
@@ -322,6 +328,9 @@ impl State {
             tree.runs.iter().try_for_each(RunState::check)?;
             if !tree.runs.is_sorted_by(|a, b| a.place() < b.place()) {
                 return Err(unfit(format_args!("the order of the runs of tree {:?}", tree.name)));
+            }
+            if let Some(t) = tree.tables().find(|t| t.max_seq > self.last_seq) {
+                return Err(unfit(format_args!("table {} has a sequence number not given out yet", t.id)));
             }
             if let Some(t) = tree.tables().find(|t| t.id >= self.next_file || !ids.insert(t.id)) {
                 return Err(unfit(format_args!("table {} is there twice or has a number not given out yet", t.id)));

@@ -399,3 +399,21 @@ fn hooks_are_compared_by_name() {
     let back = kept.with_hooks_of(&TreeOptions::default());
     assert!(back.block_size == 777 && back.merge.is_none());
 }
+
+#[test]
+fn counters_out_of_bounds_are_refused() {
+    assert_eq!(manifest_number("MANIFEST-000007"), Some(7));
+    assert_eq!(manifest_number("MANIFEST-18446744073709551615"), None);
+    let sound = State { next_file: 1 << 62, last_seq: crate::base::key::MAX_SEQ, wal_floor: 1 << 62, ..State::default() };
+    sound.check().unwrap();
+    for bad in [
+        State { last_seq: sound.last_seq + 1, ..sound.clone() },
+        State { next_file: sound.next_file + 1, ..sound.clone() },
+        State { wal_floor: u64::MAX, ..sound.clone() },
+    ] {
+        assert_eq!(bad.check().unwrap_err().kind(), ErrorKind::Corruption);
+        let env = TestEnv::default();
+        Manifest::create(&env, &dir(), 1, &bad).unwrap();
+        assert_eq!(load(&env).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}

@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_epoch::Guard;
-
 use super::cursor::TableCursor;
 use super::filter::Filter;
 use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, Stored};
@@ -26,6 +24,7 @@ use super::tombstones;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
+use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::Fragments;
 use crate::cache::{Cache, Frame, FrameRef, Slots};
 use crate::env::ReadFile;
@@ -359,7 +358,7 @@ impl Table {
 
     /// The frame of block `i` when it is cached. Without `warm` the frame counts as no hotter for it.
     pub(super) fn cached(&self, i: usize, warm: bool) -> Option<FrameRef> {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let frame = if warm { self.slots.get(i, &guard) } else { self.slots.peek(i, &guard) };
         frame.map(|f| f.to_ref())
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crossbeam_epoch as epoch;
+use crate::base::sync::epoch;
 use proptest::prelude::*;
 
 use super::*;

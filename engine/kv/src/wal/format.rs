@@ -52,7 +52,7 @@ pub const MARK: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"FIRNWAL\n";
 /// Positions lie below this, so that adding lengths never overflows.
-const MAX_LSN: Lsn = 1 << 62;
+pub(super) const MAX_LSN: Lsn = 1 << 62;
 
 /// What a segment's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]

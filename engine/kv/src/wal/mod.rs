@@ -39,6 +39,9 @@ pub use writer::{PrepareJob, Wal};
 /// A byte position in the log. Records start and end at multiples of 8.
 pub type Lsn = u64;
 
+/// Numbers of segments lie below this, so that there is always a next one.
+const MAX_NUMBER: u64 = 1 << 62;
+
 /// The file name of a segment: its number in at least eight digits, and `.wal`.
 pub fn segment_name(number: u64) -> String {
     format!("{number:08}.wal")
@@ -48,7 +51,7 @@ pub fn segment_name(number: u64) -> String {
 pub fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".wal")?;
     let number = digits.parse().ok()?;
-    (segment_name(number) == name).then_some(number)
+    (number < MAX_NUMBER && segment_name(number) == name).then_some(number)
 }
 
 fn segment_path(dir: &Path, number: u64) -> PathBuf {

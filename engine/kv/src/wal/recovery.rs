@@ -11,7 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::SEGMENT_HEADER;
+use super::format::{MAX_LSN, SEGMENT_HEADER};
 use super::reader::{Item, SegmentReader};
 use super::{Lsn, segment_number};
 use crate::base::error::{Error, Result};
@@ -112,9 +112,12 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
 /// was not. The Db creates its first segment before its first manifest; a Db without any segment has lost its log.
 ///
 /// # Errors
-/// `Corruption` for damage to what had been durable, naming the place; `Incompatible` for a newer format version; what `visit`
-/// and the environment say.
+/// `Corruption` for damage to what had been durable, naming the place, and for a `from` of 2⁶² or more; `Incompatible` for a newer
+/// format version; what `visit` and the environment say.
 pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
+    if from >= MAX_LSN {
+        return Err(Error::corruption(format!("the log is to be read from {from}, which is no position")).in_file(dir));
+    }
     let mut segments = list(env, dir)?;
     bound(&mut segments, Lsn::MAX);
     let last_number = segments.last().map_or(0, |s| s.number);

@@ -407,6 +407,9 @@ fn arguments_and_versions_are_checked() {
     assert_eq!(wal.append(1 << 56, &[]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let stop = recover(&env, &dir(), 0, &mut |_, _, _| Err(Error::invalid("enough")));
     assert_eq!(stop.unwrap_err().message(), "enough");
+    for from in [1 << 62, u64::MAX] {
+        assert_eq!(replay(&env, from).unwrap_err().kind(), ErrorKind::Corruption, "found by fuzzing: the walk did not end");
+    }
     let path = dir().join(segment_name(1));
     {
         let f = env.file(&path);
@@ -425,7 +428,7 @@ fn names() {
     assert_eq!(segment_name(7), "00000007.wal");
     assert_eq!(segment_number("00000007.wal"), Some(7));
     assert_eq!(segment_number("123456789.wal"), Some(123_456_789));
-    for bad in ["7.wal", "000000007.wal", "+0000007.wal", "00000007.sst", "0000000x.wal", ".wal"] {
+    for bad in ["7.wal", "000000007.wal", "+0000007.wal", "00000007.sst", "0000000x.wal", ".wal", "18446744073709551615.wal"] {
         assert_eq!(segment_number(bad), None, "{bad}");
     }
 }

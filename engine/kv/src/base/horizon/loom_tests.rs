@@ -1,0 +1,135 @@
+//! Writers and a reader as `db::write` and `db::read` have them: a lock gives out sequence numbers and a memtable, insertion goes on
+//! without it, publication is in order; a memtable may be sealed, and a new view put in place, between any two writes. Memtables are an
+//! array of relaxed words, so nothing but the horizon and the view's pointer orders what the reader sees.
+
+use std::sync::Arc;
+
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::Horizon;
+use crate::base::key::Seq;
+use crate::base::shared::Shared;
+use crate::base::sync::{epoch, model};
+
+const SEQS: usize = 4;
+
+/// Says for each sequence number which write it was part of; 0 for none.
+#[derive(Default)]
+struct Memtable([AtomicU64; SEQS]);
+
+struct View(Vec<Arc<Memtable>>);
+
+struct Store {
+    next: Mutex<Seq>,
+    view: Shared<View>,
+    horizon: Horizon,
+}
+
+impl Store {
+    fn new() -> Arc<Store> {
+        let view = Shared::new(Arc::new(View(vec![Arc::default()])));
+        Arc::new(Store { next: Mutex::new(1), view, horizon: Horizon::new(0) })
+    }
+
+    /// Writes `count` operations as one; `seal` starts a new memtable first.
+    fn write(&self, mark: u64, count: u64, seal: bool) {
+        let (first, mem) = {
+            let mut next = self.next.lock().unwrap();
+            if seal {
+                let old = self.view.load_full();
+                let mut all = vec![Arc::default()];
+                all.extend(old.0.iter().cloned());
+                self.view.replace(Arc::new(View(all)));
+            }
+            let first = *next;
+            *next += count;
+            (first, self.view.load_full().0[0].clone())
+        };
+        for seq in first..first + count {
+            mem.0[seq as usize - 1].store(mark, Ordering::Relaxed);
+        }
+        self.horizon.publish(first, count);
+    }
+
+    /// What a reader sees: the view first, then the read point. The marks by sequence number, and the read point.
+    fn read(&self) -> (Vec<u64>, Seq, usize) {
+        let guard = epoch::pin();
+        let view = self.view.load(&guard);
+        let read = self.horizon.now();
+        let mark = |seq: Seq| view.0.iter().map(|m| m.0[seq as usize - 1].load(Ordering::Relaxed)).find(|&m| m != 0);
+        ((1..=read).map(|seq| mark(seq).unwrap_or(0)).collect(), read, view.0.len())
+    }
+}
+
+/// A prefix of the writes, each whole: `sizes[mark - 1]` operations belong to the write `mark`.
+fn check(marks: &[u64], sizes: &[usize]) {
+    let seen = marks.iter().take_while(|&&m| m != 0).count();
+    assert!(marks[seen..].iter().all(|&m| m == 0), "a gap: {marks:?}");
+    for (i, &size) in sizes.iter().enumerate() {
+        let n = marks.iter().filter(|&&m| m == i as u64 + 1).count();
+        assert!(n == 0 || n == size, "part of a write: {marks:?}");
+    }
+}
+
+#[test]
+fn what_is_published_is_there_whole_and_in_order() {
+    model(3, || {
+        let s = Store::new();
+        let other = thread::spawn({
+            let s = s.clone();
+            move || s.write(1, 2, false)
+        });
+        let reader = thread::spawn({
+            let s = s.clone();
+            move || {
+                let (marks, read, _) = s.read();
+                check(&marks, &[2, 1]);
+                assert!(!marks.contains(&0), "nothing was sealed, so all up to {read} is in the view: {marks:?}");
+            }
+        });
+        s.write(2, 1, false);
+        other.join().unwrap();
+        reader.join().unwrap();
+        assert_eq!(s.read().1, 3);
+    });
+}
+
+#[test]
+fn a_view_taken_before_the_read_point_lacks_only_what_is_newer() {
+    model(3, || {
+        let s = Store::new();
+        let writer = thread::spawn({
+            let s = s.clone();
+            move || {
+                s.write(1, 2, false);
+                s.write(2, 1, true);
+            }
+        });
+        let (marks, _, memtables) = s.read();
+        check(&marks, &[2, 1]);
+        assert!(memtables == 1 || !marks.contains(&0), "{marks:?}");
+        writer.join().unwrap();
+        assert_eq!(s.read().0, [1, 1, 2]);
+    });
+}
+
+#[test]
+fn a_writer_reads_its_own_write() {
+    model(3, || {
+        let s = Store::new();
+        let other = thread::spawn({
+            let s = s.clone();
+            move || {
+                s.write(1, 1, true);
+                assert!(s.read().0.contains(&1));
+            }
+        });
+        s.write(2, 2, false);
+        let marks = s.read().0;
+        check(&marks, &[1, 2]);
+        assert!(marks.contains(&2));
+        other.join().unwrap();
+    });
+}

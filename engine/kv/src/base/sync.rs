@@ -1,0 +1,92 @@
+//! The atomics and the epoch that the engine's lock-free protocols are made of, so that a model checker can stand in for them.
+//!
+//! Normally these are `std`'s atomics and `crossbeam-epoch`. Under `--cfg loom` they are loom's, with an epoch reduced to its contract:
+//! what was deferred runs when nobody is pinned any more. All code of this crate that pins takes its guards from here, so that there is
+//! one epoch only.
+//!
+//! All models of the crate run with
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release loom`.
+
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use crossbeam_epoch as epoch;
+    pub(crate) use std::hint::spin_loop;
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(crate) use std::thread::yield_now;
+}
+#[cfg(not(loom))]
+pub(crate) use real::*;
+
+#[cfg(loom)]
+mod model {
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(crate) use loom::thread::yield_now;
+    pub(crate) use loom::thread::yield_now as spin_loop;
+
+    pub(crate) mod epoch {
+        use loom::sync::Mutex;
+
+        type Deferred = Box<dyn FnOnce() + Send>;
+
+        #[derive(Default)]
+        struct State {
+            pinned: usize,
+            deferred: Vec<Deferred>,
+        }
+
+        loom::lazy_static! {
+            static ref EPOCH: Mutex<State> = Mutex::new(State::default());
+        }
+
+        fn enter() {
+            EPOCH.lock().unwrap().pinned += 1;
+        }
+
+        fn leave() {
+            let mut epoch = EPOCH.lock().unwrap();
+            epoch.pinned -= 1;
+            let due = if epoch.pinned == 0 { std::mem::take(&mut epoch.deferred) } else { Vec::new() };
+            drop(epoch);
+            due.into_iter().for_each(|f| f());
+        }
+
+        /// A pinned thread.
+        pub struct Guard(());
+
+        pub(crate) fn pin() -> Guard {
+            enter();
+            Guard(())
+        }
+
+        impl Guard {
+            pub(crate) fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
+                EPOCH.lock().unwrap().deferred.push(Box::new(move || drop(f())));
+            }
+
+            pub(crate) fn flush(&self) {}
+
+            pub(crate) fn repin_after<R>(&mut self, f: impl FnOnce() -> R) -> R {
+                leave();
+                let result = f();
+                enter();
+                result
+            }
+        }
+
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                leave();
+            }
+        }
+    }
+}
+#[cfg(loom)]
+pub(crate) use model::*;
+
+/// A model of `test`, bounded: at most so many times a thread is taken off its core where it would not have to wait.
+#[cfg(all(test, loom))]
+pub(crate) fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(preemptions);
+    b.check(test);
+}

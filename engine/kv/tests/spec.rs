@@ -1,0 +1,74 @@
+//! The worked example of `format-spec/README.md` is what the engine writes, and the engine reads it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::base::cursor::Cursor;
+use firn_kv::base::key::{Kind, Trailer};
+use firn_kv::base::ops::{Op, Ops, encode};
+use firn_kv::cache::Cache;
+use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
+use firn_kv::sstable::{Table, TableOptions, TableWriter};
+use firn_kv::wal::{Item, SegmentReader, Wal, recover};
+use firn_kv::{Compression, FilterKind};
+
+const SPEC: &str = include_str!("../../../format-spec/README.md");
+const TABLE: &str = "/db/00000007.sst";
+
+/// The bytes of the hex dump that follows this line of the spec.
+fn dump(after: &str) -> Vec<u8> {
+    let text = SPEC.split_once(after).and_then(|(_, t)| t.split_once("```text\n")).map_or("", |(_, t)| t);
+    let lines = text.lines().take_while(|l| !l.starts_with("```"));
+    let hex = lines.flat_map(|l| l.split_once(": ").map_or("", |(_, h)| h).split_once("  ").map_or("", |(h, _)| h).split(' '));
+    hex.map(|h| u8::from_str_radix(h, 16).unwrap()).collect()
+}
+
+fn show(bytes: &[u8]) -> String {
+    let line = |(i, l): (usize, &[u8])| {
+        let hex: Vec<_> = l.iter().map(|b| format!("{b:02x}")).collect();
+        let text: String = l.iter().map(|&b| if (0x20..0x7f).contains(&b) { b as char } else { '.' }).collect();
+        format!("{:04x}: {}  {text}\n", 16 * i, hex.join(" "))
+    };
+    bytes.chunks(16).enumerate().map(line).collect()
+}
+
+fn ops() -> Vec<u8> {
+    let mut ops = vec![];
+    encode(&mut ops, 1, Op::Point { kind: Kind::Put, key: b"k", value: b"v" });
+    ops
+}
+
+#[test]
+fn the_log_of_the_example() {
+    let (env, dir) = (MemEnv::new(0), Path::new("/db"));
+    env.create_dir_all(dir).unwrap();
+    let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
+    Wal::create(Arc::new(env.clone()), dir, &end, 64 << 10).unwrap().append(5, &[&ops()]).unwrap();
+    let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();
+    assert_eq!(dump("### A log segment"), &bytes[..104], "\n{}", show(&bytes[..104]));
+    let mut r = SegmentReader::open(&env, dir, 1).unwrap();
+    let Some(Item::Record(record)) = r.next().unwrap() else { panic!("no record") };
+    assert_eq!((record.seq, record.lsn, record.size, Ops::new(record.payload).count()), (5, Some(0), 40, 1));
+}
+
+#[test]
+fn the_table_of_the_example() {
+    let env = MemEnv::new(0);
+    env.create_dir_all(Path::new("/db")).unwrap();
+    let path = Path::new(TABLE);
+    let options = TableOptions { tree: 1, compression: Compression::None, filter: FilterKind::None, ..TableOptions::default() };
+    let mut w = TableWriter::new(env.create(path).unwrap(), path, 7, options);
+    w.add(b"k", Trailer::new(5, Kind::Put), b"v").unwrap();
+    w.finish().unwrap();
+    let written = env.read_file(path).unwrap();
+    let (told, data) = (dump("### A table"), 24 + 31);
+    assert_eq!(told.get(..data), Some(&written[..data]), "\n{}", show(&written));
+    // What follows names the version of the writing program, so it is read, not compared.
+    env.write_file(path, &told).unwrap();
+    let t = Table::open(env.open_read(path, false).unwrap(), path, 7, Cache::new(1 << 20)).unwrap();
+    assert_eq!(t.verify(None, |_| ()).unwrap().entries, 1);
+    let mut c = t.cursor(false);
+    c.first().unwrap();
+    assert_eq!((c.key(), c.trailer(), c.value()), (&b"k"[..], Trailer::new(5, Kind::Put), &b"v"[..]));
+}
