@@ -2,8 +2,8 @@
 //!
 //! There is no hash table: each table has an array of [`Slots`], one word per block, that leads straight to the decoded block (a
 //! [`Frame`]) when it is cached. A point read pins an epoch, loads the word and reads the frame without a lock and without touching
-//! a reference count; what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK ([`clock`]); memory
-//! comes from a slab of size classes ([`slab`], [`frame`]) and is recycled.
+//! a reference count; what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK (`clock.rs`); memory
+//! comes from a slab of size classes (`slab.rs`, `frame.rs`) and is recycled.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -10,7 +10,6 @@
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -137,7 +136,8 @@ impl Core {
             }
             Ok(n)
         });
-        if written.is_err() {
+        // After a failure of the manifest nobody knows whether it names the tables; then the next open decides.
+        if written.is_err() && self.check_writable().is_ok() {
             remove_tables(self, &out.created);
         }
         written
@@ -162,9 +162,7 @@ impl Core {
                 continue;
             }
             let seq = w.next_seq;
-            while self.visible.load(Ordering::Acquire) + 1 != seq {
-                std::thread::yield_now();
-            }
+            self.visible.wait_below(seq);
             for t in &mut tables {
                 (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
             }
@@ -185,7 +183,7 @@ impl Core {
                 });
             }
             w.next_seq = seq + 1;
-            self.visible.store(seq, Ordering::Release);
+            self.visible.publish(seq, 1);
             drop((w, files, c));
             self.set_pace();
             self.signal_work();

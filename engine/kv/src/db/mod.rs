@@ -1,7 +1,7 @@
 //! Floor 4: the Db: what a program that embeds the engine sees, and how the floors below work together.
 //!
-//! The write path is [`write`], the read path of a key [`read`], of a range [`iter`]; [`flush`] and [`compact`] turn memtables
-//! into tables and tables into fewer; [`workers`] says who does it, [`pace`] who waits for it. [`view`] is what readers hold.
+//! The write path is [`write`], the read path of a key `read`, of a range `iter`; `flush` and `compact` turn memtables
+//! into tables and tables into fewer; `workers` says who does it, `pace` who waits for it. `view` is what readers hold.
 
 mod batch;
 mod checkpoint;

@@ -1,6 +1,6 @@
 //! The part of [`TreeOptions`] that belongs to a tree's files, as kept in the manifest: all data, and the names of the hooks.
 //!
-//! A tree's options are a message (see [`fields`](super::fields)): 2 compression (one byte per level), 4 filter (one byte per
+//! A tree's options are a message (see `fields`): 2 compression (one byte per level), 4 filter (one byte per
 //! level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a tombstone in seconds; and where the tree
 //! has them the names of its hooks: 16 merge, 18 purge, 20 summary, 22 filter prefix.
 //!

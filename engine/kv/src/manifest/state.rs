@@ -1,6 +1,6 @@
 //! What a Db consists of, as plain data, and the edits that change it.
 //!
-//! Encoded as messages of tagged fields (see [`fields`](super::fields)):
+//! Encoded as messages of tagged fields (see `fields`):
 //!
 //! | message | fields |
 //! |---|---|

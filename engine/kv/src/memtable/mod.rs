@@ -1,6 +1,6 @@
 //! The memtable: the newest writes of a tree, sorted, in memory of a fixed size.
 //!
-//! Entries are kept in a concurrent blocked skiplist ([`skiplist`]) over an arena ([`arena`]) that is recycled ([`pool`]); range
+//! Entries are kept in a concurrent blocked skiplist (`skiplist`) over an arena (`arena`) that is recycled ([`pool`]); range
 //! deletions in a list beside it, handed out as [`Fragments`].
 //!
 //! Invariants:

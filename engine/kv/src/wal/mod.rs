@@ -2,7 +2,7 @@
 //!
 //! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is cut into *segments*, files of fixed
 //! capacity whose blocks are reserved before use and which are recycled: a retired segment is renamed and overwritten, and its
-//! stale bytes stay in it until then. Bytes are described in [`format`]; writing is in [`writer`], durability in [`syncer`],
+//! stale bytes stay in it until then. Bytes are described in [`mod@format`]; writing is in [`writer`], durability in [`syncer`],
 //! reading in [`reader`], deciding where the log ends in [`recovery`].
 //!
 //! Invariants, numbered so that code can point at them:

@@ -1,7 +1,7 @@
 //! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
 //!
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
-//! runner sees it, [`run`] measures, [`report`] prints, [`advice`] draws the conclusions.
+//! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions.
 
 mod advice;
 mod directory;
@@ -63,7 +63,7 @@ pub struct BenchArgs {
     /// Threads of workloads that do not name their own
     #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Distribution of keys: uniform, zipfian[:theta], latest, hotspot, exponential, sequential [default: the workload's]
+    /// Distribution of keys: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential [default: the workload's]
     #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
     distribution: Option<Distribution>,
     /// How far a write has got when its call returns
