@@ -17,7 +17,7 @@ use crate::spec::{Config, Phase, Workload};
 use crate::store::{Result, Store};
 use crate::values::{ValuePool, Values};
 
-/// Runs phases that share a [`Config`]. See the [crate](crate) for an example.
+/// Runs phases that share a [`Config`]. See the [crate] for an example.
 #[derive(Debug)]
 pub struct Runner {
     config: Config,
