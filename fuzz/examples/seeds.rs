@@ -74,7 +74,8 @@ fn files() -> Result<(), Box<dyn std::error::Error>> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     files()?;
-    for (i, (c, f)) in [(Compression::None, FilterKind::Fuse8), (Compression::Lz4, FilterKind::Fuse16)].into_iter().enumerate() {
+    for (i, (c, f)) in [(Compression::None, FilterKind::Fuse8), (Compression::Lz4, FilterKind::Fuse16)].into_iter().enumerate()
+    {
         for (entries, tombstones) in [(1, false), (30, true), (200, false)] {
             let file = table(c, f, entries, tombstones)?;
             for how in [0, 1, 3] {

@@ -91,7 +91,10 @@ fuzz_target!(|input: Input<'_>| {
     let loaded = Manifest::load(&env, dir);
     if let Ok(log) = &log {
         assert!(log.end <= bytes.len() as u64);
-        assert_eq!(format!("{:?}", log.replay().ok()), format!("{:?}", loaded.as_ref().ok().and_then(|l| Some(&l.as_ref()?.0))));
+        assert_eq!(
+            format!("{:?}", log.replay().ok()),
+            format!("{:?}", loaded.as_ref().ok().and_then(|l| Some(&l.as_ref()?.0)))
+        );
     }
     if let Ok(Some((state, _))) = loaded {
         assert!(state.check().is_ok());

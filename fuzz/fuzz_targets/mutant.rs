@@ -46,7 +46,8 @@ fuzz_target!(|input: Input<'_>| {
         w.add(key, *trailer, value).expect("entries in order");
     }
     let deletions = input.deletions.iter().take(30);
-    let tombstones = deletions.map(|&(s, e, seq)| RangeTombstone { start: s.to_vec(), end: e.to_vec(), seq: seq as u64 }).collect();
+    let tombstones =
+        deletions.map(|&(s, e, seq)| RangeTombstone { start: s.to_vec(), end: e.to_vec(), seq: seq as u64 }).collect();
     let fragments = Fragments::build(tombstones);
     w.set_tombstones(&fragments, None);
     let facts = w.finish().expect("a table");

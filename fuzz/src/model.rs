@@ -307,7 +307,8 @@ impl Run {
         self.reopen(image);
         let seen: Vec<Map> = [false, true].map(|t| dump(self.tree(t).iter()).into_iter().collect()).to_vec();
         let found = self.past.iter().rposition(|p| p[..] == seen[..]);
-        self.now = found.map(|i| self.past[i].clone()).expect("the state after a power cut is one that was, since the last sync");
+        self.now =
+            found.map(|i| self.past[i].clone()).expect("the state after a power cut is one that was, since the last sync");
         self.sync();
     }
 

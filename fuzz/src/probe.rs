@@ -21,7 +21,11 @@ pub fn open(content: Vec<u8>, id: u64, mapped: bool) -> Result<Arc<Table>> {
 
 fn walk(c: &mut TableCursor, forward: bool) -> Result<Vec<Entry>> {
     let mut seen = vec![];
-    if forward { c.first()? } else { c.last()? }
+    if forward {
+        c.first()?
+    } else {
+        c.last()?
+    }
     while c.valid() {
         seen.push((c.key().to_vec(), c.trailer(), c.value().to_vec()));
         if forward { c.next()? } else { c.prev()? }
@@ -42,12 +46,15 @@ pub fn interrogate(table: &Arc<Table>, probes: &[&[u8]]) -> Option<Vec<Entry>> {
         let hash = (table.properties().filter_prefix.is_empty()).then(|| key_hash(p));
         let hit = table.get(p, hash, MAX_SEQ, &guard).map(|h| h.map(|h| (h.trailer, h.value().to_vec(), h.pin().to_vec())));
         for c in [&mut a, &mut b] {
-            let sought = c.seek(p, Trailer::NEWEST).map(|()| c.valid().then(|| (c.key().to_vec(), c.trailer(), c.value().to_vec())));
+            let sought =
+                c.seek(p, Trailer::NEWEST).map(|()| c.valid().then(|| (c.key().to_vec(), c.trailer(), c.value().to_vec())));
             let before = c.seek_before(p).map(|()| c.valid().then(|| c.key().to_vec()));
             if !sound {
                 continue;
             }
-            let (Ok(sought), Ok(before), Ok(hit), Ok(all)) = (sought, before, &hit, &forward) else { panic!("a sound table fails") };
+            let (Ok(sought), Ok(before), Ok(hit), Ok(all)) = (sought, before, &hit, &forward) else {
+                panic!("a sound table fails")
+            };
             let at = all.partition_point(|e| e.0.as_slice() < *p);
             assert_eq!(sought, all.get(at).cloned(), "seek {p:?}");
             assert_eq!(before, at.checked_sub(1).map(|i| all[i].0.clone()), "seek_before {p:?}");

@@ -47,10 +47,8 @@ pub struct Frame {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Frame>() == HEADER && align_of::<Frame>() == 64);
-#[cfg(loom)]
-const DATA: usize = size_of::<Frame>();
-#[cfg(not(loom))]
-const DATA: usize = HEADER;
+/// Where the contents begin; loom's atomics are larger.
+const DATA: usize = if cfg!(loom) { size_of::<Frame>() } else { HEADER };
 
 // SAFETY: `pool` points to a `Pool`, which is `Send` and `Sync`; all else is atomic or never changes while shared (argument 3).
 unsafe impl Send for Frame {}

@@ -288,7 +288,7 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
             }
             count += 1;
         }
-        if seq > MAX_SEQ - count {
+        if seq > MAX_SEQ + 1 - count.max(1) {
             return Err(Error::corruption(format!("a log record has the sequence number {seq}, which is out of bounds")));
         }
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
