@@ -63,7 +63,7 @@ pub struct BenchArgs {
     /// Threads of workloads that do not name their own
     #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Distribution of keys: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential [default: the workload's]
+    /// Keys: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential [default: the workload's]
     #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
     distribution: Option<Distribution>,
     /// How far a write has got when its call returns
