@@ -310,9 +310,11 @@ impl Core {
         trees.iter().map(of).sum()
     }
 
-    /// Gives the cache what memtables, indexes and filters leave of the budget, but never less than an eighth of it.
+    /// Gives the cache what memtables, indexes and filters leave of the budget, but never less than an eighth of it. A sixteenth
+    /// is kept for what is not counted one by one: buffers of compactions, views, the allocator's own.
     pub fn rebalance(&self) {
         let budget = self.options.memory_budget as u64;
+        let budget = budget - budget / 16;
         let taken = self.arenas.bytes() as u64 + self.table_memory();
         let rest = budget.saturating_sub(taken).max(budget / 8);
         self.cache.set_capacity(rest as usize);
