@@ -126,6 +126,7 @@ impl Core {
         }
         self.check_writable()?;
         let from = self.env.monotonic_nanos();
+        tree.fill.flush_began(from);
         let now = self.env.wall_micros();
         let made = self.write_memtable(tree, &view, sealed, now)?;
         let end = sealed.end.get().copied().unwrap_or(sealed.start);
@@ -136,7 +137,9 @@ impl Core {
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (0, number, t)).collect();
         let floor = self.install(tree, vec![], added, Some((sealed, end)))?;
-        let nanos = self.env.monotonic_nanos().saturating_sub(from);
+        let until = self.env.monotonic_nanos();
+        tree.fill.flush_ended(until, sealed.mem.used());
+        let nanos = until.saturating_sub(from);
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note("flush", |e| {
             e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);

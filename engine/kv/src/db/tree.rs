@@ -13,6 +13,7 @@ use crate::base::shared::Shared;
 use crate::manifest::TreeState;
 use crate::merge::run::{Run, TableHandle};
 
+use super::pace::Fill;
 use super::view::{MemHandle, Version, View};
 
 /// The inside of a tree.
@@ -26,6 +27,8 @@ pub struct TreeCore {
     view_lock: Mutex<()>,
     /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a time.
     pub flushing: Mutex<()>,
+    /// How fast its memtables fill and empty.
+    pub fill: Fill,
     /// Files of the tree, and which of them a job holds. Changed together with the manifest.
     pub files: Mutex<Files>,
     dropped: AtomicBool,
@@ -53,6 +56,7 @@ impl TreeCore {
             view: Shared::new(Arc::new(view)),
             view_lock: Mutex::new(()),
             flushing: Mutex::new(()),
+            fill: Fill::default(),
             files: Mutex::new(files),
             dropped: AtomicBool::new(false),
             hooked: AtomicBool::new(hooked),

@@ -93,9 +93,9 @@ impl Core {
                 &len[..n]
             }
         };
-        self.pace(key.len() + value.len());
-        let mut guard = epoch::pin();
         let cost = Memtable::cost(key.len(), value.len());
+        self.pace(tree, cost);
+        let mut guard = epoch::pin();
         let (seq, lsn, mem) = {
             let mut w = self.write.lock();
             let mem = loop {
@@ -125,7 +125,9 @@ impl Core {
         if batch.is_empty() {
             return Ok(());
         }
-        self.pace(batch.bytes.len());
+        for (tree, cost) in &batch.trees {
+            self.pace(tree, *cost);
+        }
         let mut w = self.write.lock();
         // Making room in one tree may give up the lock, and then another tree's memtable may have been sealed: so all over.
         let mems = loop {
@@ -233,13 +235,16 @@ impl Core {
         let end = w.end();
         let capacity = tree.view.load_full().options.memtable_size.max(cost + cost / 8 + (64 << 10));
         let fresh = MemHandle::new(Memtable::new(&self.arenas, capacity)?, end);
+        let mut waiting = 0;
         tree.change_view(|v| {
             // Set once: only the holder of the write lock seals.
             let _ = v.active.end.set(end);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
+            waiting = sealed.len();
             View { active: fresh, sealed, version: v.version.clone(), options: v.options.clone() }
         });
+        self.begin_fill(tree, capacity, waiting);
         self.rebalance();
         Ok(())
     }
