@@ -12,6 +12,7 @@ pub mod horizon;
 pub mod key;
 pub mod ops;
 pub mod options;
+pub mod prefetch;
 pub mod shared;
 pub(crate) mod sync;
 pub mod tombstone;

@@ -11,8 +11,7 @@
 //! - S3: after [`Block::validate`] every entry decodes, so the fallbacks for entries that don't are never taken.
 //!
 //! The only `unsafe` is the unchecked read of heads inside the two branchless binary searches, where bounds checks would cost as much as
-//! the search (both keep `base + half - 1 < n` by construction, and `n` heads are in bounds by S1 or by the slice's own length), and the
-//! prefetch of a block's first lines, which reads nothing.
+//! the search (both keep `base + half - 1 < n` by construction, and `n` heads are in bounds by S1 or by the slice's own length).
 
 #![allow(unsafe_code)]
 
@@ -23,6 +22,7 @@ use std::ops::Range;
 use super::block::{HEADER, PLAIN, UNIFORM, WIDE};
 use crate::base::coding::{Reader, u32_at, u64_at};
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, head};
+use crate::base::prefetch::fetch_line;
 
 /// The index of the first element of sorted `heads` that is not below `h`.
 #[inline]
@@ -45,14 +45,9 @@ pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
 /// the binary search do not wait for one line after the other.
 #[inline]
 pub(crate) fn prefetch(block: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
     for line in 0..6 {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint that faults nowhere and reads nothing, even beyond the block's end.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(64 * line).cast()) };
+        fetch_line(block.as_ptr().wrapping_add(64 * line));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = block;
 }
 
 /// Where the parts of a decoded block are: what a cursor keeps between its steps.
@@ -275,6 +270,16 @@ impl<'a> Block<'a> {
             Ordering::Equal if e.trailer <= at => (i, true),
             Ordering::Greater => (i, false),
             _ => self.seek_in_run(i + 1, suffix, h, at),
+        }
+    }
+
+    /// Asks the memory for the entry that [`seek`](Self::seek) of `key` would look at first.
+    pub fn prefetch_entry(&self, key: &[u8]) {
+        if let Some(suffix) = key.strip_prefix(self.prefix()) {
+            let i = self.lower_bound(head(suffix));
+            if i < self.shape.n {
+                fetch_line(self.bytes.as_ptr().wrapping_add(self.offset(i)));
+            }
         }
     }
 
