@@ -148,6 +148,21 @@ impl Cache {
         taken.unwrap_or_else(|| self.pool.take_loose(len))
     }
 
+    /// A frame for `len` bytes, if there is memory that nothing else wants: for blocks that are written and may be read soon. Evicts
+    /// nothing and leaves what misses need.
+    pub fn spare(&self, len: usize) -> Option<FrameMut> {
+        let mut state = self.pool.lock();
+        let class = state.slab.class_for(len)?;
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        let may_grow = state.slab.resident() + 4 * state.slab.chunk_size() <= capacity;
+        let reserve = ((capacity / 64).min(RESERVE) / class_size(class)).max(2);
+        if !may_grow && state.slab.free_of(class) <= 4 * reserve {
+            return None;
+        }
+        let frame = self.pool.take(&mut state, class, len);
+        frame.or_else(|| state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten())
+    }
+
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all is well.
     fn make_room(
         &self,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::base::tombstone::{Fragment, Fragments};
+use crate::cache::FrameRef;
 use crate::merge::merging::{Merging, Source};
 use crate::merge::retain::{Dropped, Retain, Rules, retain_tombstones};
 use crate::sstable::{TableFacts, TableWriter};
@@ -26,6 +27,8 @@ pub trait Outputs {
     fn create(&mut self) -> Result<TableWriter>;
     /// Called now and then; an error stops the job.
     fn progress(&mut self) -> Result<()>;
+    /// A table is whole and on disk; `frames` are those of its blocks for which the cache had room, by their numbers.
+    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>);
 }
 
 /// What a job has made.
@@ -90,7 +93,7 @@ pub fn run(
             && let Some(w) = writer.take()
         {
             last.push(0);
-            made.tables.push(finish(w, &slice(&tombstones, &from, Some(&last)), oldest_tombstone)?);
+            made.tables.push(finish(w, &slice(&tombstones, &from, Some(&last)), oldest_tombstone, outputs)?);
             std::mem::swap(&mut from, &mut last);
         }
         let w = match &mut writer {
@@ -115,16 +118,17 @@ pub fn run(
         writer = Some(outputs.create()?);
     }
     if let Some(w) = writer {
-        made.tables.push(finish(w, &rest, oldest_tombstone)?);
+        made.tables.push(finish(w, &rest, oldest_tombstone, outputs)?);
     }
     made.dropped = input.dropped();
     Ok(made)
 }
 
-fn finish(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>) -> Result<TableFacts> {
+fn finish(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>, outputs: &mut dyn Outputs) -> Result<TableFacts> {
     let last = w.last_key().to_vec();
     w.set_tombstones(tombstones, oldest);
-    let mut facts = w.finish()?;
+    let (mut facts, frames) = w.finish_warm()?;
+    outputs.finished(facts.id, frames);
     // The end of a range deletion is not covered by it. One that was cut behind a key ends in a zero byte, and then the key itself
     // is the exact bound: so the bounds of neighbouring tables never touch.
     if let Some(f) = tombstones.as_slice().last()

@@ -15,6 +15,7 @@ use parking_lot::MutexGuard;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
+use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
 use crate::manifest::{AddedTable, Edit, TableMeta};
@@ -57,12 +58,17 @@ impl Outputs for NewTables<'_> {
             merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             created_micros: self.core.env.wall_micros(),
+            warm: Some(self.core.cache.clone()),
         };
         Ok(TableWriter::new(file, &path, id, options))
     }
 
     fn progress(&mut self) -> Result<()> {
         (self.during)()
+    }
+
+    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        self.core.opener.make_ready(id, frames);
     }
 }
 
@@ -83,6 +89,7 @@ impl NewTables<'_> {
 /// Removes files that were written but never named by the manifest. What stays is collected at the next open.
 pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
     for &id in ids {
+        core.opener.forget(id);
         let _ = core.env.remove(&table_path(&core.dir, id));
     }
 }

@@ -429,6 +429,7 @@ impl Core {
 
     /// The last act of a closing Db: what was written survives a power cut too, if the device allows.
     fn close(&self) {
+        self.opener.bury();
         self.opener.closed.store(true, Ordering::Release);
         if self.check_writable().is_ok() {
             let finished = self.write.lock().wal.as_mut().map_or(Ok(()), |w| w.finish());

@@ -140,7 +140,8 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
     let arenas = ArenaPool::new(1);
-    let opener = Arc::new(TableOpener::new(env.clone(), dir, cache.clone(), options.read_mode));
+    let workers = options.background_threads > 0 && !options.read_only;
+    let opener = Arc::new(TableOpener::new(env.clone(), dir, cache.clone(), options.read_mode, workers));
     let mut trees = vec![];
     for t in state.trees.values() {
         let tree_options = t.options.with_hooks_of(&TreeOptions::default());

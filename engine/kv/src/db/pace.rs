@@ -21,6 +21,8 @@ use super::tree::TreeCore;
 /// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
 pub const MAX_NANOS_PER_KIB: u64 = 250_000;
 const SLEEP: u64 = 1_000_000;
+/// What a KiB of memtable takes to flush, in nanoseconds, as long as nothing has been flushed: 200 MiB/s.
+const FIRST_GUESS: u64 = 5_000;
 
 /// The state of back-pressure.
 #[derive(Default)]
@@ -80,7 +82,10 @@ impl Fill {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
         let idle = slept.saturating_sub(self.slept.swap(slept, Ordering::Relaxed));
         let kib = (memory / 1024).max(1) as u64;
-        let flush = self.flush_per_kib.load(Ordering::Relaxed) * kib;
+        let flush = match self.flush_per_kib.load(Ordering::Relaxed) {
+            0 => FIRST_GUESS,
+            known => known,
+        } * kib;
         let done = match self.flushing_since.load(Ordering::Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),

@@ -69,6 +69,7 @@ impl Core {
 
     /// Does one piece of work. False when there is none.
     fn work_once(&self, compacts: bool) -> Result<bool> {
+        self.opener.bury();
         if self.check_writable().is_err() {
             return Ok(false);
         }
@@ -148,6 +149,7 @@ impl Core {
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
             let compacting = self.work.compacting.load(Ordering::Relaxed) > 0;
             if !flushing && !compacting && !trees.iter().any(|t| self.wants(t)) {
+                self.opener.bury();
                 return Ok(());
             }
             self.signal_work();

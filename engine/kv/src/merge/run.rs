@@ -2,22 +2,30 @@
 //!
 //! Invariants:
 //! - A [`Run`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie in one table.
-//! - A [`TableHandle`] keeps its file alive: the file is removed when the last handle goes, if it was made
+//! - A [`TableHandle`] keeps its file alive: the file is removed after the last handle has gone, if it was made
 //!   obsolete before and the Db is still open; else the next open removes it.
+//! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes tens of milliseconds, so where
+//!   there are workers it is only put on their list ([`TableOpener::bury`]).
 //! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs by its live files.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::options::ReadMode;
-use crate::cache::Cache;
+use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
 use crate::sstable::{Table, TableCursor, TableValue};
+
+/// A file to be removed, and what still maps it.
+type Dead = (PathBuf, Option<Arc<Table>>);
 
 /// What is needed to open tables of one Db.
 pub struct TableOpener {
@@ -31,12 +39,55 @@ pub struct TableOpener {
     pub mode: ReadMode,
     /// Set when the Db has been closed: somebody else may have the directory now.
     pub closed: AtomicBool,
+    /// Files to be removed by a worker, with what still maps them; `None` where there is no worker.
+    dead: Option<Mutex<Vec<Dead>>>,
+    /// Tables that have been written and opened, so that no reader waits for it, and have no handle yet.
+    ready: Mutex<HashMap<u64, Arc<Table>>>,
 }
 
 impl TableOpener {
-    /// Opens tables of the Db in `dir`.
-    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode) -> TableOpener {
-        TableOpener { env, dir: dir.to_path_buf(), cache, mode, closed: AtomicBool::new(false) }
+    /// Opens tables of the Db in `dir`; with `workers` somebody calls [`bury`](Self::bury) from time to time.
+    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode, workers: bool) -> TableOpener {
+        let dead = workers.then(Mutex::default);
+        TableOpener { env, dir: dir.to_path_buf(), cache, mode, closed: AtomicBool::new(false), dead, ready: Mutex::default() }
+    }
+
+    /// Opens table `id`, which has just been written, and puts `frames` of it into the cache.
+    pub fn make_ready(&self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        // An error will be met again by the first who reads the table.
+        if let Ok(table) = self.open(id, 0) {
+            table.adopt(frames);
+            self.ready.lock().insert(id, table);
+        }
+    }
+
+    /// Table `id` will not be used after all.
+    pub fn forget(&self, id: u64) {
+        let table = self.ready.lock().remove(&id);
+        drop(table);
+    }
+
+    fn open(&self, id: u64, ingested: Seq) -> Result<Arc<Table>> {
+        let path = table_path(&self.dir, id);
+        let file = self.env.open_read(&path, self.mode == ReadMode::Mmap)?;
+        Table::open_ingested(file, &path, id, self.cache.clone(), ingested)
+    }
+
+    /// Removes the files whose last handle has gone.
+    pub fn bury(&self) {
+        let Some(dead) = &self.dead else { return };
+        let all = std::mem::take(&mut *dead.lock());
+        for (path, table) in all {
+            drop(table);
+            self.remove(&path);
+        }
+    }
+
+    fn remove(&self, path: &Path) {
+        if !self.closed.load(Ordering::Acquire) {
+            // A file that cannot be removed now is collected as garbage at the next open.
+            let _ = self.env.remove(path);
+        }
     }
 }
 
@@ -55,9 +106,10 @@ pub struct TableHandle {
 }
 
 impl TableHandle {
-    /// A handle for the table with these facts.
+    /// A handle for the table with these facts; open, when the table has been made ready.
     pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>) -> Arc<TableHandle> {
-        Arc::new(TableHandle { meta, opener, table: OnceLock::new(), obsolete: AtomicBool::new(false) })
+        let table = opener.ready.lock().remove(&meta.id).map_or_else(OnceLock::new, OnceLock::from);
+        Arc::new(TableHandle { meta, opener, table, obsolete: AtomicBool::new(false) })
     }
 
     /// The table, opened if it was not yet.
@@ -71,9 +123,7 @@ impl TableHandle {
 
     #[cold]
     fn open(&self) -> Result<&Arc<Table>> {
-        let path = self.path();
-        let file = self.opener.env.open_read(&path, self.opener.mode == ReadMode::Mmap)?;
-        let table = Table::open_ingested(file, &path, self.meta.id, self.opener.cache.clone(), self.meta.ingested_seq)?;
+        let table = self.opener.open(self.meta.id, self.meta.ingested_seq)?;
         Ok(self.table.get_or_init(|| table))
     }
 
@@ -100,9 +150,16 @@ impl TableHandle {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
-        if *self.obsolete.get_mut() && !self.opener.closed.load(Ordering::Acquire) {
-            // A file that cannot be removed now is collected as garbage at the next open.
-            let _ = self.opener.env.remove(&self.path());
+        if !*self.obsolete.get_mut() {
+            return;
+        }
+        let (path, table) = (self.path(), self.table.take());
+        match &self.opener.dead {
+            Some(dead) => dead.lock().push((path, table)),
+            None => {
+                drop(table);
+                self.opener.remove(&path);
+            }
         }
     }
 }

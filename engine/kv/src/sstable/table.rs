@@ -397,6 +397,13 @@ impl Table {
         Ok(self.cache.insert(&self.slots, i, frame))
     }
 
+    /// Takes decoded blocks, by their numbers, from the writer that made this very table.
+    pub fn adopt(&self, frames: Vec<(u32, FrameRef)>) {
+        for (i, frame) in frames {
+            self.cache.insert(&self.slots, i as usize, frame);
+        }
+    }
+
     /// Decodes block `i` into `buffer`, which becomes exactly as long as the block.
     pub(super) fn load_into(&self, i: usize, map: Option<&[u8]>, buffer: &mut Vec<u8>) -> Result<()> {
         self.place(i).stored(map, |s| {

@@ -24,6 +24,7 @@ use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer, compare};
 use crate::base::ops::TreeId;
 use crate::base::options::{Compression, DEFAULT_BLOCK_SIZE, FilterKind};
 use crate::base::tombstone::Fragments;
+use crate::cache::{Cache, FrameRef};
 use crate::env::WriteFile;
 
 /// How a table is written.
@@ -49,6 +50,8 @@ pub struct TableOptions {
     pub purge: String,
     /// Wall clock in microseconds.
     pub created_micros: u64,
+    /// The cache that finished blocks go into as long as it has room to spare.
+    pub warm: Option<Arc<Cache>>,
 }
 
 impl Default for TableOptions {
@@ -64,6 +67,7 @@ impl Default for TableOptions {
             merge: String::new(),
             purge: String::new(),
             created_micros: 0,
+            warm: None,
         }
     }
 }
@@ -128,6 +132,7 @@ pub struct TableWriter {
     written: u64,
     index: IndexBuilder,
     hashes: Vec<u64>,
+    frames: Vec<(u32, FrameRef)>,
     tombstones: Fragments,
     summary: Option<Box<dyn SummaryPass>>,
     props: Properties,
@@ -163,6 +168,7 @@ impl TableWriter {
             written: 0,
             index: IndexBuilder::default(),
             hashes: vec![],
+            frames: vec![],
             tombstones: Fragments::default(),
             summary: options.summary.as_ref().map(|s| s.start()),
             props,
@@ -238,6 +244,11 @@ impl TableWriter {
         for (flag, set) in [(PLAIN, facts.plain), (DENSE, facts.dense), (CONTINUES, continues), (RAW, raw)] {
             flags |= if set { flag } else { 0 };
         }
+        // A block that is stored as it is will be served from the map.
+        if !raw && let Some(mut frame) = self.options.warm.as_ref().and_then(|c| c.spare(self.raw.len())) {
+            frame.copy_from_slice(&self.raw);
+            self.frames.push((self.index.len() as u32, frame.freeze()));
+        }
         self.index.add(&last, next, len, facts.entries, flags);
         self.continued = continues;
         if next.is_none() {
@@ -282,7 +293,15 @@ impl TableWriter {
     ///
     /// # Errors
     /// Whatever the file says; `InvalidArgument` when the index is too large for the format.
-    pub fn finish(mut self) -> Result<TableFacts> {
+    pub fn finish(self) -> Result<TableFacts> {
+        self.finish_warm().map(|(facts, _)| facts)
+    }
+
+    /// The same; gives the blocks for which the cache had room too, by their numbers, for [`Table::adopt`](super::Table::adopt).
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_warm(mut self) -> Result<(TableFacts, Vec<(u32, FrameRef)>)> {
         self.cut(None)?;
         let data_len = self.offset();
         let filter = if self.hashes.is_empty() { None } else { filter::build(self.options.filter, &mut self.hashes) };
@@ -307,7 +326,8 @@ impl TableWriter {
         self.out.extend_from_slice(&footer.encode());
         self.flush(0)?;
         self.file.sync()?;
-        Ok(self.facts())
+        let frames = std::mem::take(&mut self.frames);
+        Ok((self.facts(), frames))
     }
 
     fn put(&mut self, kind: BlockKind, codec: Compression, raw: &[u8]) -> Result<u32> {
