@@ -41,11 +41,11 @@ pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
     base + (heads[base] < h) as usize
 }
 
-/// Asks for the lines of a block that a search touches (header, heads and offsets of a block of 4 KiB) all at once, so that the steps of
+/// Asks for the lines of a block that a search touches (header, heads, offsets and prefix of a block of 4 KiB) all at once, so that the steps of
 /// the binary search do not wait for one line after the other.
 #[inline]
 pub(crate) fn prefetch(block: &[u8]) {
-    for line in 0..6 {
+    for line in 0..7 {
         fetch_line(block.as_ptr().wrapping_add(64 * line));
     }
 }

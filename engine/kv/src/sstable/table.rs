@@ -382,7 +382,11 @@ impl Table {
     pub(super) fn cached(&self, i: usize, warm: bool) -> Option<FrameRef> {
         let guard = epoch::pin();
         let frame = if warm { self.slots.get(i, &guard) } else { self.slots.peek(i, &guard) };
-        frame.map(|f| f.to_ref())
+        frame.map(|f| {
+            // Before the count, which waits for the frame's first line: so all lines come at once.
+            prefetch(f);
+            f.to_ref()
+        })
     }
 
     /// Decodes block `i` into a frame of the cache.
