@@ -26,6 +26,8 @@ pub type Visit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
 pub struct Recovered {
     /// Position after the last record, at least the one asked for: a new writer starts here ([`Wal::create`](super::Wal::create)).
     pub end: Lsn,
+    /// Position below which the log itself proves that it had been durable; at most `end`.
+    pub durable: Lsn,
     /// The highest number of any segment, 0 without any: a new writer takes a higher one.
     pub last_number: u64,
     /// Records visited.
@@ -121,9 +123,9 @@ pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> R
     let mut segments = list(env, dir)?;
     bound(&mut segments, Lsn::MAX);
     let last_number = segments.last().map_or(0, |s| s.number);
-    let (mut pos, mut records, mut doubted) = (from, 0, None);
+    let (mut pos, mut records, mut doubted, mut durable) = (from, 0, None, 0);
     loop {
-        let stop = read(env, dir, &segments, pos, &mut records, visit)?;
+        let stop = read(env, dir, &segments, pos, &mut records, &mut durable, visit)?;
         pos = stop.pos;
         let beyond = beyond(env, dir, &segments, &stop)?;
         if beyond.synced > pos && doubted != Some(pos) {
@@ -145,7 +147,8 @@ pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> R
             bytes_beyond: beyond.bytes,
             records_beyond: beyond.records,
         });
-        return Ok(Recovered { end: pos, last_number, records, torn, segments });
+        let durable = durable.max(beyond.synced).min(pos);
+        return Ok(Recovered { end: pos, durable, last_number, records, torn, segments });
     }
 }
 
@@ -157,13 +160,15 @@ fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
     ))
 }
 
-/// Visits records from `pos` on, through as many segments as they fill, up to the first place without one.
+/// Visits records from `pos` on, through as many segments as they fill, up to the first place without one; `durable` becomes the
+/// highest position that any of them knows to be durable.
 fn read(
     env: &dyn Env,
     dir: &Path,
     segments: &[SegmentInfo],
     mut pos: Lsn,
     records: &mut u64,
+    durable: &mut Lsn,
     visit: &mut Visit<'_>,
 ) -> Result<Stop> {
     loop {
@@ -180,6 +185,7 @@ fn read(
             let reason = match reader.here()? {
                 Ok(r) if r.size <= limit - pos => {
                     pos += r.size;
+                    *durable = r.synced.max(*durable);
                     if !r.mark {
                         visit(r.seq, pos, r.payload)?;
                         *records += 1;
