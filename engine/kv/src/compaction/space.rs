@@ -16,7 +16,7 @@
 //! [`run_limits`] allows, a memtable each.
 
 use super::policy::run_limits;
-use super::shape::Shape;
+use super::shape::{Action, Job, RunShape, Shape};
 use crate::base::options::Policy;
 
 /// A declared bound: `live` × (`steady` + `peak`) + `flushed`, and not more than `most`.
@@ -40,6 +40,23 @@ impl SpaceBound {
         let relative = if self.steady.is_infinite() { u64::MAX } else { relative as u64 };
         relative.min(self.most)
     }
+}
+
+/// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but for deletes and what they hide.
+pub fn one_copy(shape: &Shape) -> u64 {
+    shape.runs.iter().map(RunShape::size).max().unwrap_or(0)
+}
+
+/// Whether `job` may start beside merges that read so many bytes each (`merging`), or would break the bound that `policy` declares
+/// for one job at a time, and has to wait for one of them. What a merge adds while it runs is no more than it reads, and no more
+/// than one copy of every key. A job that runs alone may always start: without it the tree would only grow.
+pub fn fits(policy: &Policy, shape: &Shape, merging: &[u64], job: &Job) -> bool {
+    if merging.is_empty() || job.action != Action::Merge {
+        return true;
+    }
+    let copy = one_copy(shape);
+    let added: u64 = merging.iter().map(|&bytes| bytes.min(copy)).sum();
+    shape.size() + added + job.bytes(shape).min(copy) <= space_bound(policy, shape).bytes(copy)
 }
 
 /// The bound that `policy` declares for a tree of the sizes in `shape`.

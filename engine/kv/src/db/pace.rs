@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 
 /// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
@@ -62,13 +63,14 @@ impl Core {
             if pay >= SLEEP {
                 self.env.sleep(Duration::from_nanos(pay));
                 self.pace.slept.fetch_add(pay, Ordering::Relaxed);
+                self.watch.meters.record(Timed::Pace, pay);
             }
         }
     }
 
     /// Waits until `tree` has room for another sealed memtable.
     pub fn wait_for_flush(&self, tree: &TreeCore) -> Result<()> {
-        let from = self.env.monotonic_nanos();
+        let from = self.watch.meters.now();
         self.signal_work();
         if self.options.background_threads == 0 {
             return self.work_inline();
@@ -83,7 +85,7 @@ impl Core {
             self.work.done.wait_for(&mut g, Duration::from_millis(50));
         }
         drop(g);
-        let waited = self.env.monotonic_nanos().saturating_sub(from);
+        let waited = self.watch.meters.since(Timed::Stall, from);
         self.pace.stalled.fetch_add(waited, Ordering::Relaxed);
         self.events.note("stall", |e| {
             e.str("tree", &tree.name).str("reason", "memtables full").num("micros", waited / 1000);

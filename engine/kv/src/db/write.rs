@@ -27,6 +27,7 @@ use crate::wal::{Lsn, Wal};
 
 use super::batch::{Batch, check_key, check_value};
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
@@ -93,6 +94,7 @@ impl Core {
                 &len[..n]
             }
         };
+        let began = self.watch.meters.begin();
         self.pace(key.len() + value.len());
         let mut guard = epoch::pin();
         let cost = Memtable::cost(key.len(), value.len());
@@ -117,7 +119,7 @@ impl Core {
         self.visible.publish(seq, 1);
         mem.leave();
         drop(guard);
-        self.finish_write(lsn, durability)
+        self.finish_write(lsn, durability, began)
     }
 
     /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
@@ -125,6 +127,7 @@ impl Core {
         if batch.is_empty() {
             return Ok(());
         }
+        let began = self.watch.meters.begin();
         self.pace(batch.bytes.len());
         let mut w = self.write.lock();
         // Making room in one tree may give up the lock, and then another tree's memtable may have been sealed: so all over.
@@ -162,7 +165,7 @@ impl Core {
         for (_, m) in &mems {
             m.leave();
         }
-        self.finish_write(lsn, durability)
+        self.finish_write(lsn, durability, began)
     }
 
     fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g View> {
@@ -184,10 +187,13 @@ impl Core {
     }
 
     #[inline]
-    fn finish_write(&self, lsn: u64, durability: Durability) -> Result<()> {
+    fn finish_write(&self, lsn: Lsn, durability: Durability, began: u64) -> Result<()> {
         if durability == Durability::Power {
+            let from = self.watch.meters.now();
             self.sync_to(lsn)?;
+            self.watch.meters.since(Timed::Sync, from);
         }
+        self.watch.meters.end(Timed::Write, began);
         if self.options.background_threads == 0 {
             self.work_inline()?;
         }
@@ -238,7 +244,7 @@ impl Core {
             let _ = v.active.end.set(end);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            View { active: fresh, sealed, version: v.version.clone(), options: v.options.clone() }
+            View { active: fresh, sealed, ..v.clone() }
         });
         self.rebalance();
         Ok(())
