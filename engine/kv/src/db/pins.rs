@@ -163,9 +163,16 @@ impl Pins {
     pub fn retire<'a>(&self, tree: TreeId, tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) {
         let mut files = self.files.lock();
         files.retain(|(_, t)| t.strong_count() > 0);
+        let noted = files.len();
         for t in tables {
             t.make_obsolete();
             files.push((tree, Arc::downgrade(t)));
+        }
+        let any = files.len() > noted;
+        drop(files);
+        // Else the view that named them would keep the files of an idle Db until somebody comes by.
+        if any {
+            nudge();
         }
     }
 

@@ -286,26 +286,28 @@ impl Core {
         pins
     }
 
-    /// Bytes of tables that old versions kept for a snapshot at `seq` may take at most: the tables with anything that it sees. Where
-    /// nothing newer than it lies in tables yet, that is nothing; and each newer entry can only have hidden one, of average size,
-    /// unless it deletes a range.
+    /// Bytes of tables that old versions kept for a snapshot at `seq` may take at most: each newer entry in tables can have hidden
+    /// one, taken as of average size; or, where a newer one deletes a range, everything that the snapshot sees.
     fn kept_for(&self, seq: Seq) -> u64 {
+        let ops = self.read_point().saturating_sub(seq);
         let trees = self.trees.read().clone();
         let of = |t: &Arc<TreeCore>| {
             let view = t.view.load_full();
-            let (mut seen, mut entries, mut newer, mut ranges) = (0, 0, 0u64, false);
+            let (mut seen, mut entries, mut newer, mut ingested, mut ranges) = (0, 0, 0, 0, false);
             for m in tables_of(&view.version).map(|t| &t.meta) {
                 if m.min_seq <= seq {
                     seen += m.size;
                     entries += m.entries;
                 }
                 if m.max_seq > seq {
-                    newer += if m.ingested_seq > 0 { m.entries } else { m.entries.min(m.max_seq - seq) };
+                    *(if m.ingested_seq > 0 { &mut ingested } else { &mut newer }) += m.entries;
                     ranges |= m.range_deletes > 0;
                 }
             }
-            let hidden = (seen as u128 * newer as u128 / entries.max(1) as u128).min(seen as u128) as u64;
-            if ranges { seen } else { hidden }
+            // Every entry has a number of its own, but for those of an ingestion.
+            let hidden = newer.min(ops) + ingested;
+            let hidden = (u128::from(seen) * u128::from(hidden) / u128::from(entries.max(1))) as u64;
+            if ranges { seen } else { hidden.min(seen) }
         };
         trees.iter().map(of).sum()
     }
