@@ -13,7 +13,7 @@
 //! let mut block = cache.allocate(5);
 //! block.copy_from_slice(b"block");
 //! let kept = cache.insert(&table, 3, block.freeze());
-//! let guard = crossbeam_epoch::pin();
+//! let guard = firn_kv::base::epoch::pin();
 //! assert_eq!(table.get(3, &guard).map(|f| &f[..]), Some(&b"block"[..]));
 //! assert_eq!(&kept[..], b"block");
 //! ```

@@ -11,4 +11,4 @@ pub mod space;
 
 pub use policy::{Blocked, debt, manual, pick, run_limits};
 pub use shape::{Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape};
-pub use space::{SpaceBound, space_bound};
+pub use space::{SpaceBound, fits, one_copy, space_bound};

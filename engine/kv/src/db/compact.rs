@@ -14,7 +14,7 @@ use crate::base::hooks::PurgeJob;
 use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::job::unite;
-use crate::compaction::{Action, Job, RunShape, Shape, TableShape, manual, pick, run_limits};
+use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, run_limits};
 use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Rules};
@@ -22,6 +22,8 @@ use crate::merge::run::{Run, RunCursor, TableHandle};
 
 use super::core::Core;
 use super::flush::{NewTables, meta};
+use super::meters::Timed;
+use super::pins::{PinKind, Task, tables_of};
 use super::tree::{Files, TreeCore};
 use super::view::Version;
 
@@ -31,6 +33,7 @@ pub struct Claimed {
     job: Job,
     version: Arc<Version>,
     options: Arc<TreeOptions>,
+    task: Arc<Task>,
 }
 
 impl Core {
@@ -65,15 +68,17 @@ impl Core {
         }
     }
 
-    /// The most urgent job of a tree, its tables marked as busy.
+    /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait for room: until another is done.
     pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
-        self.claim_by(tree, |options, shape| Ok(pick(&options.policy, shape)))
+        self.claim_by(tree, |options, shape, merging| {
+            Ok(pick(&options.policy, shape).filter(|job| fits(&options.policy, shape, merging, job)))
+        })
     }
 
     fn claim_by(
         &self,
         tree: &Arc<TreeCore>,
-        choose: impl FnOnce(&TreeOptions, &Shape) -> Result<Option<Job>>,
+        choose: impl FnOnce(&TreeOptions, &Shape, &[u64]) -> Result<Option<Job>>,
     ) -> Result<Option<Claimed>> {
         if tree.is_dropped() || !tree.is_hooked() {
             return Ok(None);
@@ -81,14 +86,22 @@ impl Core {
         let mut files = tree.files.lock();
         let view = tree.view.load_full();
         let shape = self.shape(&view.version, &view.options, &files);
-        let Some(job) = choose(&view.options, &shape)? else { return Ok(None) };
+        let merging: Vec<u64> = files.merging.values().copied().collect();
+        let Some(job) = choose(&view.options, &shape, &merging)? else { return Ok(None) };
         if let Err(words) = job.check(&shape) {
             return Err(Error::new(ErrorKind::InvalidArgument, format!("the policy chose a job that is not sound: {words}")));
         }
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in between.
         self.work.compacting.fetch_add(1, Ordering::Relaxed);
-        files.busy.extend(job.inputs.iter().flat_map(|i| i.tables.iter().copied()));
-        Ok(Some(Claimed { tree: tree.clone(), job, version: view.version.clone(), options: view.options.clone() }))
+        let mut inputs = job.inputs.iter().flat_map(|i| i.tables.iter().copied());
+        if let (Action::Merge, Some(first)) = (job.action, inputs.clone().next()) {
+            files.merging.insert(first, job.bytes(&shape));
+        }
+        files.busy.extend(inputs.by_ref());
+        let (version, options) = (view.version.clone(), view.options.clone());
+        let tables = tables_of(&version).cloned().collect();
+        let task = self.watch.pins.begin(PinKind::Compaction, Some((tree.id, &tree.name)), job.to_string(), tables);
+        Ok(Some(Claimed { tree: tree.clone(), job, version, options, task }))
     }
 
     /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1 is at the hard limit.
@@ -109,7 +122,7 @@ impl Core {
 
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.
     pub fn run_job(&self, claimed: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let from = self.env.monotonic_nanos();
+        let from = self.watch.meters.now();
         let done = match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),
             Action::Move => self.move_job(claimed),
@@ -119,12 +132,16 @@ impl Core {
             let mut files = claimed.tree.files.lock();
             claimed.job.inputs.iter().flat_map(|i| &i.tables).for_each(|t| {
                 files.busy.remove(t);
+                files.merging.remove(t);
             });
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.signal_done();
         let (read, written) = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
+        if claimed.job.action == Action::Merge {
+            self.watch.meters.record(Timed::Compaction, nanos);
+        }
         self.counters.compacted(claimed.job.action, read, written, nanos);
         self.events.note("compaction", |e| {
             e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
@@ -161,7 +178,7 @@ impl Core {
             tree: &c.tree,
             options: c.options.clone(),
             level: c.job.output_level,
-            created: vec![],
+            task: c.task.clone(),
             during: &mut go_on,
         };
         let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
@@ -194,7 +211,7 @@ impl Core {
         loop {
             let generation = *self.work.generation.lock();
             let mut blocked = false;
-            let claimed = self.claim_by(tree, |options, shape| {
+            let claimed = self.claim_by(tree, |options, shape, _| {
                 let job = manual(&options.policy, shape, range, true);
                 blocked = job.is_err();
                 Ok(job.unwrap_or(None))

@@ -21,7 +21,9 @@ use crate::merge::run::TableOpener;
 use crate::wal::{Lsn, Syncer};
 
 use super::events::Events;
+use super::meters::Meters;
 use super::pace::Pace;
+use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::TreeCore;
@@ -56,8 +58,10 @@ pub struct Core {
     pub trees: RwLock<Vec<Arc<TreeCore>>>,
     /// Live snapshots.
     pub snapshots: Snapshots,
-    /// Counters and histograms.
+    /// Counters.
     pub counters: Counters,
+    /// Latencies, and what holds space.
+    pub watch: Watch,
     /// The event log.
     pub events: Events,
     /// Back-pressure.
@@ -70,6 +74,15 @@ pub struct Core {
     pub is_latched: AtomicBool,
     /// Keeps other processes out.
     pub _lock: Option<Box<dyn FileLock>>,
+}
+
+/// What looks on: where operations are timed, and what holds space.
+#[derive(Clone)]
+pub struct Watch {
+    /// Histograms of latencies.
+    pub meters: Arc<Meters>,
+    /// Who holds space.
+    pub pins: Arc<Pins>,
 }
 
 /// The manifest with the state that it holds.

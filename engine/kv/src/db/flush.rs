@@ -26,6 +26,8 @@ use crate::merge::run::{TableHandle, table_path};
 use crate::sstable::{TableFacts, TableOptions, TableWriter};
 
 use super::core::Core;
+use super::meters::Timed;
+use super::pins::{PinKind, Task};
 use super::tree::{TreeCore, build_version};
 use super::view::{MemHandle, View};
 use crate::wal::Lsn;
@@ -36,14 +38,14 @@ pub(super) struct NewTables<'a> {
     pub tree: &'a TreeCore,
     pub options: Arc<TreeOptions>,
     pub level: u8,
-    pub created: Vec<u64>,
+    pub task: Arc<Task>,
     pub during: &'a mut dyn FnMut() -> Result<()>,
 }
 
 impl Outputs for NewTables<'_> {
     fn create(&mut self) -> Result<TableWriter> {
         let id = self.core.new_file();
-        self.created.push(id);
+        self.task.creates(id);
         let path = table_path(&self.core.dir, id);
         let file = self.core.env.create(&path)?;
         let o = &self.options;
@@ -80,7 +82,7 @@ impl NewTables<'_> {
             Ok(made)
         });
         if made.is_err() {
-            remove_tables(self.core, &self.created);
+            remove_tables(self.core, &self.task.created());
         }
         made
     }
@@ -132,7 +134,7 @@ impl Core {
             return Ok(true);
         }
         self.check_writable()?;
-        let from = self.env.monotonic_nanos();
+        let from = self.watch.meters.now();
         tree.fill.flush_began(from);
         let now = self.env.wall_micros();
         let made = self.write_memtable(tree, &view, sealed, now)?;
@@ -144,9 +146,8 @@ impl Core {
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (0, number, t)).collect();
         let floor = self.install(tree, vec![], added, Some((sealed, end)))?;
-        let until = self.env.monotonic_nanos();
-        tree.fill.flush_ended(until, sealed.mem.used());
-        let nanos = until.saturating_sub(from);
+        let nanos = self.watch.meters.since(Timed::Flush, from);
+        tree.fill.flush_ended(from + nanos, sealed.mem.used());
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note("flush", |e| {
             e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
@@ -172,19 +173,15 @@ impl Core {
         };
         let cuts = Cuts { size: view.options.table_size, at: vec![] };
         let mut go_on = || Ok(());
-        let mut out =
-            NewTables { core: self, tree, options: view.options.clone(), level: 0, created: vec![], during: &mut go_on };
+        let task = self.watch.pins.begin(PinKind::Flush, Some((tree.id, &tree.name)), String::new(), vec![]);
+        let mut out = NewTables { core: self, tree, options: view.options.clone(), level: 0, task, during: &mut go_on };
         out.run(vec![(Source::Mem(Memtable::cursor(&sealed.mem)), Seq::MAX)], rules, &cuts, Some(now))
     }
 
     /// Drops the memtable of a tree that is gone.
     fn forget(&self, tree: &TreeCore, sealed: &MemHandle) {
-        tree.change_view(|v| View {
-            active: v.active.clone(),
-            sealed: without(v, Some(sealed)),
-            version: v.version.clone(),
-            options: v.options.clone(),
-        });
+        sealed.set_flushed();
+        tree.change_view(|v| View { sealed: without(v, Some(sealed)), ..v.clone() });
     }
 
     /// Makes a change of tables durable and visible: `removed` leave, `added` (level, run, facts) come, and the memtable that they
@@ -223,15 +220,13 @@ impl Core {
                     state.runs.iter().flat_map(|r| r.tables.iter().map(|t| t.id)).collect();
                 gone.extend(removed.iter().filter(|id| !live.contains(id)).filter_map(|id| files.handles.remove(id)));
                 let version = Arc::new(build_version(state, &files));
-                tree.change_view(|v| View {
-                    active: v.active.clone(),
-                    sealed: without(v, flushed.map(|(m, _)| m)),
-                    version,
-                    options: v.options.clone(),
-                });
+                if let Some((m, _)) = flushed {
+                    m.set_flushed();
+                }
+                tree.change_view(|v| View { sealed: without(v, flushed.map(|(m, _)| m)), version, ..v.clone() });
             }
         }
-        gone.iter().for_each(|t| t.make_obsolete());
+        self.watch.pins.retire(tree.id, &gone);
         self.set_pace();
         self.rebalance();
         self.signal_done();

@@ -24,6 +24,7 @@ use super::batch::{check_key, check_value};
 use super::core::Core;
 use super::flush::{NewTables, meta, remove_tables};
 use super::iter::key_range;
+use super::pins::PinKind;
 use super::tree::{TreeCore, build_version};
 use super::view::View;
 
@@ -87,6 +88,8 @@ impl Tree {
             std::ops::Bound::Included(range.from.clone()),
             range.until.clone().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),
         ))?;
+        let _task =
+            core.watch.pins.begin(PinKind::Export, Some((self.core.id, self.name())), file.display().to_string(), vec![]);
         let options = TableOptions { created_micros: core.env.wall_micros(), ..TableOptions::default() };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
         let mut n = 0;
@@ -128,7 +131,8 @@ impl Core {
         let mut go_on = || Ok(());
         let options = tree.view.load_full().options.clone();
         let size = options.table_size;
-        let mut out = NewTables { core: self, tree, options, level: 0, created: vec![], during: &mut go_on };
+        let task = self.watch.pins.begin(PinKind::Ingest, Some((tree.id, &tree.name)), String::new(), vec![]);
+        let mut out = NewTables { core: self, tree, options, level: 0, task, during: &mut go_on };
         let written = write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
             self.env.sync_dir(&self.dir)?;
             if !tables.is_empty() {
@@ -138,7 +142,7 @@ impl Core {
         });
         // After a failure of the manifest nobody knows whether it names the tables; then the next open decides.
         if written.is_err() && self.check_writable().is_ok() {
-            remove_tables(self, &out.created);
+            remove_tables(self, &out.task.created());
         }
         written
     }
@@ -175,12 +179,7 @@ impl Core {
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
                 let version = Arc::new(build_version(state, &files));
-                tree.change_view(|v| View {
-                    active: v.active.clone(),
-                    sealed: v.sealed.clone(),
-                    version,
-                    options: v.options.clone(),
-                });
+                tree.change_view(|v| View { version, ..v.clone() });
             }
             w.next_seq = seq + 1;
             self.visible.publish(seq, 1);

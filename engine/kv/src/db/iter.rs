@@ -15,6 +15,7 @@ use crate::merge::value::Value;
 use crate::merge::visible::{KeyRange, Visible};
 
 use super::Tree;
+use super::meters::Timed;
 use super::snapshot::Snapshot;
 use super::view::View;
 
@@ -73,10 +74,19 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
 /// ```
 pub struct Cursor {
     inner: Visible,
+    view: Arc<View>,
     _snapshot: Option<Snapshot>,
 }
 
 impl Cursor {
+    #[inline]
+    fn timed(&mut self, seek: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
+        let began = self.view.meters.begin();
+        let done = seek(&mut self.inner);
+        self.view.meters.end(Timed::Seek, began);
+        done
+    }
+
     /// Whether it stands on a key.
     #[inline]
     pub fn valid(&self) -> bool {
@@ -100,7 +110,7 @@ impl Cursor {
     /// # Errors
     /// This and all other moves: corruption and I/O errors of the tables read, and errors of the merge hook.
     pub fn first(&mut self) -> Result<()> {
-        self.inner.first()
+        self.timed(Visible::first)
     }
 
     /// To the last key of the range.
@@ -108,7 +118,7 @@ impl Cursor {
     /// # Errors
     /// As [`first`](Cursor::first).
     pub fn last(&mut self) -> Result<()> {
-        self.inner.last()
+        self.timed(Visible::last)
     }
 
     /// To the first key at or after `key`.
@@ -116,7 +126,7 @@ impl Cursor {
     /// # Errors
     /// As [`first`](Cursor::first).
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.inner.seek(key)
+        self.timed(|v| v.seek(key))
     }
 
     /// To the last key before `key`.
@@ -124,7 +134,7 @@ impl Cursor {
     /// # Errors
     /// As [`first`](Cursor::first).
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.inner.seek_before(key)
+        self.timed(|v| v.seek_before(key))
     }
 
     /// To the next key.
@@ -165,8 +175,11 @@ impl Range {
             Some(v) if forward => v.next()?,
             Some(v) => v.prev()?,
             None => {
+                let began = self.view.meters.begin();
                 let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
-                if forward { v.first()? } else { v.last()? }
+                let done = if forward { v.first() } else { v.last() };
+                self.view.meters.end(Timed::Seek, began);
+                done?
             }
         }
         let (Some(here), other) = (if forward { (&self.front, &self.back) } else { (&self.back, &self.front) }) else {
@@ -238,8 +251,8 @@ impl Tree {
         snapshot: Option<Snapshot>,
     ) -> Result<Cursor> {
         self.core.check_live()?;
-        let inner = visible(&self.core.view.load_full(), key_range(range), read)?;
-        Ok(Cursor { inner, _snapshot: snapshot })
+        let view = self.core.view.load_full();
+        Ok(Cursor { inner: visible(&view, key_range(range), read)?, view, _snapshot: snapshot })
     }
 
     /// The keys of a range with their values, in order, from both ends.
@@ -283,6 +296,6 @@ impl Tree {
         self.core.check_live()?;
         let view = self.core.view.load_full();
         let read = self.handle.core.read_point();
-        Ok(Cursor { inner: visible(&view, key_range(range), read)?, _snapshot: None })
+        Ok(Cursor { inner: visible(&view, key_range(range), read)?, view, _snapshot: None })
     }
 }

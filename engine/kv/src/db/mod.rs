@@ -11,8 +11,10 @@ mod events;
 mod flush;
 mod ingest;
 mod iter;
+mod meters;
 mod open;
 mod pace;
+mod pins;
 mod read;
 mod snapshot;
 mod stats;
@@ -39,6 +41,8 @@ use crate::merge::value::Value;
 pub use batch::Batch;
 pub use checkpoint::Verified;
 pub use iter::{Cursor, Range};
+pub use meters::{Latencies, Latency};
+pub use pins::{Pin, PinKind, Space};
 pub use snapshot::{Snapshot, SnapshotInfo};
 pub use stats::{Memory, RunStats, Stats, TreeStats};
 pub use txn::Transaction;
@@ -403,12 +407,11 @@ impl Core {
         self.trees.write().retain(|o| !Arc::ptr_eq(o, &t));
         drop(c);
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
-        handles.iter().for_each(|(_, h)| h.make_obsolete());
-        t.change_view(|v| view::View {
-            active: v.active.clone(),
-            sealed: vec![],
-            version: Arc::new(view::Version { runs: vec![] }),
-            options: v.options.clone(),
+        self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));
+        t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
+        t.change_view(|v| {
+            let version = Arc::new(view::Version { runs: vec![] });
+            view::View { sealed: vec![], version, ..v.clone() }
         });
         self.signal_done();
         Ok(())

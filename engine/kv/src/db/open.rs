@@ -24,10 +24,12 @@ use crate::merge::run::{TableHandle, TableOpener};
 use crate::wal::format::record_size;
 use crate::wal::{Lsn, Recovered, Wal, recover};
 
-use super::core::{Catalog, Core, Work};
+use super::core::{Catalog, Core, Watch, Work};
 use super::events::Events;
 use super::flush::table_number;
+use super::meters::Meters;
 use super::pace::Pace;
+use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::{Files, TreeCore};
@@ -140,6 +142,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
     let arenas = ArenaPool::new(1);
+    let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()) };
     let workers = options.background_threads > 0 && !options.read_only;
     let opener = Arc::new(TableOpener::new(env.clone(), dir, cache.clone(), options.read_mode, workers));
     let mut trees = vec![];
@@ -151,7 +154,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         })?;
         let mem = Memtable::new(&arenas, tree_options.memtable_size)?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
-        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener));
+        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &watch));
     }
     if options.read_only {
         for h in trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()) {
@@ -189,6 +192,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         trees: RwLock::new(trees),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
+        watch,
         pace: Pace::default(),
         work: Work::default(),
         latched: Default::default(),
@@ -224,19 +228,20 @@ fn tree_of(
     hooked: bool,
     active: Arc<MemHandle>,
     opener: &Arc<TableOpener>,
+    watch: &Watch,
 ) -> Arc<TreeCore> {
     let mut files = Files::default();
     for m in state.runs.iter().flat_map(|r| &r.tables) {
         files.handles.insert(m.id, TableHandle::new(m.clone(), opener.clone()));
     }
-    TreeCore::new(state, options, hooked, active, files)
+    TreeCore::new(state, options, hooked, active, files, watch)
 }
 
 impl Core {
     /// A tree that has just been created.
     pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, hooked: bool, start: Lsn) -> Result<Arc<TreeCore>> {
         let mem = Memtable::new(&self.arenas, options.memtable_size)?;
-        Ok(tree_of(state, options, hooked, MemHandle::new(mem, start), &self.opener))
+        Ok(tree_of(state, options, hooked, MemHandle::new(mem, start), &self.opener, &self.watch))
     }
 }
 
@@ -327,7 +332,7 @@ impl TreeCore {
             let _ = v.active.end.set(fresh.start);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            super::view::View { active: fresh.clone(), sealed, version: v.version.clone(), options: v.options.clone() }
+            super::view::View { active: fresh.clone(), sealed, ..v.clone() }
         });
         fresh
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 
 /// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
@@ -121,6 +122,7 @@ impl Core {
         let wake = self.pace.wake.fetch_add(pay, Ordering::Relaxed) + pay;
         self.env.sleep(Duration::from_nanos((wake - now).min(100 * SLEEP)));
         self.pace.slept.fetch_add(pay, Ordering::Relaxed);
+        self.watch.meters.record(Timed::Pace, pay);
     }
 
     /// A fresh memtable of `tree` has been begun, and `sealed` wait to be flushed.
@@ -131,7 +133,7 @@ impl Core {
 
     /// Waits until `tree` has room for another sealed memtable.
     pub fn wait_for_flush(&self, tree: &TreeCore) -> Result<()> {
-        let from = self.env.monotonic_nanos();
+        let from = self.watch.meters.now();
         self.signal_work();
         if self.options.background_threads == 0 {
             return self.work_inline();
@@ -146,7 +148,7 @@ impl Core {
             self.work.done.wait_for(&mut g, Duration::from_millis(50));
         }
         drop(g);
-        let waited = self.env.monotonic_nanos().saturating_sub(from);
+        let waited = self.watch.meters.since(Timed::Stall, from);
         self.pace.stalled.fetch_add(waited, Ordering::Relaxed);
         self.events.note("stall", |e| {
             e.str("tree", &tree.name).str("reason", "memtables full").num("micros", waited / 1000);

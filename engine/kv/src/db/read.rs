@@ -18,6 +18,7 @@ use crate::merge::value::Value;
 use crate::merge::visible::fold;
 
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
@@ -40,15 +41,21 @@ impl Core {
     /// The newest value of `key`.
     #[inline]
     pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
+        let began = self.watch.meters.begin();
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
-        search(view, key, self.read_point(), &guard)
+        let found = search(view, key, self.read_point(), &guard);
+        self.watch.meters.end(Timed::Get, began);
+        found
     }
 
     /// The value of `key` as a reader at `read` sees it.
     pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
+        let began = self.watch.meters.begin();
         let guard = epoch::pin();
-        search(tree.view.load(&guard), key, read, &guard)
+        let found = search(tree.view.load(&guard), key, read, &guard);
+        self.watch.meters.end(Timed::Get, began);
+        found
     }
 
     /// The values of several keys, all of one moment.

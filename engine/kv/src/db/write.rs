@@ -27,6 +27,7 @@ use crate::wal::{Lsn, Wal};
 
 use super::batch::{Batch, check_key, check_value};
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
@@ -93,6 +94,7 @@ impl Core {
                 &len[..n]
             }
         };
+        let began = self.watch.meters.begin();
         let cost = Memtable::cost(key.len(), value.len());
         self.pace(tree, cost);
         let mut guard = epoch::pin();
@@ -117,7 +119,7 @@ impl Core {
         self.visible.publish(seq, 1);
         mem.leave();
         drop(guard);
-        self.finish_write(lsn, durability)
+        self.finish_write(lsn, durability, began)
     }
 
     /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
@@ -125,6 +127,7 @@ impl Core {
         if batch.is_empty() {
             return Ok(());
         }
+        let began = self.watch.meters.begin();
         for (tree, cost) in &batch.trees {
             self.pace(tree, *cost);
         }
@@ -164,7 +167,7 @@ impl Core {
         for (_, m) in &mems {
             m.leave();
         }
-        self.finish_write(lsn, durability)
+        self.finish_write(lsn, durability, began)
     }
 
     fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g View> {
@@ -186,10 +189,13 @@ impl Core {
     }
 
     #[inline]
-    fn finish_write(&self, lsn: u64, durability: Durability) -> Result<()> {
+    fn finish_write(&self, lsn: Lsn, durability: Durability, began: u64) -> Result<()> {
         if durability == Durability::Power {
+            let from = self.watch.meters.now();
             self.sync_to(lsn)?;
+            self.watch.meters.since(Timed::Sync, from);
         }
+        self.watch.meters.end(Timed::Write, began);
         if self.options.background_threads == 0 {
             self.work_inline()?;
         }
@@ -242,7 +248,7 @@ impl Core {
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
             waiting = sealed.len();
-            View { active: fresh, sealed, version: v.version.clone(), options: v.options.clone() }
+            View { active: fresh, sealed, ..v.clone() }
         });
         self.begin_fill(tree, capacity, waiting);
         self.rebalance();

@@ -273,7 +273,8 @@ impl<C: Cursor> Retain<C> {
         if stripe == MAX_SEQ
             && let Some(purge) = &mut self.rules.purge
         {
-            match purge.judge(&self.key, kind, self.input.value(), alone) {
+            // What a snapshot makes this job keep of the key lies beneath too, though no other table has it.
+            match purge.judge(&self.key, kind, self.input.value(), alone && oldest) {
                 Verdict::Keep => {}
                 Verdict::Replace(v) => self.shown = Shown::Replaced(v),
                 Verdict::Drop => {

@@ -142,6 +142,11 @@ impl TableHandle {
         self.obsolete.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it has left the manifest.
+    pub fn is_obsolete(&self) -> bool {
+        self.obsolete.load(Ordering::Relaxed)
+    }
+
     /// Whether the table may hold keys in `[start, end]`; `None` is unbounded.
     pub fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         start.is_none_or(|s| self.meta.last_key.as_slice() >= s) && end.is_none_or(|e| self.meta.first_key.as_slice() <= e)
