@@ -338,7 +338,9 @@ fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<(
     if s.end > durable {
         let file = env.open_read(path, false)?;
         let copy = |mut from: u64, until: u64| -> Result<()> {
-            let mut buffer = vec![0; (until - from).min(PREPARE) as usize];
+            // What is damaged and no longer wanted may be cut short.
+            let until = until.min(file.len());
+            let mut buffer = vec![0; until.saturating_sub(from).min(PREPARE) as usize];
             while from < until {
                 let n = (until - from).min(PREPARE) as usize;
                 file.read_at(from, &mut buffer[..n])?;
