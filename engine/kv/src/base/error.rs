@@ -101,6 +101,13 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
+    /// A file of a format version that a newer version of the program wrote. `what` begins the message: "the manifest".
+    pub fn newer(what: &str, found: u32, known: u32) -> Self {
+        let words =
+            format!("{what} has format version {found}, of a newer version; this build reads version {known}: use a newer build");
+        Self::new(ErrorKind::Incompatible, words)
+    }
+
     /// An operating-system error while doing `what` to `file`. A full device or quota becomes [`ErrorKind::NoSpace`],
     /// a missing file [`ErrorKind::NotFound`].
     pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
