@@ -15,7 +15,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Bytes on disk are not what was written. Run `firn verify`; the error names the place.
+    /// Bytes on disk are not what was written; the error names the place. `firn verify` and `sstable-dump check` find all of them,
+    /// `sstable-dump salvage` and `sstable-dump repair` save what can be saved.
     Corruption,
     /// The operating system refused an operation. The source says why.
     Io,
@@ -116,7 +117,8 @@ impl Error {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Io,
         };
-        let mut e = Self::new(kind, format!("cannot {what}: {source}"));
+        let next = if kind == ErrorKind::NoSpace { "; free some and try again" } else { "" };
+        let mut e = Self::new(kind, format!("cannot {what}: {source}{next}"));
         let inner = Arc::make_mut(&mut e.0);
         inner.file = Some(file.as_ref().to_path_buf());
         inner.source = Some(Arc::new(source));

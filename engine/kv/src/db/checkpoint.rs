@@ -111,7 +111,7 @@ impl Core {
         self.check_writable()?;
         create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
-            return Err(Error::invalid(format!("the directory is not empty ({n})")).in_file(dir));
+            return Err(Error::invalid(format!("the directory is not empty ({n}); name an empty or a new one")).in_file(dir));
         }
         let trees = self.trees.read().clone();
         let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();

@@ -53,7 +53,8 @@ pub use state::{AddedTable, Edit, RunState, State, TableMeta, TreeState};
 pub const VERSION: u32 = 1;
 /// The file that names the manifest.
 pub const CURRENT: &str = "CURRENT";
-const CURRENT_NEW: &str = "CURRENT.tmp";
+/// What becomes `CURRENT` by a rename.
+pub const CURRENT_NEW: &str = "CURRENT.tmp";
 
 const MAGIC: [u8; 8] = *b"FIRNMAN\n";
 const HEADER: usize = 16;

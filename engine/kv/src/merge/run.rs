@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::base::cursor::Cursor;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::options::ReadMode;
 use crate::cache::Cache;
@@ -52,12 +52,14 @@ pub struct TableHandle {
     opener: Arc<TableOpener>,
     table: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
+    /// Whether its filter may be asked. Not while the hook that says what is in it is not known.
+    filter: AtomicBool,
 }
 
 impl TableHandle {
     /// A handle for the table with these facts.
     pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>) -> Arc<TableHandle> {
-        Arc::new(TableHandle { meta, opener, table: OnceLock::new(), obsolete: AtomicBool::new(false) })
+        Arc::new(TableHandle { meta, opener, table: OnceLock::new(), obsolete: AtomicBool::new(false), filter: AtomicBool::new(true) })
     }
 
     /// The table, opened if it was not yet.
@@ -74,7 +76,32 @@ impl TableHandle {
         let path = self.path();
         let file = self.opener.env.open_read(&path, self.opener.mode == ReadMode::Mmap)?;
         let table = Table::open_ingested(file, &path, self.meta.id, self.opener.cache.clone(), self.meta.ingested_seq)?;
+        self.check_own(&table)?;
+        let mut table = table;
+        if !self.filter.load(Ordering::Relaxed)
+            && let Some(t) = Arc::get_mut(&mut table)
+        {
+            t.forget_filter();
+        }
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// Checks that the file holds the table that the manifest tells of, and not one of another Db under its name.
+    fn check_own(&self, table: &Table) -> Result<()> {
+        let (m, p) = (&self.meta, table.properties());
+        let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
+        let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
+        if seqs && counts && m.first_key == p.first_key && m.last_key == p.last_key {
+            return Ok(());
+        }
+        let words = "this is not the table that the manifest tells of, but one of another store or time; put the right file here, \
+                     or let `sstable-dump repair` build the manifest anew";
+        Err(Error::corruption(words).at(self.path(), 0).block("properties").keys(&m.first_key, &m.last_key))
+    }
+
+    /// Whether the filter may be asked from now on, if the table is opened later than now.
+    pub fn use_filter(&self, yes: bool) {
+        self.filter.store(yes, Ordering::Relaxed);
     }
 
     /// The table, if it has been opened.

@@ -164,9 +164,15 @@ fn records(env: &MemEnv) -> Vec<LogRecord> {
     all
 }
 
-/// How far the sound bytes of a damaged log still prove it to have been durable.
+/// How far some tree was flushed: the log was durable up to there.
+pub fn flushed(env: &MemEnv) -> u64 {
+    let state = Manifest::load(env, Path::new(DIR)).unwrap().unwrap().0;
+    state.trees.values().map(|t| t.flushed).max().unwrap()
+}
+
+/// How far the manifest and the sound bytes of a damaged log still prove the log to have been durable.
 pub fn proven(env: &MemEnv) -> u64 {
-    let mut synced = 0;
+    let mut synced = flushed(env);
     for number in env.files().iter().filter_map(|f| segment(f)) {
         let Ok(mut reader) = SegmentReader::open(env, Path::new(DIR), number) else { continue };
         synced = synced.max(reader.header().map_or(0, |h| h.synced));
