@@ -13,8 +13,8 @@ use firn_kv::env::Env;
 use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::MemEnv;
 use firn_kv::{
-    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Policy, Purge, PurgeJob,
-    PurgePass, Result, Summary, SummaryPass, Tree, TreeOptions,
+    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Policy, Purge,
+    PurgeJob, PurgePass, Result, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
@@ -128,7 +128,10 @@ fn limits(t: &Tree) -> String {
     // What is not bad: the longest key, the empty key, the empty value; asking for what cannot be there; inverted ranges.
     t.put(&long[1..], b"longest").unwrap();
     t.put(b"", b"").unwrap();
-    assert_eq!((t.get(&long[1..]).unwrap().as_deref(), t.get(b"").unwrap().as_deref()), (Some(&b"longest"[..]), Some(&b""[..])));
+    assert_eq!(
+        (t.get(&long[1..]).unwrap().as_deref(), t.get(b"").unwrap().as_deref()),
+        (Some(&b"longest"[..]), Some(&b""[..]))
+    );
     assert!(t.get(&long).unwrap().is_none() && t.range(&long[..]..).next().is_none());
     assert_eq!(t.range(&b"z"[..]..&b"a"[..]).count() + t.range(&b"a"[..]..&b"a"[..]).rev().count(), 0);
     t.delete_range(b"z", b"a").unwrap();
@@ -256,7 +259,9 @@ fn newer(env: &MemEnv) -> String {
 
 /// CRC-32 without context.
 fn crc(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |c: u32, b| (0..8).fold(c ^ *b as u32, |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 }))
+    !bytes
+        .iter()
+        .fold(!0, |c: u32, b| (0..8).fold(c ^ *b as u32, |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 }))
 }
 
 fn missing(env: &MemEnv) -> String {
@@ -285,7 +290,8 @@ fn foreign(env: &MemEnv) -> String {
         assert_eq!(env.read_file(&Path::new(DIR).join(name)).unwrap(), name.as_bytes(), "{name}");
     }
     let tables = files(env, "/0000");
-    let tables: Vec<_> = tables.into_iter().filter(|f| f.extension().is_some_and(|x| x == "sst") && f.as_os_str().len() == 16).collect();
+    let tables: Vec<_> =
+        tables.into_iter().filter(|f| f.extension().is_some_and(|x| x == "sst") && f.as_os_str().len() == 16).collect();
     let mut out = with(&tables[0], env.read_file(&tables[1]).unwrap(), env);
     // A twin of the store: the same names, the same lengths, other keys.
     let other = MemEnv::new(2);
@@ -334,7 +340,8 @@ impl FilterPrefix for Hook {
 
 fn hooks(env: &MemEnv) -> String {
     let h = |name| Arc::new(Hook(name));
-    let all = TreeOptions { merge: Some(h("a")), purge: Some(h("b")), summary: Some(h("c")), filter_prefix: Some(h("d")), ..small() };
+    let all =
+        TreeOptions { merge: Some(h("a")), purge: Some(h("b")), summary: Some(h("c")), filter_prefix: Some(h("d")), ..small() };
     open(env).unwrap().tree("hooked", all.clone()).unwrap().merge(b"k", b"operand").unwrap();
     let db = open(env).unwrap();
     let mut out = String::new();

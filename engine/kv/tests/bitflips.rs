@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::key::Trailer;
@@ -320,7 +320,12 @@ fn judge_whole(sound: &Sound, file: &Path, bit: usize, tally: &Tally) {
 }
 
 /// All entries of a table, read in every way there is.
-fn read_table(env: &MemEnv, file: &Path, (tree, meta): &(String, Arc<TableMeta>), mode: ReadMode) -> Result<Vec<(Vec<u8>, Trailer, Vec<u8>)>, Fate> {
+fn read_table(
+    env: &MemEnv,
+    file: &Path,
+    (tree, meta): &(String, Arc<TableMeta>),
+    mode: ReadMode,
+) -> Result<Vec<(Vec<u8>, Trailer, Vec<u8>)>, Fate> {
     let open = env.open_read(file, mode == ReadMode::Mmap).map_err(Fate::AtOpen)?;
     let cache = Cache::new(64 << 10);
     let table = Table::open_ingested(open, file, meta.id, cache, meta.ingested_seq).map_err(Fate::AtRead)?;

@@ -104,8 +104,9 @@ impl Error {
 
     /// A file of a format version that a newer version of the program wrote. `what` begins the message: "the manifest".
     pub fn newer(what: &str, found: u32, known: u32) -> Self {
-        let words =
-            format!("{what} has format version {found}, of a newer version; this build reads version {known}: use a newer build");
+        let words = format!(
+            "{what} has format version {found}, of a newer version; this build reads version {known}: use a newer build"
+        );
         Self::new(ErrorKind::Incompatible, words)
     }
 

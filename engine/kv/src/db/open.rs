@@ -43,7 +43,10 @@ impl Core {
     pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Core> {
         let source = |e: &Error| std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         if env.list(dir).is_err_and(|e| source(&e) == Some(std::io::ErrorKind::NotADirectory)) {
-            return Err(Error::invalid("this is a file, or lies below one; a store is a directory: name a new one or that of a store").in_file(dir));
+            return Err(Error::invalid(
+                "this is a file, or lies below one; a store is a directory: name a new one or that of a store",
+            )
+            .in_file(dir));
         }
         if options.read_only {
             let mut tries = 0;
@@ -102,7 +105,8 @@ fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
 }
 
 fn no_store(dir: &Path) -> Error {
-    Error::new(ErrorKind::NotFound, "there is no store here; check the name, or open with `create` to begin a new one").in_file(dir)
+    Error::new(ErrorKind::NotFound, "there is no store here; check the name, or open with `create` to begin a new one")
+        .in_file(dir)
 }
 
 /// Refuses a directory that holds something else than a store.
@@ -121,15 +125,15 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
         let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str());
         !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
     };
-    if let Some(n) = names.iter().find(foreign) {
-        let words = if table_number(n).is_some() {
-            format!("the directory has tables ({n}) but no CURRENT file; restore it from a copy, or let `sstable-dump repair` make one")
-        } else {
-            format!("the directory is not empty ({n}) and holds no store: name an empty or a new one")
-        };
-        return Err(Error::invalid(words).in_file(dir));
+    let Some(n) = names.iter().find(foreign) else { return Ok(()) };
+    if table_number(n).is_some() {
+        let words = format!(
+            "this file is missing, and there are tables ({n}); restore it from a copy, or let `sstable-dump repair` make one"
+        );
+        return Err(Error::corruption(words).at(dir.join(CURRENT), 0).block("current"));
     }
-    Ok(())
+    let words = format!("the directory is not empty ({n}) and holds no store: name an empty or a new one");
+    Err(Error::invalid(words).in_file(dir))
 }
 
 /// What the log gave back.
@@ -273,11 +277,15 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
         match env.file_len(&path) {
             Ok(n) if n == t.size => {}
             Ok(n) => {
-                let words = format!("the manifest says {} bytes, the file has {n}; look at it with `sstable-dump check`, save what can be read with `sstable-dump salvage`", t.size);
+                let words = format!(
+                    "the manifest says {} bytes, the file has {n}; look at it with `sstable-dump check`, save what can be read with `sstable-dump salvage`",
+                    t.size
+                );
                 return Err(Error::corruption(words).at(path, n).keys(&t.first_key, &t.last_key));
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                let words = "a live table is missing; restore the file from a copy, or let `sstable-dump repair` go on without it";
+                let words =
+                    "a live table is missing; restore the file from a copy, or let `sstable-dump repair` go on without it";
                 return Err(Error::corruption(words).at(path, 0).keys(&t.first_key, &t.last_key));
             }
             Err(e) => return Err(e),

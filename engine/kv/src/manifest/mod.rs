@@ -209,7 +209,9 @@ impl Log {
         let place = |offset| move |e: Error| e.at(&self.path, offset).block("manifest");
         let first = self.frames.first().and_then(|f| f.edits.first());
         if !matches!(first, Some(Edit::Snapshot(_))) {
-            let e = Error::corruption("the manifest does not begin with a snapshot; restore it from a copy, or rebuild it with `sstable-dump repair`");
+            let e = Error::corruption(
+                "the manifest does not begin with a snapshot; restore it from a copy, or rebuild it with `sstable-dump repair`",
+            );
             return Err(place(HEADER as u64)(e));
         }
         let mut state = State::default();
@@ -259,7 +261,11 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {
     let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC && u32_at(h, 12) == checksum(number, 0, &[&h[..12]]));
-    let header = header.ok_or_else(|| Error::corruption("the header of the manifest is damaged; restore it from a copy, or rebuild it with `sstable-dump repair`"))?;
+    let header = header.ok_or_else(|| {
+        Error::corruption(
+            "the header of the manifest is damaged; restore it from a copy, or rebuild it with `sstable-dump repair`",
+        )
+    })?;
     match u32_at(header, 8) {
         VERSION => Ok(()),
         other => Err(Error::newer("the manifest", other, VERSION)),
@@ -321,7 +327,9 @@ fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
 
 fn parse_current(bytes: &[u8]) -> Result<u64> {
     let damaged = || {
-        Error::corruption("this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest")
+        Error::corruption(
+            "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
+        )
     };
     let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
     let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;

@@ -59,7 +59,13 @@ pub struct TableHandle {
 impl TableHandle {
     /// A handle for the table with these facts.
     pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>) -> Arc<TableHandle> {
-        Arc::new(TableHandle { meta, opener, table: OnceLock::new(), obsolete: AtomicBool::new(false), filter: AtomicBool::new(true) })
+        Arc::new(TableHandle {
+            meta,
+            opener,
+            table: OnceLock::new(),
+            obsolete: AtomicBool::new(false),
+            filter: AtomicBool::new(true),
+        })
     }
 
     /// The table, opened if it was not yet.
