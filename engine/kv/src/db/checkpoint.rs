@@ -113,7 +113,7 @@ impl Core {
         self.check_writable()?;
         create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
-            return Err(Error::invalid(format!("the directory is not empty ({n})")).in_file(dir));
+            return Err(Error::invalid(format!("the directory is not empty ({n}); name an empty or a new one")).in_file(dir));
         }
         let _task = self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
         let trees = self.trees.read().clone();

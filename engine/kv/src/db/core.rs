@@ -125,7 +125,7 @@ impl Core {
         match &*self.latched.lock() {
             Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
             Some(e) => Error::new(ErrorKind::ReadOnly, format!("the store has been read-only since a failure: {e}")),
-            None => Error::new(ErrorKind::ReadOnly, "the store was opened read-only"),
+            None => Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"),
         }
     }
 
@@ -146,7 +146,7 @@ impl Core {
 
     /// Makes the Db read-only from the start.
     pub fn latch_read_only(&self) {
-        *self.latched.lock() = Some(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
+        *self.latched.lock() = Some(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         self.is_latched.store(true, Ordering::Relaxed);
     }
 
@@ -168,7 +168,7 @@ impl Core {
             next.apply(e).map_err(|e| self.latch(e))?;
         }
         let Some(manifest) = &mut c.manifest else {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
+            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
         manifest.append(&edits).map_err(|e| self.latch(e))?;
         c.state = next;

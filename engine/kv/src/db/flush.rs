@@ -14,7 +14,7 @@ use parking_lot::MutexGuard;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
-use crate::base::options::TreeOptions;
+use crate::base::options::{FilterKind, TreeOptions};
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
@@ -54,7 +54,7 @@ impl Outputs for NewTables<'_> {
             level: self.level,
             block_size: o.block_size,
             compression: o.compression_at(self.level as usize),
-            filter: o.filter_at(self.level as usize),
+            filter: self.filter(),
             filter_prefix: o.filter_prefix.clone(),
             summary: o.summary.clone(),
             merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
@@ -75,6 +75,13 @@ impl Outputs for NewTables<'_> {
 }
 
 impl NewTables<'_> {
+    /// The filter to make: none while the hook that says what belongs into it has not been handed in, or was not when the options
+    /// were taken.
+    fn filter(&self) -> FilterKind {
+        let same = || self.tree.view.load_full().options.filter_prefix.is_some() == self.options.filter_prefix.is_some();
+        if self.tree.is_hooked() && same() { self.options.filter_at(self.level as usize) } else { FilterKind::None }
+    }
+
     /// Runs a job; its files are removed again when it fails.
     pub fn run(&mut self, sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
         let made = run(sources, rules, cuts, oldest, self).and_then(|made| {
@@ -239,8 +246,8 @@ fn without(v: &View, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
     v.sealed.iter().filter(|m| !gone.is_some_and(|g| std::ptr::eq(&***m, g))).cloned().collect()
 }
 
-/// Whether a name is that of a table file, and which.
+/// The number in a table's file name; `None` for names that are no table's.
 pub(super) fn table_number(name: &str) -> Option<u64> {
-    let stem = Path::new(name).file_stem()?.to_str()?;
-    if !name.ends_with(".sst") || stem.len() < 8 { None } else { stem.parse().ok() }
+    let number = name.strip_suffix(".sst")?.parse().ok()?;
+    (table_path(Path::new(""), number) == Path::new(name)).then_some(number)
 }

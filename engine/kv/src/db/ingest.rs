@@ -61,7 +61,8 @@ impl Tree {
         self.core.check_live()?;
         let core = &self.handle.core;
         let source = core.env.open_read(file.as_ref(), false)?;
-        let table = Table::open(source, file.as_ref(), EXPORTED, core.cache.clone())?;
+        let table = Table::open(source, file.as_ref(), EXPORTED, core.cache.clone())
+            .map_err(|e| e.context("this is no file that `export` made"))?;
         table.verify(None, |_| {})?;
         let mut c = table.cursor(false);
         c.first()?;
@@ -81,7 +82,7 @@ impl Tree {
         let core = &self.handle.core;
         let file = file.as_ref();
         if core.env.file_len(file).is_ok() {
-            return Err(Error::invalid("the file exists").in_file(file));
+            return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
         let range = key_range(range);
         let mut c = self.cursor::<Vec<u8>>((

@@ -6,7 +6,7 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, prefix_end};
 use crate::merge::merging::Source;
 use crate::merge::run::RunCursor;
@@ -158,6 +158,9 @@ impl Cursor {
 }
 
 /// An iterator over the keys of a range, from both ends. Items own handles on what holds their bytes.
+///
+/// An item is an error where a table cannot be read or the merge hook refuses, and for a tree that has been dropped before
+/// ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An iterator that was made before its tree was dropped goes on to its end.
 pub struct Range {
     view: Arc<View>,
     range: KeyRange,
@@ -165,6 +168,8 @@ pub struct Range {
     front: Option<Visible>,
     back: Option<Visible>,
     done: bool,
+    /// What is given instead of the first item: the tree was dropped, or is not this store's.
+    refused: Option<Error>,
     _snapshot: Option<Snapshot>,
 }
 
@@ -206,6 +211,10 @@ impl Range {
         if self.done {
             return None;
         }
+        if let Some(e) = self.refused.take() {
+            self.done = true;
+            return Some(Err(e));
+        }
         let item = self.step(forward).transpose();
         if matches!(item, Some(Err(_))) {
             self.done = true;
@@ -231,28 +240,23 @@ impl DoubleEndedIterator for Range {
 impl std::iter::FusedIterator for Range {}
 
 impl Tree {
-    pub(super) fn range_at<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, read: Seq, snapshot: Option<Snapshot>) -> Range {
-        self.range_of(key_range(range), self.core.view.load_full(), read, snapshot)
-    }
-
-    pub(super) fn prefix_at(&self, prefix: &[u8], read: Seq, snapshot: Option<Snapshot>) -> Range {
-        let range = KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) };
-        self.range_of(range, self.core.view.load_full(), read, snapshot)
+    pub(super) fn range_at(&self, range: KeyRange, snapshot: &Snapshot) -> Range {
+        let mut range = self.range_of(range, self.core.view.load_full(), snapshot.seq(), Some(snapshot.clone()));
+        range.refused = snapshot.check_own(self).err().or(range.refused);
+        range
     }
 
     fn range_of(&self, range: KeyRange, view: Arc<View>, read: Seq, snapshot: Option<Snapshot>) -> Range {
-        Range { view, range, read, front: None, back: None, done: false, _snapshot: snapshot }
+        let refused = self.core.check_live().err();
+        Range { view, range, read, front: None, back: None, done: false, refused, _snapshot: snapshot }
     }
 
-    pub(super) fn cursor_at<K: AsRef<[u8]>>(
-        &self,
-        range: impl RangeBounds<K>,
-        read: Seq,
-        snapshot: Option<Snapshot>,
-    ) -> Result<Cursor> {
+    pub(super) fn cursor_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<Cursor> {
         self.core.check_live()?;
+        snapshot.check_own(self)?;
         let view = self.core.view.load_full();
-        Ok(Cursor { inner: visible(&view, key_range(range), read)?, view, _snapshot: snapshot })
+        let inner = visible(&view, range, snapshot.seq())?;
+        Ok(Cursor { inner, view, _snapshot: Some(snapshot.clone()) })
     }
 
     /// The keys of a range with their values, in order, from both ends.

@@ -142,10 +142,11 @@ impl Db {
         Ok(self.wrap(tree))
     }
 
-    /// The tree `name` as it was last opened or created; only for trees without hooks.
+    /// The tree `name` as it was last opened or created. A tree with hooks that were not handed in yet ([`Db::tree`]) can be looked at: it
+    /// is not compacted, filters of prefixes are not used, and what needs the merge hook is an error of kind `Incompatible`.
     ///
     /// # Errors
-    /// `NotFound` when there is no such tree, `Incompatible` when it has hooks that were not handed in yet.
+    /// `NotFound` when there is no such tree.
     pub fn existing_tree(&self, name: &str) -> Result<Tree> {
         let there = self.core().trees.read().iter().find(|t| t.name == name).cloned();
         let tree = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
@@ -313,11 +314,13 @@ impl Tree {
         self.handle.core.write_point(&self.core, Kind::Merge, key, operand, self.handle.core.options.durability)
     }
 
-    /// Deletes every key in `[start, end)`: O(1) however many there are.
+    /// Deletes every key in `[start, end)`: O(1) however many there are. Nothing happens when `start` is not below `end`.
     ///
     /// # Errors
     /// As [`put`](Tree::put).
     pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.core.check_live()?;
+        self.handle.core.check_writable()?;
         let mut batch = Batch::new();
         batch.delete_range(self, start, end)?;
         self.handle.core.write_batch(&batch, self.handle.core.options.durability, None)
@@ -327,7 +330,7 @@ impl Tree {
         let guard = epoch::pin();
         match self.core.view.load(&guard).options.merge {
             Some(_) => Ok(()),
-            None => Err(Error::invalid(format!("the tree {:?} has no merge hook", self.core.name))),
+            None => Err(Error::invalid(format!("the tree {:?} has no merge hook; open it with one", self.core.name))),
         }
     }
 

@@ -111,6 +111,7 @@ impl TreeCore {
 
     /// Hands in the options with their hooks.
     pub fn set_options(&self, options: TreeOptions) {
+        self.files.lock().handles.values().for_each(|h| h.use_filter(true));
         let options = Arc::new(options);
         self.change_view(|v| View { options, ..v.clone() });
         self.hooked.store(true, Ordering::Release);

@@ -56,7 +56,7 @@ impl WriteState {
     fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         match &mut self.wal {
             Some(wal) => wal.append(seq, parts),
-            None => Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only")),
+            None => Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing")),
         }
     }
 }

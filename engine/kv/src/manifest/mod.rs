@@ -53,7 +53,8 @@ pub use state::{AddedTable, Edit, RunState, State, TableMeta, TreeState};
 pub const VERSION: u32 = 1;
 /// The file that names the manifest.
 pub const CURRENT: &str = "CURRENT";
-const CURRENT_NEW: &str = "CURRENT.tmp";
+/// What becomes `CURRENT` by a rename.
+pub const CURRENT_NEW: &str = "CURRENT.tmp";
 
 const MAGIC: [u8; 8] = *b"FIRNMAN\n";
 const HEADER: usize = 16;
@@ -153,7 +154,7 @@ impl Manifest {
         let path = dir.join(manifest_name(number));
         let log = read(env, dir, number).map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::corruption(
-                "the manifest that CURRENT names is missing; restore it from a copy, or rebuild it with `firn repair`",
+                "the manifest that CURRENT names is missing; restore it from a copy, or rebuild it with `sstable-dump repair`",
             )
             .at(&path, 0)
             .block("manifest"),
@@ -208,7 +209,9 @@ impl Log {
         let place = |offset| move |e: Error| e.at(&self.path, offset).block("manifest");
         let first = self.frames.first().and_then(|f| f.edits.first());
         if !matches!(first, Some(Edit::Snapshot(_))) {
-            let e = Error::corruption("the manifest does not begin with a snapshot; restore it from a copy");
+            let e = Error::corruption(
+                "the manifest does not begin with a snapshot; restore it from a copy, or rebuild it with `sstable-dump repair`",
+            );
             return Err(place(HEADER as u64)(e));
         }
         let mut state = State::default();
@@ -249,7 +252,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     if let Some(later) = sound_after(&bytes, number, at) {
         let e = Error::corruption(format!(
             "a frame of the manifest is damaged, and the one at {later} proves that it had been durable; \
-             restore the file from a copy, or rebuild it with `firn repair`"
+             restore the file from a copy, or rebuild it with `sstable-dump repair`"
         ));
         return Err(e.at(&path, at as u64).block("manifest"));
     }
@@ -258,18 +261,15 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {
     let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC && u32_at(h, 12) == checksum(number, 0, &[&h[..12]]));
-    let header = header.ok_or_else(|| Error::corruption("the header of the manifest is damaged; restore it from a copy"))?;
+    let header = header.ok_or_else(|| {
+        Error::corruption(
+            "the header of the manifest is damaged; restore it from a copy, or rebuild it with `sstable-dump repair`",
+        )
+    })?;
     match u32_at(header, 8) {
         VERSION => Ok(()),
-        other => Err(newer(other)),
+        other => Err(Error::newer("the manifest", other, VERSION)),
     }
-}
-
-fn newer(version: u32) -> Error {
-    Error::new(
-        ErrorKind::Incompatible,
-        format!("the store has format version {version}; this build reads version {VERSION}: use a newer build"),
-    )
 }
 
 /// The payload of the sound frame at `at`.
@@ -327,7 +327,9 @@ fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
 
 fn parse_current(bytes: &[u8]) -> Result<u64> {
     let damaged = || {
-        Error::corruption("this file is damaged; restore it from a copy, or let `firn repair` name the newest sound manifest")
+        Error::corruption(
+            "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
+        )
     };
     let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
     let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;
@@ -338,7 +340,7 @@ fn parse_current(bytes: &[u8]) -> Result<u64> {
     let mut lines = lines.lines();
     let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
     if version != VERSION {
-        return Err(newer(version));
+        return Err(Error::newer("the store", version, VERSION));
     }
     lines.next().and_then(manifest_number).ok_or_else(damaged)
 }
@@ -359,7 +361,7 @@ fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
         if !unused {
             let name = manifest_name(number);
             return Err(Error::corruption(format!(
-                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `firn repair` name \
+                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `sstable-dump repair` name \
                  the newest sound manifest"
             ))
             .at(dir.join(CURRENT), 0)

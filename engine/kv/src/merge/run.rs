@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::base::cursor::Cursor;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::options::ReadMode;
 use crate::cache::{Cache, FrameRef};
@@ -103,13 +103,16 @@ pub struct TableHandle {
     opener: Arc<TableOpener>,
     table: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
+    /// Whether its filter may be asked. Not while the hook that says what is in it is not known.
+    filter: AtomicBool,
 }
 
 impl TableHandle {
     /// A handle for the table with these facts; open, when the table has been made ready.
     pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>) -> Arc<TableHandle> {
         let table = opener.ready.lock().remove(&meta.id).map_or_else(OnceLock::new, OnceLock::from);
-        Arc::new(TableHandle { meta, opener, table, obsolete: AtomicBool::new(false) })
+        let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
+        Arc::new(TableHandle { meta, opener, table, obsolete, filter })
     }
 
     /// The table, opened if it was not yet.
@@ -123,8 +126,34 @@ impl TableHandle {
 
     #[cold]
     fn open(&self) -> Result<&Arc<Table>> {
-        let table = self.opener.open(self.meta.id, self.meta.ingested_seq)?;
+        let mut table = self.opener.open(self.meta.id, self.meta.ingested_seq)?;
+        self.check_own(&table)?;
+        if !self.filter.load(Ordering::Relaxed)
+            && let Some(t) = Arc::get_mut(&mut table)
+        {
+            t.forget_filter();
+        }
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// Checks that the file holds the table that the manifest tells of, and not one of another Db under its name.
+    fn check_own(&self, table: &Table) -> Result<()> {
+        let (m, p) = (&self.meta, table.properties());
+        let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
+        let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
+        // Of a table with range deletions the manifest may know a last key before their end.
+        let bounds = m.range_deletes > 0 || (&m.first_key, &m.last_key) == (&p.first_key, &p.last_key);
+        if seqs && counts && bounds {
+            return Ok(());
+        }
+        let words = "this is not the table that the manifest tells of, but one of another store or time; put the right file here, \
+                     or let `sstable-dump repair` build the manifest anew";
+        Err(Error::corruption(words).at(self.path(), 0).block("properties").keys(&m.first_key, &m.last_key))
+    }
+
+    /// Whether the filter may be asked from now on, if the table is opened later than now.
+    pub fn use_filter(&self, yes: bool) {
+        self.filter.store(yes, Ordering::Relaxed);
     }
 
     /// The table, if it has been opened.

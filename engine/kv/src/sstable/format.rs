@@ -39,7 +39,7 @@ use std::path::Path;
 
 use crate::base::checksum::checksum;
 use crate::base::coding::{u32_at, u64_at};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::base::options::Compression;
 
@@ -295,8 +295,7 @@ impl Footer {
         }
         let version = u32_at(f, 52);
         if version > VERSION {
-            let m = format!("a table of format version {version}; this program reads versions up to {VERSION}");
-            return Err(Error::new(ErrorKind::Incompatible, m).at(path, offset));
+            return Err(Error::newer("the table", version, VERSION).at(path, offset).block("footer"));
         }
         let footer = Footer {
             id: u64_at(f, 0),

@@ -225,6 +225,11 @@ impl Table {
         Ok(Arc::new(Table { file, path, id, cache, slots, index, mapped, checked, filter, tombstones, properties, lift: seq }))
     }
 
+    /// Answers without the filter from now on: nobody knows what part of a key is in it.
+    pub fn forget_filter(&mut self) {
+        self.filter = None;
+    }
+
     /// Whether the table may hold a key with this hash (of the key, or of its filter prefix); `false` is always right. True without a
     /// filter.
     #[inline]

@@ -440,7 +440,7 @@ fn a_newer_version_is_incompatible() {
     bytes[at] = 2;
     let e = open(&bytes, true).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::Incompatible);
-    assert!(e.message().contains("version 2") && e.message().contains("up to 1"), "{e}");
+    assert!(e.message().contains("version 2, of a newer version") && e.message().contains("reads version 1"), "{e}");
 }
 
 #[test]

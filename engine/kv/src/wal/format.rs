@@ -36,7 +36,7 @@
 use super::Lsn;
 use crate::base::checksum::checksum;
 use crate::base::coding::{u32_at, u64_at};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::key::Seq;
 
 /// The newest format version that this code reads and the one that it writes.
@@ -97,11 +97,7 @@ impl SegmentHeader {
         }
         let version = u32_at(b, 8);
         if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::Incompatible,
-                format!("this log segment has format version {version}; this build reads version {VERSION}: use a newer build"),
-            )
-            .block("wal segment header"));
+            return Err(Error::newer("the log segment", version, VERSION).block("wal segment header"));
         }
         let base = u64_at(b, 24);
         if u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {

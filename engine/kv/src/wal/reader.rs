@@ -161,7 +161,7 @@ impl SegmentReader {
         if h.kind != DATA && h.kind != MARK {
             return Err(Error::new(
                 ErrorKind::Incompatible,
-                format!("a log record of unknown kind {}: use a newer build", h.kind),
+                format!("a log record of unknown kind {}: a newer version wrote it, use a newer build", h.kind),
             )
             .at(&self.path, offset)
             .block("wal record"));
