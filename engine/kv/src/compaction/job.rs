@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use crate::base::error::Result;
-use crate::base::key::Seq;
 use crate::base::tombstone::{Fragment, Fragments};
 use crate::merge::merging::{Merging, Source};
 use crate::merge::retain::{Dropped, Retain, Rules, retain_tombstones};
@@ -66,10 +65,10 @@ fn slice(all: &Fragments, from: &[u8], until: Option<&[u8]>) -> Fragments {
     Fragments::from_sorted(inside.collect()).unwrap_or_default()
 }
 
-/// Merges `sources` (newest first, each with the newest sequence number it can hold) into output tables. `oldest_tombstone` is
+/// Merges `sources` (newest first) into output tables. `oldest_tombstone` is
 /// the wall clock in microseconds of the oldest deletion among them.
 pub fn run(
-    sources: Vec<(Source, Seq)>,
+    sources: Vec<Source>,
     rules: Rules,
     cuts: &Cuts,
     oldest_tombstone: Option<u64>,

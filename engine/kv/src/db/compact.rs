@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::PurgeJob;
-use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::job::unite;
 use crate::compaction::{Action, Job, RunShape, Shape, TableShape, manual, pick, run_limits};
@@ -153,7 +152,7 @@ impl Core {
         let oldest_tombstone = all.iter().filter_map(|t| t.meta.oldest_tombstone_micros).min();
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
-        let sources = inputs.iter().map(|r| (Source::Run(RunCursor::new(r.clone(), false)), Seq::MAX)).collect();
+        let sources = inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect();
         let mut go_on =
             || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
         let mut out = NewTables {

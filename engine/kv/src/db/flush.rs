@@ -13,7 +13,6 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
@@ -68,7 +67,7 @@ impl Outputs for NewTables<'_> {
 
 impl NewTables<'_> {
     /// Runs a job; its files are removed again when it fails.
-    pub fn run(&mut self, sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
+    pub fn run(&mut self, sources: Vec<Source>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
         let made = run(sources, rules, cuts, oldest, self).and_then(|made| {
             self.core.env.sync_dir(&self.core.dir)?;
             Ok(made)
@@ -164,7 +163,7 @@ impl Core {
         let mut go_on = || Ok(());
         let mut out =
             NewTables { core: self, tree, options: view.options.clone(), level: 0, created: vec![], during: &mut go_on };
-        out.run(vec![(Source::Mem(Memtable::cursor(&sealed.mem)), Seq::MAX)], rules, &cuts, Some(now))
+        out.run(vec![Source::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
     }
 
     /// Drops the memtable of a tree that is gone.
