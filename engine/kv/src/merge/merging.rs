@@ -15,6 +15,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer};
 use crate::memtable::MemCursor;
+use crate::sstable::WholeBlock;
 
 use super::run::{RunCursor, is_inside};
 
@@ -180,10 +181,14 @@ impl<C: Cursor> Merging<C> {
     /// Moves the winner one entry on and lets it sink to its place.
     #[inline]
     fn step(&mut self) -> Result<()> {
+        if self.forward { self.move_winner(|c| c.next()) } else { self.move_winner(|c| c.prev()) }
+    }
+
+    #[inline]
+    fn move_winner(&mut self, to: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
         let child = self.order[0].child;
-        let forward = self.forward;
         let c = &mut self.children[child as usize];
-        let moved = if forward { c.next() } else { c.prev() };
+        let moved = to(c);
         if moved.is_err() {
             self.live = 0;
             return moved;
@@ -224,6 +229,23 @@ impl<C: Cursor> Merging<C> {
 }
 
 impl Merging<Source> {
+    /// The block of a table at whose start the merge stands, when no other child has a key in it and it is one that can be copied.
+    #[inline]
+    pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
+        let [winner, others @ ..] = &self.order[..self.live] else { return None };
+        let Source::Run(c) = &self.children[winner.child as usize] else { return None };
+        let block = c.whole_block()?;
+        others.first().is_none_or(|r| self.children[r.child as usize].key() > block.separator()).then_some(block)
+    }
+
+    /// To the first entry behind the block that [`whole_block`](Self::whole_block) gave.
+    pub fn pass_block(&mut self) -> Result<()> {
+        self.move_winner(|c| match c {
+            Source::Run(c) => c.pass_block(),
+            Source::Mem(_) => Ok(()),
+        })
+    }
+
     /// Passes over whole blocks of deletes that no other child has an entry in. `bound` ends what is of interest.
     pub fn pass_deletes(&mut self, forward: bool, bound: Option<&[u8]>) -> Result<()> {
         let [winner, others @ ..] = &self.order[..self.live] else { return Ok(()) };

@@ -17,7 +17,7 @@ use crate::base::options::ReadMode;
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::manifest::TableMeta;
-use crate::sstable::{Table, TableCursor, TableValue};
+use crate::sstable::{Table, TableCursor, TableValue, WholeBlock};
 
 /// What is needed to open tables of one Db.
 pub struct TableOpener {
@@ -206,6 +206,20 @@ impl RunCursor {
             }
         }
         Ok(())
+    }
+
+    /// The block at whose start it stands: see [`TableCursor::whole_block`].
+    #[inline]
+    pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
+        self.table.as_ref().and_then(|t| t.whole_block())
+    }
+
+    /// To the first entry behind the current block.
+    pub fn pass_block(&mut self) -> Result<()> {
+        if let Some(t) = &mut self.table {
+            t.pass_block()?;
+        }
+        self.skip_forward()
     }
 
     /// Passes over whole blocks of deletes: see [`TableCursor::pass_deletes`]. True when it moved.

@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::copy::WholeBlock;
 use super::search::{Block, Shape, prefetch};
 use super::table::{Table, TableValue};
 use crate::base::cursor::Cursor;
@@ -218,6 +219,17 @@ impl TableCursor {
         }
         self.table.index.set_barren(i);
         Ok(true)
+    }
+
+    /// The current block, when the cursor stands at its start and it is one that can be copied.
+    #[inline]
+    pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
+        if self.valid && self.pos == 0 { WholeBlock::new(&self.table, self.block, self.view(), self.key()) } else { None }
+    }
+
+    /// To the first entry behind the current block.
+    pub fn pass_block(&mut self) -> Result<()> {
+        if self.valid { self.settle(self.shape.len()) } else { Ok(()) }
     }
 
     /// The value, held beyond the cursor's next step. Costs a copy only when the block is in the cursor's own buffer.

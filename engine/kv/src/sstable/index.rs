@@ -64,6 +64,16 @@ impl IndexBuilder {
             Some(next) if flags & CONTINUES == 0 => put_separator(last, next, &mut self.separators),
             _ => self.separators.extend_from_slice(last),
         }
+        self.close(len, entries, flags);
+    }
+
+    /// Adds a block whose separator is known.
+    pub fn add_separated(&mut self, separator: &[u8], len: u32, entries: u32, flags: u8) {
+        self.separators.extend_from_slice(separator);
+        self.close(len, entries, flags);
+    }
+
+    fn close(&mut self, len: u32, entries: u32, flags: u8) {
         self.ends.push(self.separators.len());
         self.rows.push((len, entries, flags));
     }

@@ -143,6 +143,11 @@ impl<'a> Block<'a> {
         self.shape.n
     }
 
+    /// Size of the whole block in bytes.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The prefix that all keys share.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
