@@ -123,6 +123,7 @@ struct Output<'a> {
 
 impl Output<'_> {
     /// The writer for an entry of `key`.
+    #[inline]
     fn writer(&mut self, key: &[u8]) -> Result<&mut TableWriter> {
         if let Some(w) = &self.writer
             && self.last != key
@@ -143,6 +144,7 @@ impl Output<'_> {
         }
     }
 
+    #[inline]
     fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         self.writer(key)?.add(key, trailer, value)?;
         if self.last != key {

@@ -229,6 +229,12 @@ impl<C: Cursor> Merging<C> {
 }
 
 impl Merging<Source> {
+    /// Whether the merge stands on the first entry of a table's block.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.live > 0 && matches!(self.current(), Source::Run(c) if c.is_at_start())
+    }
+
     /// The block of a table at whose start the merge stands, when no other child has a key in it and it is one that can be copied.
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {

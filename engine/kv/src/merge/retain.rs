@@ -171,6 +171,7 @@ impl<C: Cursor> Retain<C> {
     }
 
     /// Leaves the current entry for what follows it in the input.
+    #[inline]
     fn leave(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.shown, Shown::Nothing) {
             Shown::Queue => {
@@ -383,15 +384,22 @@ impl<C: Cursor> Retain<C> {
 impl Retain<Merging<Source>> {
     /// Leaves the current entry. A block, when all of it survives as it is and nothing comes in between: either it is taken, and then
     /// [`pass_block`](Self::pass_block) must follow, or [`advance`](Self::advance) shows its entries.
+    #[inline]
     pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
         self.leave()?;
+        // Asked for every entry, so what is nearly always the answer is given without more ado.
+        if self.input.is_at_start() { Ok(self.block_here()) } else { Ok(None) }
+    }
+
+    #[inline(never)]
+    fn block_here(&self) -> Option<WholeBlock<'_>> {
         if !self.queue.is_empty() || self.rules.purge.is_some() {
-            return Ok(None);
+            return None;
         }
         let tombstones = &self.rules.tombstones;
         let free =
             |b: &WholeBlock<'_>| b.first_key() != self.key.as_slice() && !tombstones.touches(b.first_key(), b.separator());
-        Ok(self.input.whole_block().filter(free))
+        self.input.whole_block().filter(free)
     }
 
     /// Leaves the block that [`whole_block`](Self::whole_block) gave.

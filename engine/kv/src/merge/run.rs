@@ -208,6 +208,12 @@ impl RunCursor {
         Ok(())
     }
 
+    /// Whether it stands on the first entry of a block.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.table.as_ref().is_some_and(|t| t.is_at_start())
+    }
+
     /// The block at whose start it stands: see [`TableCursor::whole_block`].
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {

@@ -221,10 +221,16 @@ impl TableCursor {
         Ok(true)
     }
 
+    /// Whether it stands on the first entry of a block.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.valid && self.pos == 0
+    }
+
     /// The current block, when the cursor stands at its start and it is one that can be copied.
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
-        if self.valid && self.pos == 0 { WholeBlock::new(&self.table, self.block, self.view(), self.key()) } else { None }
+        if self.is_at_start() { WholeBlock::new(&self.table, self.block, self.view(), self.key()) } else { None }
     }
 
     /// To the first entry behind the current block.
