@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::PurgeJob;
-use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::job::unite;
 use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, run_limits};
@@ -125,8 +124,8 @@ impl Core {
         let from = self.watch.meters.now();
         let done = match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),
-            Action::Move => self.move_job(claimed),
-            Action::Drop => self.drop_job(claimed),
+            Action::Move => self.move_job(claimed).map(|()| (0, 0, 0)),
+            Action::Drop => self.drop_job(claimed).map(|()| (0, 0, 0)),
         };
         {
             let mut files = claimed.tree.files.lock();
@@ -137,7 +136,7 @@ impl Core {
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.signal_done();
-        let (read, written) = done?;
+        let (read, written, copied) = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
             self.watch.meters.record(Timed::Compaction, nanos);
@@ -145,13 +144,17 @@ impl Core {
         self.counters.compacted(claimed.job.action, read, written, nanos);
         self.events.note("compaction", |e| {
             e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
-            e.num("bytes_in", read).num("bytes_out", written).num("level", claimed.job.output_level as u64);
+            e.num("bytes_in", read)
+                .num("bytes_out", written)
+                .num("blocks_copied", copied)
+                .num("level", claimed.job.output_level as u64);
             e.num("micros", nanos / 1000);
         });
         Ok(())
     }
 
-    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<(u64, u64)> {
+    /// Bytes read, bytes written, blocks copied as they are.
+    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<(u64, u64, u64)> {
         let inputs = c.inputs();
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let mut deletions = vec![];
@@ -170,7 +173,7 @@ impl Core {
         let oldest_tombstone = all.iter().filter_map(|t| t.meta.oldest_tombstone_micros).min();
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
-        let sources = inputs.iter().map(|r| (Source::Run(RunCursor::new(r.clone(), false)), Seq::MAX)).collect();
+        let sources = inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect();
         let mut go_on =
             || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
         let mut out = NewTables {
@@ -188,21 +191,19 @@ impl Core {
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);
         self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
-        Ok((read, written))
+        Ok((read, written, made.copied))
     }
 
-    fn move_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+    fn move_job(&self, c: &Claimed) -> Result<()> {
         let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
         let ids = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
-        self.install(&c.tree, ids, added, None)?;
-        Ok((0, 0))
+        self.install(&c.tree, ids, added, None).map(|_| ())
     }
 
-    fn drop_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+    fn drop_job(&self, c: &Claimed) -> Result<()> {
         let ids = c.inputs().iter().flat_map(|r| &r.tables).map(|t| t.meta.id).collect();
-        self.install(&c.tree, ids, vec![], None)?;
-        Ok((0, 0))
+        self.install(&c.tree, ids, vec![], None).map(|_| ())
     }
 
     /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for

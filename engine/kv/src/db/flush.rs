@@ -13,7 +13,6 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Seq;
 use crate::base::options::{FilterKind, TreeOptions};
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
@@ -83,7 +82,7 @@ impl NewTables<'_> {
     }
 
     /// Runs a job; its files are removed again when it fails.
-    pub fn run(&mut self, sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
+    pub fn run(&mut self, sources: Vec<Source>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
         let made = run(sources, rules, cuts, oldest, self).and_then(|made| {
             self.core.env.sync_dir(&self.core.dir)?;
             Ok(made)
@@ -182,7 +181,7 @@ impl Core {
         let mut go_on = || Ok(());
         let task = self.watch.pins.begin(PinKind::Flush, Some((tree.id, &tree.name)), String::new(), vec![]);
         let mut out = NewTables { core: self, tree, options: view.options.clone(), level: 0, task, during: &mut go_on };
-        out.run(vec![(Source::Mem(Memtable::cursor(&sealed.mem)), Seq::MAX)], rules, &cuts, Some(now))
+        out.run(vec![Source::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
     }
 
     /// Drops the memtable of a tree that is gone.

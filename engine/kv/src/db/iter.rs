@@ -28,12 +28,12 @@ pub fn key_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> KeyRange {
 
 /// What a reader at `read` sees of `range`.
 pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
-    let mut sources: Vec<(Source, Seq)> = vec![];
+    let mut sources: Vec<Source> = vec![];
     let mut shadows = vec![];
     if !range.is_empty() {
         for m in view.memtables() {
             if m.mem.entries() > 0 {
-                sources.push((Source::Mem(m.mem.cursor()), Seq::MAX));
+                sources.push(Source::Mem(m.mem.cursor()));
             }
             shadows.extend(m.mem.tombstones());
         }
@@ -46,7 +46,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
             for t in here.filter(|t| t.meta.range_deletes > 0) {
                 shadows.push(t.table()?.tombstones().clone());
             }
-            sources.push((Source::Run(RunCursor::new(run.clone(), true)), run.max_seq()));
+            sources.push(Source::Run(RunCursor::new(run.clone(), true)));
         }
     }
     Ok(Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range))

@@ -203,17 +203,17 @@ fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> 
     }
     let view = tree.view.load_full();
     let until = range.until.as_deref();
-    let mut sources: Vec<(Source, Seq)> = vec![];
+    let mut sources: Vec<Source> = vec![];
     let mut deletions: Vec<Arc<Fragments>> = vec![];
     for m in view.memtables().filter(|m| !m.mem.is_empty()) {
-        sources.push((Source::Mem(m.mem.cursor()), Seq::MAX));
+        sources.push(Source::Mem(m.mem.cursor()));
         deletions.extend(m.mem.tombstones());
     }
     for run in view.version.runs.iter().filter(|r| r.max_seq() > since) {
         for t in run.tables.iter().filter(|t| t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), until)) {
             deletions.push(t.table()?.tombstones().clone());
         }
-        sources.push((Source::Run(RunCursor::new(run.clone(), true)), Seq::MAX));
+        sources.push(Source::Run(RunCursor::new(run.clone(), true)));
     }
     let overlaps = |f: &crate::base::tombstone::Fragment| f.end > range.from && until.is_none_or(|u| f.start.as_slice() < u);
     if deletions.iter().any(|d| d.as_slice().iter().any(|f| overlaps(f) && f.seqs[0] > since)) {

@@ -22,7 +22,7 @@ use crate::base::options::ReadMode;
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
-use crate::sstable::{Table, TableCursor, TableValue};
+use crate::sstable::{Table, TableCursor, TableValue, WholeBlock};
 
 /// A file to be removed, and what still maps it.
 type Dead = (PathBuf, Option<Arc<Table>>);
@@ -245,6 +245,12 @@ impl Run {
     }
 }
 
+/// Whether `key` lies on this side of `edge`: before it going forward, at or after it going backward.
+#[inline]
+pub fn is_inside(key: &[u8], forward: bool, edge: Option<&[u8]>) -> bool {
+    edge.is_none_or(|e| (key < e) == forward)
+}
+
 /// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
 pub struct RunCursor {
     run: Arc<Run>,
@@ -293,9 +299,81 @@ impl RunCursor {
         Ok(())
     }
 
-    /// The newest sequence number that the run holds.
-    pub fn max_seq(&self) -> u64 {
-        self.run.max_seq()
+    /// Whether it stands on the first entry of a block.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.table.as_ref().is_some_and(|t| t.is_at_start())
+    }
+
+    /// The block at whose start it stands: see [`TableCursor::whole_block`].
+    #[inline]
+    pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
+        self.table.as_ref().and_then(|t| t.whole_block())
+    }
+
+    /// To the first entry behind the current block.
+    pub fn pass_block(&mut self) -> Result<()> {
+        if let Some(t) = &mut self.table {
+            t.pass_block()?;
+        }
+        self.skip_forward()
+    }
+
+    /// Passes over whole blocks of deletes: see [`TableCursor::pass_deletes`]. True when it moved.
+    pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
+        let mut moved = false;
+        while let Some(t) = &mut self.table
+            && t.pass_deletes(forward, limit)?
+        {
+            moved = true;
+            if !t.valid() {
+                if forward { self.skip_forward() } else { self.skip_backward() }?;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
+    /// forward, before it going backward. Tables that hold nothing newer are not read. True when it moved.
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+        let mut moved = false;
+        while self.valid() && self.trailer().seq() < seq && is_inside(self.key(), forward, edge) {
+            moved = true;
+            let older = |t: &Arc<TableHandle>| t.meta.max_seq < seq;
+            if !self.run.tables.get(self.at).is_some_and(older) {
+                if forward { self.next() } else { self.prev() }?;
+                continue;
+            }
+            // The first table in the way that reaches beyond the edge or holds something newer.
+            let (before, after) = (&self.run.tables[..self.at], &self.run.tables[self.at..]);
+            let stop = if forward {
+                let ends = |t: &Arc<TableHandle>| !is_inside(&t.meta.last_key, true, edge);
+                after.iter().position(|t| ends(t) || !older(t)).map(|i| self.at + i)
+            } else {
+                let begins = |t: &Arc<TableHandle>| !is_inside(&t.meta.first_key, false, edge);
+                if begins(&after[0]) { Some(self.at) } else { before.iter().rposition(|t| begins(t) || !older(t)) }
+            };
+            self.jump(stop, seq, forward, edge)?;
+        }
+        Ok(moved)
+    }
+
+    /// To the edge in table `stop` if all of that table is older than `seq`, else to where the table begins.
+    fn jump(&mut self, stop: Option<usize>, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<()> {
+        let Some(i) = stop else {
+            self.table = None;
+            return Ok(());
+        };
+        let older = self.run.tables[i].meta.max_seq < seq;
+        if let Some(t) = self.enter(i)? {
+            match edge.filter(|_| older) {
+                Some(key) if forward => t.seek(key, Trailer::NEWEST),
+                Some(key) => t.seek_before(key),
+                None if forward => t.first(),
+                None => t.last(),
+            }?;
+        }
+        if forward { self.skip_forward() } else { self.skip_backward() }
     }
 
     /// When the block it stands in holds only puts of distinct keys: a bound on their sequence numbers.

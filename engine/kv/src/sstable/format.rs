@@ -216,17 +216,23 @@ impl Packer {
             Some(n) => (Compression::Lz4, &self.packed[..n]),
             None => (Compression::None, raw),
         };
+        let len = self.seal(out, offset, kind, &Stored { raw_len: raw.len(), codec, bytes: stored });
+        Ok((len, packed.is_none()))
+    }
+
+    /// Appends bytes that are stored as they are to be, with their header. Returns how many bytes that took.
+    pub fn seal(&self, out: &mut Vec<u8>, offset: u64, kind: BlockKind, block: &Stored<'_>) -> u32 {
         let mut h = [0; BLOCK_HEADER];
         h[..4].copy_from_slice(&BLOCK_MAGIC);
         h[4] = kind as u8;
-        h[5] = codec as u8;
-        h[8..12].copy_from_slice(&(stored.len() as u32).to_le_bytes());
-        h[12..16].copy_from_slice(&(raw.len() as u32).to_le_bytes());
-        let crc = checksum(self.id, offset, &[&h[..20], stored]);
+        h[5] = block.codec as u8;
+        h[8..12].copy_from_slice(&(block.bytes.len() as u32).to_le_bytes());
+        h[12..16].copy_from_slice(&(block.raw_len as u32).to_le_bytes());
+        let crc = checksum(self.id, offset, &[&h[..20], block.bytes]);
         h[20..].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&h);
-        out.extend_from_slice(stored);
-        Ok(((BLOCK_HEADER + stored.len()) as u32, packed.is_none()))
+        out.extend_from_slice(block.bytes);
+        (BLOCK_HEADER + block.bytes.len()) as u32
     }
 
     /// Compresses into `packed`; the length, when that saves an eighth.

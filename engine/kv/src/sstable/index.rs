@@ -16,6 +16,10 @@
 //! Invariants in memory:
 //! - I1: heads are the 8 bytes after the common prefix; searching touches nothing else unless heads are equal.
 //! - I2: every block lies within the file's data; [`Index::decode`] refuses anything else.
+//! - I3: a block is marked *barren* after it has been found to hold nothing but deletes. The mark is not in the file: it is learnt, so that
+//!   a cursor passes over the block the next time without decoding it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::search::lower_bound;
 use crate::base::coding::{Reader, put_bytes, put_varint};
@@ -60,6 +64,16 @@ impl IndexBuilder {
             Some(next) if flags & CONTINUES == 0 => put_separator(last, next, &mut self.separators),
             _ => self.separators.extend_from_slice(last),
         }
+        self.close(len, entries, flags);
+    }
+
+    /// Adds a block whose separator is known.
+    pub fn add_separated(&mut self, separator: &[u8], len: u32, entries: u32, flags: u8) {
+        self.separators.extend_from_slice(separator);
+        self.close(len, entries, flags);
+    }
+
+    fn close(&mut self, len: u32, entries: u32, flags: u8) {
         self.ends.push(self.separators.len());
         self.rows.push((len, entries, flags));
     }
@@ -123,6 +137,8 @@ pub(crate) struct Index {
     /// Separators after the prefix, one behind the other, and their ends.
     suffixes: Box<[u8]>,
     ends: Box<[u32]>,
+    /// A bit per block, where some block is DENSE.
+    barren: Box<[AtomicU64]>,
 }
 
 impl Index {
@@ -154,6 +170,7 @@ impl Index {
             last = separator;
             continued = f & CONTINUES != 0;
         }
+        let words = if flags.iter().any(|f| f & DENSE != 0) { n.div_ceil(64) } else { 0 };
         offsets.push(at);
         (r.is_empty() && at == data_len && !continued).then(|| Index {
             prefix: prefix.into(),
@@ -163,6 +180,7 @@ impl Index {
             flags: flags.into(),
             suffixes: suffixes.into(),
             ends: ends.into(),
+            barren: (0..words).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 
@@ -225,6 +243,25 @@ impl Index {
         self.flags[i]
     }
 
+    /// Whether most of block `i` is deletes, and no key of it goes on in a neighbour: only such a block can be barren.
+    #[inline]
+    pub fn is_dense(&self, i: usize) -> bool {
+        self.flags[i] & (DENSE | CONTINUES) == DENSE && (i == 0 || self.flags[i - 1] & CONTINUES == 0)
+    }
+
+    /// Whether block `i` is known to be barren.
+    #[inline]
+    pub fn is_barren(&self, i: usize) -> bool {
+        self.barren.get(i / 64).is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (i % 64) != 0)
+    }
+
+    /// Marks block `i` as barren.
+    pub fn set_barren(&self, i: usize) {
+        if let Some(word) = self.barren.get(i / 64) {
+            word.fetch_or(1 << (i % 64), Ordering::Relaxed);
+        }
+    }
+
     /// Whether any block is stored without compression.
     pub fn any_raw(&self) -> bool {
         self.flags.iter().any(|f| f & RAW != 0)
@@ -253,7 +290,7 @@ impl Index {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.prefix.len() + (8 + 8 + 4 + 1 + 4) * self.len() + 8 + self.suffixes.len()
+        self.prefix.len() + (8 + 8 + 4 + 1 + 4) * self.len() + 8 + self.suffixes.len() + 8 * self.barren.len()
     }
 }
 

@@ -8,6 +8,7 @@
 //! names the place. Spec: `format-spec/README.md`, "Tables".
 
 mod block;
+mod copy;
 mod cursor;
 mod filter;
 pub mod format;
@@ -22,6 +23,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use copy::WholeBlock;
 pub use cursor::TableCursor;
 pub use index::BlockInfo;
 pub use properties::Properties;

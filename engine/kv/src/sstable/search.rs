@@ -138,6 +138,11 @@ impl<'a> Block<'a> {
         self.shape.n
     }
 
+    /// The whole block.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The prefix that all keys share.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
