@@ -319,8 +319,8 @@ fn judge_whole(sound: &Sound, file: &Path, bit: usize, tally: &Tally) {
     });
 }
 
-/// Key, trailer and value of an entry.
-type Version = (Vec<u8>, Trailer, Vec<u8>);
+/// Key, trailer and value.
+type TableEntry = (Vec<u8>, Trailer, Vec<u8>);
 
 /// All entries of a table, read in every way there is.
 fn read_table(
@@ -328,7 +328,7 @@ fn read_table(
     file: &Path,
     (tree, meta): &(String, Arc<TableMeta>),
     mode: ReadMode,
-) -> Result<Vec<Version>, Fate> {
+) -> Result<Vec<TableEntry>, Fate> {
     let open = env.open_read(file, mode == ReadMode::Mmap).map_err(Fate::AtOpen)?;
     let cache = Cache::new(64 << 10);
     let table = Table::open_ingested(open, file, meta.id, cache, meta.ingested_seq).map_err(Fate::AtRead)?;
