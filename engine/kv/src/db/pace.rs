@@ -127,8 +127,10 @@ impl Core {
 
     /// A fresh memtable of `tree` has been begun, and `sealed` wait to be flushed.
     pub fn begin_fill(&self, tree: &TreeCore, memory: usize, sealed: usize) {
+        // Without workers the writer flushes, and there is nobody to wait for.
+        let wait = sealed >= self.max_sealed && self.options.background_threads > 0;
         let slept = self.pace.slept.load(Ordering::Relaxed);
-        tree.fill.begin(self.env.monotonic_nanos(), slept, memory, sealed >= self.max_sealed);
+        tree.fill.begin(self.env.monotonic_nanos(), slept, memory, wait);
     }
 
     /// Waits until `tree` has room for another sealed memtable.
