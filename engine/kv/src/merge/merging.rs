@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, STEPS_AHEAD};
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer};
 use crate::memtable::MemCursor;
@@ -83,6 +83,9 @@ impl Cursor for Source {
     #[inline]
     fn head(&self) -> u64 {
         each!(self, c => c.head())
+    }
+    fn approach(&mut self, key: &[u8], step: usize) {
+        each!(self, c => c.approach(key, step))
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
         each!(self, c => c.seek(key, at))
@@ -166,6 +169,15 @@ impl<C: Cursor> Merging<C> {
         }
         order[..self.live].sort_unstable_by(|&a, &b| self.compare(a, b));
         self.order = order;
+    }
+
+    /// Lets all children wait together for what a seek to `key` will look at.
+    fn approach_all(&mut self, key: &[u8]) {
+        if self.children.len() > 1 {
+            for step in 0..STEPS_AHEAD {
+                self.children.iter_mut().for_each(|c| c.approach(key, step));
+            }
+        }
     }
 
     fn position(&mut self, forward: bool, mut f: impl FnMut(&mut C) -> Result<()>) -> Result<()> {
@@ -322,9 +334,11 @@ impl<C: Cursor> Cursor for Merging<C> {
         self.order[0].head
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
+        self.approach_all(key);
         self.position(true, |c| c.seek(key, at))
     }
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.approach_all(key);
         self.position(false, |c| c.seek_before(key))
     }
     fn first(&mut self) -> Result<()> {

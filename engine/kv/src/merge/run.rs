@@ -19,6 +19,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::options::ReadMode;
+use crate::base::sync::epoch;
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
@@ -257,12 +258,14 @@ pub struct RunCursor {
     at: usize,
     table: Option<TableCursor>,
     fill_cache: bool,
+    /// Table and block that [`approach`](Cursor::approach) has found.
+    ahead: Option<(usize, usize)>,
 }
 
 impl RunCursor {
     /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others.
     pub fn new(run: Arc<Run>, fill_cache: bool) -> RunCursor {
-        RunCursor { run, at: usize::MAX, table: None, fill_cache }
+        RunCursor { run, at: usize::MAX, table: None, fill_cache, ahead: None }
     }
 
     fn enter(&mut self, i: usize) -> Result<Option<&mut TableCursor>> {
@@ -412,6 +415,19 @@ impl Cursor for RunCursor {
     #[inline]
     fn head(&self) -> u64 {
         self.table.as_ref().map_or(0, |t| t.head())
+    }
+
+    fn approach(&mut self, key: &[u8], step: usize) {
+        if step == 0 {
+            let i = self.run.lower_bound(key);
+            let block = self.run.tables.get(i).and_then(|t| t.opened()?.locate(key));
+            self.ahead = block.map(|b| (i, b));
+        } else if let Some((i, block)) = self.ahead
+            && let Some(table) = self.run.tables.get(i).and_then(|t| t.opened())
+        {
+            let guard = epoch::pin();
+            if step == 1 { table.fetch_block(block, &guard) } else { table.fetch_entry(block, key, &guard) }
+        }
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
