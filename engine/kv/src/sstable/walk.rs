@@ -226,7 +226,7 @@ mod tests {
         #[test]
         fn pieces_are_the_whole_file(at in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 0..4), cut in 0usize..400) {
             let env = MemEnv::new(1);
-            let sound = table(&*env);
+            let sound = table(&env);
             let mut bytes = sound.clone();
             let places: Vec<usize> = at.iter().map(|(i, _)| i.index(bytes.len())).collect();
             at.iter().zip(&places).for_each(|((_, x), &i)| bytes[i] ^= x);
