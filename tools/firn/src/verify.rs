@@ -13,12 +13,11 @@ use firn_kv::env::os::OsEnv;
 use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::{TableHandle, TableOpener};
 use firn_kv::{Error, ErrorKind, ReadMode};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::escape;
-use crate::io::{self, Watch, stdout};
-use crate::output::{self, Done, Failure, Progress, things};
 use crate::store::Global;
+use firn_tools::io::{self, Watch, stdout};
+use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
 Reads every live table past the caches and checks each block's checksum and place, the order and bounds of keys, filters and
@@ -113,27 +112,17 @@ fn remedy(e: &Error) -> &'static str {
     match () {
         () if name.ends_with(".sst") => {
             "tables never change: put back the file of this name from a checkpoint or a backup of this store; only the keys named are \
-             concerned"
+             concerned; `sstable-dump salvage` saves the rest"
         }
         () if name.ends_with(".wal") => {
-            "the log holds the newest writes: put back the file, or go back to a checkpoint or a backup of the store"
+            "the log holds the newest writes: put back the file, go back to a checkpoint or a backup of the store, or save \
+             the rest with `sstable-dump salvage`"
         }
-        () => "this file says what belongs to the store: restore the directory from a checkpoint or a backup",
+        () => {
+            "this file says what belongs to the store: restore the directory from a checkpoint or a backup, or \
+             rebuild it with `sstable-dump repair`"
+        }
     }
-}
-
-/// An error of the engine as JSON.
-fn error_json(e: &Error) -> Value {
-    let keys = e.key_range().map(|(a, b)| json!([escape::words(a), escape::words(b)]));
-    json!({
-        "kind": e.kind().name(),
-        "message": e.message(),
-        "file": e.file().map(|f| f.display().to_string()),
-        "offset": e.offset(),
-        "block": e.block_kind(),
-        "keys": keys,
-        "advice": remedy(e),
-    })
 }
 
 fn print(global: &Global, r: &Report, seconds: f64) -> Done {
@@ -141,7 +130,7 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
     if global.json {
         let v = json!({
             "sound": r.errors.is_empty(), "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "bytes": r.bytes,
-            "seconds": seconds, "errors": r.errors.iter().map(error_json).collect::<Vec<_>>(),
+            "seconds": seconds, "errors": r.errors.iter().map(|e| firn_tools::json::error(e, remedy(e))).collect::<Vec<_>>(),
         });
         writeln!(out, "{v:#}")?;
         return Ok(out.flush()?);

@@ -26,6 +26,18 @@ use super::pins::{PinKind, Task, tables_of};
 use super::tree::{Files, TreeCore};
 use super::view::Version;
 
+/// What came of a job.
+#[derive(Default)]
+struct Ran {
+    /// Bytes of table files.
+    read: u64,
+    written: u64,
+    /// Blocks that went over as they are.
+    copied: u64,
+    /// The tables that it made or moved.
+    made: Vec<u64>,
+}
+
 /// A job with the tables that it holds.
 pub struct Claimed {
     tree: Arc<TreeCore>,
@@ -124,8 +136,8 @@ impl Core {
         let from = self.watch.meters.now();
         let done = match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),
-            Action::Move => self.move_job(claimed).map(|()| (0, 0, 0)),
-            Action::Drop => self.drop_job(claimed).map(|()| (0, 0, 0)),
+            Action::Move => self.move_job(claimed),
+            Action::Drop => self.drop_job(claimed),
         };
         {
             let mut files = claimed.tree.files.lock();
@@ -136,7 +148,7 @@ impl Core {
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.signal_done();
-        let (read, written, copied) = done?;
+        let Ran { read, written, copied, made } = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
             self.watch.meters.record(Timed::Compaction, nanos);
@@ -144,17 +156,15 @@ impl Core {
         self.counters.compacted(claimed.job.action, read, written, nanos);
         self.events.note("compaction", |e| {
             e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
-            e.num("bytes_in", read)
-                .num("bytes_out", written)
-                .num("blocks_copied", copied)
-                .num("level", claimed.job.output_level as u64);
+            e.num("bytes_in", read).num("bytes_out", written).num("blocks_copied", copied);
+            e.num("level", claimed.job.output_level as u64);
+            e.list("removed", claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied())).list("tables", made);
             e.num("micros", nanos / 1000);
         });
         Ok(())
     }
 
-    /// Bytes read, bytes written, blocks copied as they are.
-    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<(u64, u64, u64)> {
+    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<Ran> {
         let inputs = c.inputs();
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let mut deletions = vec![];
@@ -190,20 +200,23 @@ impl Core {
         let written = tables.iter().map(|t| t.size).sum();
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);
+        let ids_made = tables.iter().map(|t| t.id).collect();
         self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
-        Ok((read, written, made.copied))
+        Ok(Ran { read, written, copied: made.copied, made: ids_made })
     }
 
-    fn move_job(&self, c: &Claimed) -> Result<()> {
+    fn move_job(&self, c: &Claimed) -> Result<Ran> {
         let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
-        let ids = tables.iter().map(|t| t.id).collect();
+        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
-        self.install(&c.tree, ids, added, None).map(|_| ())
+        self.install(&c.tree, ids.clone(), added, None)?;
+        Ok(Ran { made: ids, ..Ran::default() })
     }
 
-    fn drop_job(&self, c: &Claimed) -> Result<()> {
+    fn drop_job(&self, c: &Claimed) -> Result<Ran> {
         let ids = c.inputs().iter().flat_map(|r| &r.tables).map(|t| t.meta.id).collect();
-        self.install(&c.tree, ids, vec![], None).map(|_| ())
+        self.install(&c.tree, ids, vec![], None)?;
+        Ok(Ran::default())
     }
 
     /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for

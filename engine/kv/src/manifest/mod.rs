@@ -185,6 +185,8 @@ impl Manifest {
 pub struct Frame {
     /// Offset in the file.
     pub offset: u64,
+    /// Bytes it takes.
+    pub len: u64,
     /// The edits.
     pub edits: Vec<Edit>,
 }
@@ -244,7 +246,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
         };
         if !payload.is_empty() {
             let edits = state::decode_edits(payload).map_err(|e| e.at(&path, at as u64).block("manifest"))?;
-            frames.push(Frame { offset: at as u64, edits });
+            frames.push(Frame { offset: at as u64, len: (FRAME + payload.len()) as u64, edits });
         }
         mark_is_due = !payload.is_empty();
         at += FRAME + payload.len();
@@ -257,6 +259,51 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
         return Err(e.at(&path, at as u64).block("manifest"));
     }
     Ok(Log { path, frames, end: at as u64 })
+}
+
+/// Bytes of a manifest that are no sound frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Offset in the file.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// Reads all that is sound in a manifest, over damage too: for the tools. [`Log::end`] lies behind the last sound frame. A torn end
+/// is a gap like any other; whether edits behind a gap still fit is for [`State::apply`] to say.
+///
+/// # Errors
+/// `NotFound`, `Incompatible`, and what the environment says; damage is none.
+pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<Gap>)> {
+    let path = dir.join(manifest_name(number));
+    let bytes = env.read_all(&path, MAX_LEN)?;
+    let (mut log, mut gaps) = (Log { path, frames: vec![], end: 0 }, vec![]);
+    let mut at = HEADER.min(bytes.len());
+    match check_header(&bytes, number) {
+        Ok(()) => log.end = HEADER as u64,
+        Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e.at(&log.path, 0)),
+        Err(_) => gaps.push(Gap { offset: 0, len: at as u64 }),
+    }
+    while at < bytes.len() {
+        let edits = match frame(&bytes, number, at) {
+            Some(payload) => state::decode_edits(payload).map(|e| (e, payload.len())),
+            None => {
+                let next = sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
+                let next = next.unwrap_or(bytes.len());
+                gaps.push(Gap { offset: at as u64, len: (next - at) as u64 });
+                at = next;
+                continue;
+            }
+        };
+        let (edits, len) = edits.map_err(|e| e.at(&log.path, at as u64).block("manifest"))?;
+        if !edits.is_empty() {
+            log.frames.push(Frame { offset: at as u64, len: (FRAME + len) as u64, edits });
+        }
+        at += FRAME + len;
+        log.end = at as u64;
+    }
+    Ok((log, gaps))
 }
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {
@@ -316,7 +363,10 @@ fn set_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
 }
 
 /// The number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
-fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
+///
+/// # Errors
+/// `Corruption` for a `CURRENT` that is damaged; `Incompatible` for a newer format version.
+pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(CURRENT);
     let bytes = match env.read_all(&path, 4096) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),

@@ -207,7 +207,7 @@ proptest! {
                 payload[at] = x;
             }
             if let Ok(edits) = state::decode_edits(&payload) {
-                let log = Log { path: path(), frames: vec![Frame { offset: 16, edits }], end: 0 };
+                let log = Log { path: path(), frames: vec![Frame { offset: 16, len: 0, edits }], end: 0 };
                 let _ = log.replay();
             }
         }

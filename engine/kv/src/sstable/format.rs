@@ -246,26 +246,35 @@ impl Packer {
     }
 }
 
-/// The footer.
+/// The footer. Lengths are those of physical blocks, headers included, and 0 where there is no such block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Footer {
+pub struct Footer {
+    /// The file's number.
     pub id: u64,
+    /// Bytes of all data blocks together.
     pub data_len: u64,
+    /// Bytes of the filter block.
     pub filter_len: u32,
+    /// Bytes of the tombstone block.
     pub tombstones_len: u32,
+    /// Bytes of the index block.
     pub index_len: u32,
+    /// Bytes of the properties block.
     pub properties_len: u32,
 }
 
 impl Footer {
+    /// Where the tombstone block begins.
     pub fn tombstones_at(&self) -> u64 {
         self.data_len + self.filter_len as u64
     }
 
+    /// Where the index block begins.
     pub fn index_at(&self) -> u64 {
         self.tombstones_at() + self.tombstones_len as u64
     }
 
+    /// Where the properties block begins.
     pub fn properties_at(&self) -> u64 {
         self.index_at() + self.index_len as u64
     }
@@ -275,7 +284,8 @@ impl Footer {
         self.properties_at() + self.properties_len as u64
     }
 
-    pub fn encode(&self) -> [u8; FOOTER] {
+    /// The footer's bytes.
+    pub(crate) fn encode(&self) -> [u8; FOOTER] {
         let mut f = [0; FOOTER];
         f[..8].copy_from_slice(&self.id.to_le_bytes());
         f[8..16].copy_from_slice(&self.data_len.to_le_bytes());
