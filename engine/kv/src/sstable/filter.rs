@@ -27,9 +27,9 @@ const HEADER: usize = 24;
 /// A filter held in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
-    seed: u64,
-    segment: u32,
-    count: u32,
+    pub seed: u64,
+    pub segment: u32,
+    pub count: u32,
     prints: Prints,
 }
 
@@ -125,6 +125,14 @@ impl Filter {
         match &self.prints {
             Prints::Narrow(p) => p[a] ^ p[b] ^ p[c] == print as u8,
             Prints::Wide(p) => p[a] ^ p[b] ^ p[c] == print as u16,
+        }
+    }
+
+    /// The fingerprints, and bytes of one.
+    pub fn fingerprints(&self) -> (Vec<u16>, u8) {
+        match &self.prints {
+            Prints::Narrow(p) => (p.iter().map(|&p| p.into()).collect(), 1),
+            Prints::Wide(p) => (p.to_vec(), 2),
         }
     }
 

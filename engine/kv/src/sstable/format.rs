@@ -106,7 +106,8 @@ pub struct BlockHeader {
     pub stored_len: usize,
     /// Bytes after decompression.
     pub raw_len: usize,
-    crc: u32,
+    /// What the checksum must be.
+    pub checksum: u32,
 }
 
 impl BlockHeader {
@@ -130,7 +131,7 @@ impl BlockHeader {
         if !sound || raw_len > kind.cap() || h[6..8] != [0; 2] || h[16..20] != [0; 4] {
             return Err("a block header that does not fit together");
         }
-        Ok(BlockHeader { kind, codec, stored_len, raw_len, crc: u32_at(h, 20) })
+        Ok(BlockHeader { kind, codec, stored_len, raw_len, checksum: u32_at(h, 20) })
     }
 }
 
@@ -153,7 +154,7 @@ impl<'a> Stored<'a> {
         if bytes.len() != h.stored_len {
             return Err("a block of another length than the index says");
         }
-        if checksum(id, offset, &[&block[..20], bytes]) != h.crc {
+        if checksum(id, offset, &[&block[..20], bytes]) != h.checksum {
             return Err("checksum mismatch");
         }
         if h.kind != kind {
@@ -240,26 +241,35 @@ impl Packer {
     }
 }
 
-/// The footer.
+/// The footer. Lengths are those of physical blocks, headers included; 0 for a block that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Footer {
+pub struct Footer {
+    /// The table's file id.
     pub id: u64,
+    /// Length of all data blocks together: where the filter block begins.
     pub data_len: u64,
+    /// Length of the filter block.
     pub filter_len: u32,
+    /// Length of the tombstone block.
     pub tombstones_len: u32,
+    /// Length of the index block.
     pub index_len: u32,
+    /// Length of the properties block.
     pub properties_len: u32,
 }
 
 impl Footer {
+    /// Where the tombstone block begins.
     pub fn tombstones_at(&self) -> u64 {
         self.data_len + self.filter_len as u64
     }
 
+    /// Where the index block begins.
     pub fn index_at(&self) -> u64 {
         self.tombstones_at() + self.tombstones_len as u64
     }
 
+    /// Where the properties block begins.
     pub fn properties_at(&self) -> u64 {
         self.index_at() + self.index_len as u64
     }
@@ -269,6 +279,7 @@ impl Footer {
         self.properties_at() + self.properties_len as u64
     }
 
+    /// The footer's bytes.
     pub fn encode(&self) -> [u8; FOOTER] {
         let mut f = [0; FOOTER];
         f[..8].copy_from_slice(&self.id.to_le_bytes());

@@ -9,6 +9,7 @@
 
 mod block;
 mod cursor;
+pub mod fields;
 mod filter;
 pub mod format;
 mod index;

@@ -1,0 +1,32 @@
+//! Which files are made.
+
+use firn_kv::Result;
+
+use super::made::Made;
+use super::{damage, logs, manifests, stores, tables};
+
+/// Every shape with every option, and damage to them.
+pub fn all() -> Result<Made> {
+    let mut made = Made::default();
+    let recipes = tables::all();
+    recipes.iter().try_for_each(|r| r.make(&mut made))?;
+    (0..6).try_for_each(|i| logs::sound(10 * i, &mut made))?;
+    (0..24).try_for_each(|i| manifests::sound(i, i * 2, &mut made))?;
+    (0..6).try_for_each(|i| stores::make(i, 300 + 400 * i, &mut made))?;
+    damage::make(&recipes, 14, &mut made)?;
+    (0..10).try_for_each(|i| logs::damaged(i, &mut made))?;
+    (0..5).try_for_each(|i| logs::sealed_damage(i, &mut made))?;
+    (0..10).try_for_each(|i| manifests::damaged(i, &mut made))?;
+    Ok(made)
+}
+
+/// The golden files of format version 1. They must stay few and small, and what is made here must never change: another version gets
+/// another function.
+pub fn golden() -> Result<Made> {
+    let mut made = Made::default();
+    tables::few().iter().try_for_each(|r| r.make(&mut made))?;
+    logs::sound(1, &mut made)?;
+    manifests::sound(3, 9, &mut made)?;
+    stores::make(7, 120, &mut made)?;
+    Ok(made.hashed())
+}
