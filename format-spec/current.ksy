@@ -22,7 +22,7 @@ seq:
     type: str
     size: 8
     doc: CRC-32 of the first two lines with their line ends, in lower-case hexadecimal digits.
-  - id: end
+  - id: newline
     contents: [0x0a]
   - id: no_rest
     size-eos: true

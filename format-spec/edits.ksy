@@ -428,7 +428,7 @@ types:
           expr: tag % 2 == 1
 enums:
   edit_tag:
-    2: state
+    2: snapshot
     4: create_tree
     6: drop_tree
     8: set_options

@@ -20,7 +20,7 @@ types:
         type: common::varint
       - id: name
         type: str
-        encoding: UTF-8
+        encoding: ISO-8859-1
         size: len_name.value
       - id: len_value
         type: common::varint

@@ -30,8 +30,7 @@ seq:
     type: block
     size: tail.len_properties
   - id: footer
-    type: footer(_root._io.pos)
-    size-eos: true
+    type: footer(_io.size - 64)
 instances:
   tail:
     pos: _io.size - 64

@@ -416,7 +416,7 @@ class Segment:
             if u32(h, 8) != 1:
                 raise Newer("a log segment of a later version")
             base = u64(h, 24)
-            if u64(h, 16) == number and number and base % 8 == 0 and base < MAX_NUMBER:
+            if u32(h, 12) == 64 and u64(h, 16) == number and number and base % 8 == 0 and base < MAX_NUMBER:
                 self.header = {"base": base, "synced": u64(h, 32), "previous": u64(h, 40), "capacity": u64(h, 48)}
 
     def record(self, at):
@@ -708,14 +708,14 @@ class Manifest:
 
 def current(file):
     """The name of the manifest that counts."""
-    lines = file.split(b"\n")
-    need(len(lines) == 4 and lines[3] == b"", "CURRENT has not three lines")
-    checked = lines[0] + b"\n" + lines[1] + b"\n"
-    need(lines[2] == b"crc %08x" % zlib.crc32(checked), "CURRENT: checksum mismatch")
+    checked, found, last = file.rpartition(b"crc ")
+    need(found and last == b"%08x\n" % zlib.crc32(checked), "CURRENT: checksum mismatch")
+    lines = checked.split(b"\n")
     version = re.fullmatch(rb"firn format (\d+)", lines[0])
-    need(version, "CURRENT: no version")
-    if version[1] != b"1":
+    need(version and int(version[1]) < 1 << 32, "CURRENT: no version")
+    if int(version[1]) != 1:
         raise Newer("a store of a later version")
+    need(version[1] == b"1" and len(lines) == 3 and lines[2] == b"", "CURRENT has not three lines")
     name = re.fullmatch(rb"MANIFEST-(\d{6,})", lines[1])
     need(name and lines[1] == b"MANIFEST-%06d" % int(name[1]) and int(name[1]) < MAX_NUMBER, "CURRENT names no manifest")
     return lines[1].decode()

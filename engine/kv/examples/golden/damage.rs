@@ -20,8 +20,15 @@ fn blocks(table: &[u8]) -> Vec<(BlockKind, usize, usize, bool)> {
 }
 
 /// Damage that checksums find.
-pub const BROKEN: [&str; 7] =
-    ["a flipped bit", "a zeroed sector", "cut", "an extra byte", "two blocks swapped", "another table's name", "a block of another place"];
+pub const BROKEN: [&str; 7] = [
+    "a flipped bit",
+    "a zeroed sector",
+    "cut",
+    "an extra byte",
+    "two blocks swapped",
+    "another table's name",
+    "a block of another place",
+];
 
 /// One kind of [`BROKEN`]; `None` where the table has nothing to do it to.
 fn broken(what: &str, rng: &mut Rng, table: &[u8]) -> Option<Vec<u8>> {

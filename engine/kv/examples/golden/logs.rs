@@ -191,7 +191,9 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let hit = at + rng.below((size - padding) as u64) as usize;
     let bit = 1 << rng.below(8);
     // An operation of no kind under a sound checksum is as damaged as a flipped bit; an unknown record kind or version is newer.
-    for (what, verdict, kind) in [("a flipped bit", "damaged", 0), ("zeroed", "damaged", 1), ("two records swapped", "damaged", 2)] {
+    for (what, verdict, kind) in
+        [("a flipped bit", "damaged", 0), ("zeroed", "damaged", 1), ("two records swapped", "damaged", 2)]
+    {
         log.env.write_file(&path, &sound)?;
         log.change(&path, |b| match kind {
             0 => b[hit] ^= bit,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::base::checksum::checksum;
-use firn_kv::env::mem::MemEnv;
 use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
 use firn_kv::{Compression, FilterKind, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
@@ -120,7 +120,8 @@ impl Case {
         let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
         let (dir, number) = (Path::new("/man"), 1 + rng.below(2_000_000));
         env.create_dir_all(dir)?;
-        let mut state = State { id: rng.next_u64(), created_micros: 1_577_836_800_000_000, next_file: number + 1, ..State::default() };
+        let mut state =
+            State { id: rng.next_u64(), created_micros: 1_577_836_800_000_000, next_file: number + 1, ..State::default() };
         state.next_tree = 1;
         if seed % 2 == 1 {
             // Every second one begins with what another one left.
@@ -246,12 +247,8 @@ pub fn told(state: &State) -> Value {
             "oldest_tombstone": t.oldest_tombstone_micros, "ingested_seq": t.ingested_seq,
         })
     };
-    let run = |r: &firn_kv::manifest::RunState| {
-        json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()})
-    };
-    let tree = |t: &TreeState| {
-        json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()})
-    };
+    let run = |r: &firn_kv::manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
+    let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()});
     json!({
         "store_id": state.id, "created": state.created_micros, "next_file": state.next_file, "last_seq": state.last_seq,
         "wal_floor": state.wal_floor, "next_tree": state.next_tree, "trees": state.trees.values().map(tree).collect::<Vec<_>>(),

@@ -115,7 +115,9 @@ pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
     }
     db.sync()?;
     if let Some(map) = maps.get("levels") {
-        db.existing_tree("levels").or_else(|_| db.tree("levels", tree_options("levels")))?.export::<&[u8]>(.., Path::new("/exported.sst"))?;
+        db.existing_tree("levels")
+            .or_else(|_| db.tree("levels", tree_options("levels")))?
+            .export::<&[u8]>(.., Path::new("/exported.sst"))?;
         let name = format!("stores/{seed:03}-exported/00000000.sst");
         made.file(&name, env.read_file(Path::new("/exported.sst"))?);
         let entries: Vec<_> = map.iter().map(|(k, v)| json!([hex(k), 0, 1, hex(v)])).collect();

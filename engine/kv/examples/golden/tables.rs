@@ -135,7 +135,8 @@ fn number(i: u64) -> Vec<u8> {
 
 fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
     let short = |rng: &mut Rng| text(rng, 24);
-    let any = |rng: &mut Rng| rng.choose(&[Kind::Put, Kind::Put, Kind::Put, Kind::Delete, Kind::Merge]).copied().unwrap_or(Kind::Put);
+    let any =
+        |rng: &mut Rng| rng.choose(&[Kind::Put, Kind::Put, Kind::Put, Kind::Delete, Kind::Merge]).copied().unwrap_or(Kind::Put);
     match shape {
         "one empty entry" => vec![(vec![], Trailer::new(0, Kind::Put), vec![])],
         "puts" => puts((0..150).map(number), 77, rng, short),
@@ -157,16 +158,16 @@ fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
             let longest = [vec![b'k'; 65_534], vec![b'z']].concat();
             puts([(0..6).rev().map(key).collect(), vec![longest]].concat(), 5, rng, short)
         }
-        "more keys than a block may gather" => {
-            puts((0..18u8).map(|i| [vec![b'k'; 65_530], vec![i]].concat()), 5, rng, short)
-        }
+        "more keys than a block may gather" => puts((0..18u8).map(|i| [vec![b'k'; 65_530], vec![i]].concat()), 5, rng, short),
         "equal heads" => puts((0..120).map(|i| format!("same/8/bytes/{}/{i:04}", i / 40).into_bytes()), 1 << 40, rng, short),
         "trailing zeros" => {
             let keys = (0..40usize).map(|i| [&b"zeros/"[..], &[0, 0, 1][..i % 3], &vec![0; i]].concat());
             puts(keys, 9, rng, short)
         }
         "empty values" => puts((0..200).map(number), 300, rng, |_| vec![]),
-        "random bytes" => puts((0..120).map(|_| random(&mut rng.fork(), 20)).collect::<Vec<_>>(), 4, &mut rng.fork(), |r| random(r, 60)),
+        "random bytes" => {
+            puts((0..120).map(|_| random(&mut rng.fork(), 20)).collect::<Vec<_>>(), 4, &mut rng.fork(), |r| random(r, 60))
+        }
         "far sequence numbers" => {
             let seqs = [MAX_SEQ, MAX_SEQ - 1, 1 << 50, 1 << 40, 1 << 33, 65_537, 255, 1, 0];
             let key = |i: usize| format!("key{:02}", i / 9).into_bytes();
@@ -268,7 +269,8 @@ pub fn read(env: &dyn Env, path: &Path, id: u64) -> Result<Value> {
 
 /// Every shape with every option.
 pub fn all() -> Vec<Recipe> {
-    let filters = [(FilterKind::None, None), (FilterKind::Fuse8, None), (FilterKind::Fuse16, None), (FilterKind::Fuse8, Some(10))];
+    let filters =
+        [(FilterKind::None, None), (FilterKind::Fuse8, None), (FilterKind::Fuse16, None), (FilterKind::Fuse8, Some(10))];
     let mut out = vec![];
     for shape in SHAPES {
         for compression in [Compression::None, Compression::Lz4] {

@@ -346,7 +346,9 @@ impl Current {
     /// `Corruption`, or `Incompatible` for a newer format version.
     pub fn decode(bytes: &[u8]) -> Result<Current> {
         let damaged = || {
-            Error::corruption("this file is damaged; restore it from a copy, or let `firn repair` name the newest sound manifest")
+            Error::corruption(
+                "this file is damaged; restore it from a copy, or let `firn repair` name the newest sound manifest",
+            )
         };
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
         let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;

@@ -129,7 +129,7 @@ pub struct FilterBlock {
 /// Reads a filter block. What is wrong, if it is not sound.
 pub fn filter_block(raw: &[u8]) -> Result<FilterBlock, &'static str> {
     let f = Filter::decode(raw)?;
-    let (fingerprints, kind) = f.fingerprints();
+    let (kind, fingerprints) = (f.kind() as u8, f.fingerprints());
     Ok(FilterBlock { kind, segment_len: f.segment, seed: f.seed, segments_len: f.count, fingerprints })
 }
 

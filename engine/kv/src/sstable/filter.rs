@@ -128,11 +128,19 @@ impl Filter {
         }
     }
 
-    /// The fingerprints, and bytes of one.
-    pub fn fingerprints(&self) -> (Vec<u16>, u8) {
+    /// Its kind.
+    pub fn kind(&self) -> FilterKind {
+        match self.prints {
+            Prints::Narrow(_) => FilterKind::Fuse8,
+            Prints::Wide(_) => FilterKind::Fuse16,
+        }
+    }
+
+    /// The fingerprints.
+    pub fn fingerprints(&self) -> Vec<u16> {
         match &self.prints {
-            Prints::Narrow(p) => (p.iter().map(|&p| p.into()).collect(), 1),
-            Prints::Wide(p) => (p.to_vec(), 2),
+            Prints::Narrow(p) => p.iter().map(|&p| p.into()).collect(),
+            Prints::Wide(p) => p.to_vec(),
         }
     }
 
