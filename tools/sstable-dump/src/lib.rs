@@ -6,6 +6,7 @@
 //! an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's own metadata.
 
 pub mod props;
+pub mod raw;
 pub mod target;
 
 use std::io::Write;
@@ -19,7 +20,8 @@ Exit codes: 0 all is well, 1 something was found (damage, a missing key), 2 it c
 Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too.
 
 Examples:
-  sstable-dump props firn-data/00000012.sst    what a table says about itself";
+  sstable-dump props firn-data/00000012.sst    what a table says about itself
+  sstable-dump raw firn-data/00000003.wal      every field as the format specification names it";
 
 /// Look into Firn's files, find damage, save what can be saved.
 #[derive(Parser, Debug)]
@@ -41,6 +43,9 @@ enum Command {
     /// What tables say about themselves
     #[command(after_help = props::EXAMPLES)]
     Props(props::PropsArgs),
+    /// Every field of files, as the format specification names it
+    #[command(after_help = raw::EXAMPLES)]
+    Raw(raw::RawArgs),
 }
 
 impl Cli {
@@ -65,6 +70,7 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
     let screen = &mut Screen { out, json: cli.json, style: cli.style() };
     match &cli.command {
         Command::Props(args) => props::run(screen, args),
+        Command::Raw(args) => raw::run(screen, args),
     }
 }
 

@@ -12,7 +12,7 @@ use firn_kv::wal::{Lsn, Wal, recover};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
-use super::made::{Made, hex};
+use super::made::{Made, hex, slug};
 
 const SEGMENT: u64 = 4096;
 
@@ -122,7 +122,7 @@ impl Log {
 
 /// Sound logs: in one segment or many, synced or not, sealed or not, with recycled segments, with a torn end.
 pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
-    let dir = |what: &str| format!("logs/{seed:03}-{}", what.replace(' ', "-"));
+    let dir = |what: &str| format!("logs/{seed:03}-{}", slug(what));
     let mut tell = |what: &str, log: &Log, content: Value| {
         made.sound(dir(what), "log", what, content);
         log.put(made, &dir(what))
@@ -203,7 +203,7 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
                 b[at..at + 40].copy_from_slice(&other);
             }
         })?;
-        let name = format!("damaged/log-{seed:03}-{}", what.replace(' ', "-"));
+        let name = format!("damaged/log-{seed:03}-{}", slug(what));
         log.put(made, &name)?;
         made.refused(name, "log", what, verdict);
     }
@@ -233,7 +233,7 @@ pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
             let crc = checksum(number, at as u64, &[&b[at + 4..at + 32 + len]]);
             put(b, at, crc);
         })?;
-        let name = format!("damaged/log-{seed:03}-{}", what.replace(' ', "-"));
+        let name = format!("damaged/log-{seed:03}-{}", slug(what));
         log.put(made, &name)?;
         made.refused(name, "log", what, verdict);
     }

@@ -35,6 +35,20 @@ impl Made {
         self.told.push(json!({"path": path.into(), "kind": kind, "what": what, "verdict": verdict}));
     }
 
+    /// Only what is told as one of `what`, with its files.
+    pub fn only(mut self, what: &[&str]) -> Made {
+        self.told.retain(|line| what.iter().any(|w| line["what"] == *w));
+        let kept = |path: &str| self.told.iter().any(|line| line["path"].as_str().is_some_and(|p| path.starts_with(p)));
+        self.files.retain(|f| kept(&f.path));
+        self
+    }
+
+    /// Takes in another one.
+    pub fn add(&mut self, other: Made) {
+        self.files.extend(other.files);
+        self.told.extend(other.told);
+    }
+
     /// With hashes in place of contents.
     pub fn hashed(mut self) -> Made {
         for line in &mut self.told {
@@ -47,6 +61,11 @@ impl Made {
         }
         self
     }
+}
+
+/// The name of a folder.
+pub fn slug(name: &str) -> String {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// What stands for a content.

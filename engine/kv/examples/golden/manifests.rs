@@ -11,7 +11,7 @@ use firn_kv::{Compression, FilterKind, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
-use super::made::{Made, hex};
+use super::made::{Made, hex, slug};
 
 fn policy(rng: &mut Rng) -> Policy {
     let n = rng.range(2..64) as u32;
@@ -163,7 +163,7 @@ pub fn sound(seed: u64, frames: u64, made: &mut Made) -> Result<()> {
     let case = Case::new(seed, frames)?;
     let bytes = case.bytes()?;
     let mut tell = |what: &str, bytes: Vec<u8>, state: &State| {
-        let name = format!("manifests/{seed:03}-{}", what.replace(' ', "-"));
+        let name = format!("manifests/{seed:03}-{}", slug(what));
         made.sound(&name, "manifest", what, told(state));
         case.put(made, &name, bytes, None)
     };
@@ -188,7 +188,7 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let (number, sound) = (case.number, case.bytes()?);
     let current = case.env.read_file(Path::new("/man/CURRENT"))?;
     let mut tell = |what: &str, verdict: &str, bytes: Vec<u8>, text: Option<Vec<u8>>| {
-        let name = format!("damaged/manifest-{seed:03}-{}", what.replace(' ', "-"));
+        let name = format!("damaged/manifest-{seed:03}-{}", slug(what));
         made.refused(&name, "manifest", what, verdict);
         case.put(made, &name, bytes, text)
     };

@@ -1,6 +1,7 @@
 //! Which files are made.
 
 use firn_kv::Result;
+use serde_json::{Value, json};
 
 use super::made::Made;
 use super::{damage, logs, manifests, stores, tables};
@@ -25,8 +26,30 @@ pub fn all() -> Result<Made> {
 pub fn golden() -> Result<Made> {
     let mut made = Made::default();
     tables::few().iter().try_for_each(|r| r.make(&mut made))?;
-    logs::sound(1, &mut made)?;
-    manifests::sound(3, 9, &mut made)?;
     stores::make(7, 120, &mut made)?;
+    let mut others = Made::default();
+    logs::sound(1, &mut others)?;
+    manifests::sound(3, 9, &mut others)?;
+    made.add(others.only(&[
+        "sealed",
+        "many segments",
+        "recycled segments",
+        "torn last record",
+        "whole",
+        "the last frame is torn",
+    ]));
+    let versions = versions().to_string() + "\n";
+    made.file("versions.json", versions.into_bytes());
     Ok(made.hashed())
+}
+
+/// The versions of what decides about bytes within the format: what the compressor finds, where the filter's construction ends, what
+/// the writer calls itself.
+pub fn versions() -> Value {
+    let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap_or_default();
+    let version = |name: &str| {
+        let after = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
+        after.and_then(|(_, rest)| rest.split_once('"')).map(|(version, _)| version.to_owned())
+    };
+    json!({"firn-kv": env!("CARGO_PKG_VERSION"), "lz4_flex": version("lz4_flex"), "xorf": version("xorf")})
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::made::{Made, hex};
 
 /// What the entries of a table look like.
-pub const SHAPES: [&str; 18] = [
+pub const SHAPES: [&str; 19] = [
     "empty",
     "one empty entry",
     "puts",
@@ -36,6 +36,7 @@ pub const SHAPES: [&str; 18] = [
     "range deletions and entries",
     "random bytes",
     "far sequence numbers",
+    "a wide block",
 ];
 
 /// How one table is made.
@@ -173,6 +174,7 @@ fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
             let key = |i: usize| format!("key{:02}", i / 9).into_bytes();
             (0..63).map(|i| (key(i), Trailer::new(seqs[i % 9], any(rng)), vec![])).collect()
         }
+        "a wide block" => puts((0..3).map(number), 8, rng, |rng| text(rng, 70).repeat(1000)),
         _ => vec![],
     }
 }
@@ -292,11 +294,12 @@ pub fn all() -> Vec<Recipe> {
 
 /// One table of each shape that stays small, the options in turn.
 pub fn few() -> Vec<Recipe> {
-    let small = |r: &Recipe| !["large keys", "large values", "more keys than a block may gather"].contains(&r.shape);
+    let large = ["large keys", "large values", "more keys than a block may gather"];
     let mut out: Vec<Recipe> = vec![];
-    for (i, shape) in SHAPES.into_iter().enumerate() {
-        let of = all().into_iter().filter(|r| r.shape == shape && small(r) && r.block_size < 65_536);
-        out.extend(of.skip(7 * i % 16).step_by(16));
+    for (i, shape) in SHAPES.into_iter().enumerate().filter(|(_, s)| !large.contains(s)) {
+        let lz4 = |r: &Recipe| shape != "a wide block" || r.compression == Compression::Lz4;
+        let of: Vec<Recipe> = all().into_iter().filter(|r| r.shape == shape && r.block_size < 65_536 && lz4(r)).collect();
+        out.push(of[7 * i % of.len()]);
     }
     out
 }

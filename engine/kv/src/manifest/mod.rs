@@ -184,8 +184,8 @@ impl Manifest {
 pub struct Frame {
     /// Offset in the file.
     pub offset: u64,
-    /// Length of its payload in bytes; 0 for a mark.
-    pub len: u32,
+    /// Bytes it takes.
+    pub len: u64,
     /// Its checksum.
     pub checksum: u32,
     /// The edits; none in a mark.
@@ -245,7 +245,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
             }
             break;
         };
-        let (offset, len, checksum) = (at as u64, payload.len() as u32, u32_at(&bytes, at + 4));
+        let (offset, len, checksum) = (at as u64, (FRAME + payload.len()) as u64, u32_at(&bytes, at + 4));
         let edits = state::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
         if payload.is_empty() { &mut marks } else { &mut frames }.push(Frame { offset, len, checksum, edits });
         mark_is_due = !payload.is_empty();

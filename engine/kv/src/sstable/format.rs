@@ -241,20 +241,20 @@ impl Packer {
     }
 }
 
-/// The footer. Lengths are those of physical blocks, headers included; 0 for a block that is not there.
+/// The footer. Lengths are those of physical blocks, headers included, and 0 where there is no such block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// The table's file id.
+    /// The file's number.
     pub id: u64,
-    /// Length of all data blocks together: where the filter block begins.
+    /// Bytes of all data blocks together.
     pub data_len: u64,
-    /// Length of the filter block.
+    /// Bytes of the filter block.
     pub filter_len: u32,
-    /// Length of the tombstone block.
+    /// Bytes of the tombstone block.
     pub tombstones_len: u32,
-    /// Length of the index block.
+    /// Bytes of the index block.
     pub index_len: u32,
-    /// Length of the properties block.
+    /// Bytes of the properties block.
     pub properties_len: u32,
 }
 
@@ -280,7 +280,7 @@ impl Footer {
     }
 
     /// The footer's bytes.
-    pub fn encode(&self) -> [u8; FOOTER] {
+    pub(crate) fn encode(&self) -> [u8; FOOTER] {
         let mut f = [0; FOOTER];
         f[..8].copy_from_slice(&self.id.to_le_bytes());
         f[8..16].copy_from_slice(&self.data_len.to_le_bytes());

@@ -30,7 +30,7 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
     env.open_read(&log.path, false)?.read_at(0, &mut header)?;
     let frame = |f: &Frame| {
         let edits = f.edits.iter().map(edit).collect::<Vec<_>>();
-        json!({"at": f.offset, "len_payload": f.len, "checksum": f.checksum, "edits": edits})
+        json!({"at": f.offset, "len_payload": f.len - 8, "checksum": f.checksum, "edits": edits})
     };
     let mut frames: Vec<&Frame> = log.frames.iter().chain(&log.marks).collect();
     frames.sort_by_key(|f| f.offset);
@@ -69,9 +69,7 @@ fn state(s: &State) -> Value {
 }
 
 fn tree(t: &TreeState) -> Value {
-    let run = |r: &manifest::RunState| {
-        json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()})
-    };
+    let run = |r: &manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let runs: Vec<_> = t.runs.iter().map(run).collect();
     json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs})
 }

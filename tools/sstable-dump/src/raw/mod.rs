@@ -5,32 +5,82 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use firn_kv::env::Env;
 use firn_kv::manifest::{CURRENT, manifest_number};
 use firn_kv::wal::segment_number;
-use firn_kv::{Error, Result};
-use serde_json::{Map, Value};
+use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::escape;
+use firn_tools::output::{Done, Failure};
+use serde_json::{Map, Value, json};
+
+use crate::Screen;
+use crate::target::{dir_of, env};
 
 mod log;
 mod manifest;
 mod table;
 
-/// Bytes as text.
-fn hex(bytes: &[u8]) -> Value {
-    let mut out = String::with_capacity(2 * bytes.len());
-    for b in bytes {
-        let _ = write!(out, "{b:02x}"); // a string takes everything
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Fields have the names that format-spec/*.ksy give them. Bytes are hexadecimal, `at` is an offset in the file. A damaged file is refused;
+damage between the records of a log is listed. With --json each file is one object on one line, with `path`.
+
+Examples:
+  sstable-dump raw firn-data/00000012.sst
+  sstable-dump raw firn-data/MANIFEST-000001 --json | jq '.frames[].edits'
+  sstable-dump raw firn-data/*.wal --json | jq -r '.records[].operations[].op' | sort | uniq -c";
+
+/// What `raw` takes.
+#[derive(Args, Clone, Debug)]
+pub struct RawArgs {
+    /// Tables, log segments, manifests, CURRENT
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// Runs `raw`.
+pub fn run(screen: &mut Screen<'_>, args: &RawArgs) -> Done {
+    let env = env();
+    let mut found = false;
+    for path in &args.files {
+        let fields = match fields(&*env, path) {
+            Err(e) if !matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible) => return Err(e.into()),
+            fields => fields,
+        };
+        found |= fields.as_ref().map_or(true, |f| f["damage"].as_array().is_some_and(|d| !d.is_empty()));
+        let file = path.display().to_string();
+        if screen.json {
+            let mut out = fields.unwrap_or_else(|e| json!({"error": e.to_string(), "error_kind": e.kind().name()}));
+            out["path"] = file.into();
+            writeln!(screen.out, "{out}")?;
+            continue;
+        }
+        writeln!(screen.out, "{}", screen.style.heading(file))?;
+        match fields {
+            Ok(fields) => {
+                let mut text = String::new();
+                lines(&fields, 2, &mut text);
+                screen.out.write_all(text.as_bytes())?;
+            }
+            Err(e) => writeln!(screen.out, "  {}", screen.style.bad(e))?,
+        }
     }
-    out.into()
+    if found { Err(Failure::Found) } else { Ok(()) }
+}
+
+/// Bytes as JSON.
+fn hex(bytes: &[u8]) -> Value {
+    escape::hex(bytes).into()
 }
 
 /// The fields of a file, whose kind its name tells. `kind` is the first of them.
 ///
 /// # Errors
 /// `InvalidArgument` for a name that is none of a store's, `Corruption` and `Incompatible` with the place, what the system says.
-pub fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
+fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = &dir_of(path);
     let (kind, fields) = if name == CURRENT {
         ("current", manifest::current(env, path)?)
     } else if let Some(number) = manifest_number(name) {
@@ -38,7 +88,7 @@ pub fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
     } else if let Some(number) = segment_number(name) {
         ("log", log::fields(env, dir, number)?)
     } else if name.ends_with(".sst") {
-        ("table", table::fields(env, path)?)
+        ("table", table::fields(path)?)
     } else {
         let names = "a table (*.sst), a log segment (nnnnnnnn.wal), a manifest (MANIFEST-nnnnnn) or CURRENT";
         return Err(Error::invalid(format!("the name must be that of {names}")).in_file(path));
@@ -46,31 +96,6 @@ pub fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
     let mut all = Map::from_iter([("kind".into(), kind.into()), ("len".into(), env.file_len(path)?.into())]);
     all.extend(fields);
     Ok(all.into())
-}
-
-/// What was found in one of several files.
-pub struct Outcome {
-    /// The file.
-    pub path: PathBuf,
-    /// Its fields, or why there are none.
-    pub fields: Result<Value>,
-}
-
-impl Outcome {
-    /// Whether anything is wrong with the file: it was refused, or parts of it are no records.
-    pub fn is_bad(&self) -> bool {
-        self.fields.as_ref().map_or(true, |f| f["damage"].as_array().is_some_and(|d| !d.is_empty()))
-    }
-
-    /// As one JSON object: the fields with the path, or the path with `error` and its `error_kind`.
-    pub fn json(&self) -> Value {
-        let mut out = match &self.fields {
-            Ok(fields) => fields.clone(),
-            Err(e) => serde_json::json!({"error": e.to_string(), "error_kind": e.kind().name()}),
-        };
-        out["path"] = self.path.display().to_string().into();
-        out
-    }
 }
 
 /// Longest value shown to people.
@@ -88,15 +113,21 @@ fn scalar(v: &Value) -> Option<String> {
     Some(cut.map_or(text.clone(), |i| format!("{}… ({} characters)", &text[..i], text.chars().count())))
 }
 
+/// An item of a list on one line, where it has no lists of its own.
+fn item(v: &Value) -> Option<String> {
+    let fields = v.as_object()?.iter().map(|(k, v)| Some(format!("{k}: {}", scalar(v)?)));
+    Some(fields.collect::<Option<Vec<_>>>()?.join(", "))
+}
+
 /// The fields as indented lines, for people.
-pub fn lines(v: &Value, indent: usize, out: &mut String) {
+fn lines(v: &Value, indent: usize, out: &mut String) {
     let named: Vec<(String, &Value)> = match v {
         Value::Object(o) => o.iter().map(|(k, v)| (k.clone(), v)).collect(),
         Value::Array(a) => a.iter().enumerate().map(|(i, v)| (format!("[{i}]"), v)).collect(),
         _ => vec![],
     };
     for (name, v) in named {
-        match scalar(v) {
+        match scalar(v).or_else(|| item(v).filter(|_| name.starts_with('['))) {
             Some(text) => {
                 let _ = writeln!(out, "{:indent$}{name}: {text}", "");
             }

@@ -3,18 +3,14 @@
 use std::path::Path;
 
 use firn_kv::base::coding::u32_at;
-use firn_kv::env::{Env, ReadFile};
+use firn_kv::env::ReadFile;
 use firn_kv::sstable::fields::{self, Property};
 use firn_kv::sstable::format::{BlockHeader, BlockKind, FOOTER, Footer, Stored, VERSION};
 use firn_kv::{Compression, Error, Result};
 use serde_json::{Map, Value, json};
 
 use super::hex;
-
-/// The number in a table's file name.
-fn id_of(path: &Path) -> Option<u64> {
-    path.file_name()?.to_str()?.strip_suffix(".sst")?.parse().ok()
-}
+use crate::target::{MAX_BLOCK, table_file};
 
 struct File<'a> {
     file: &'a dyn ReadFile,
@@ -23,14 +19,12 @@ struct File<'a> {
 }
 
 /// The fields of the table at `path`: its id is the number in its name, or without one what its footer says.
-pub fn fields(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
-    let file = env.open_read(path, false)?;
+pub fn fields(path: &Path) -> Result<Map<String, Value>> {
+    let (file, id) = table_file(path)?;
     let at = file.len().checked_sub(FOOTER as u64);
     let at = at.ok_or_else(|| Error::corruption("too short for a table file").at(path, 0).block("footer"))?;
     let mut bytes = [0; FOOTER];
     file.read_at(at, &mut bytes)?;
-    let own = u64::from(u32_at(&bytes, 0)) | u64::from(u32_at(&bytes, 4)) << 32;
-    let id = id_of(path).unwrap_or(own);
     let footer = Footer::decode(&bytes, path, id, at)?;
     let file = File { file: &*file, path, id };
 
@@ -53,7 +47,8 @@ pub fn fields(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
         let len = footer.tombstones_len.into();
         out.insert("tombstones".into(), file.block(BlockKind::Tombstones, footer.tombstones_at(), len, tombstone_block)?);
     }
-    let properties = file.block(BlockKind::Properties, footer.properties_at(), footer.properties_len.into(), properties_block)?;
+    let properties =
+        file.block(BlockKind::Properties, footer.properties_at(), footer.properties_len.into(), properties_block)?;
     out.insert("index".into(), index);
     out.insert("properties".into(), properties);
     out.insert(
@@ -77,7 +72,10 @@ impl File<'_> {
         content: impl FnOnce(&[u8]) -> Result<Value, &'static str>,
     ) -> Result<Value> {
         let bad = |what: &str| Error::corruption(what).at(self.path, at).block(kind.name());
-        let mut block = vec![0; usize::try_from(len).map_err(|_| bad("a block that is too large"))?];
+        if len > MAX_BLOCK {
+            return Err(bad("a block that is too large"));
+        }
+        let mut block = vec![0; len as usize];
         self.file.read_at(at, &mut block)?;
         let stored = Stored::check(&block, kind, self.id, at).map_err(bad)?;
         let header = BlockHeader::read(&block).map_err(bad)?;
