@@ -1,12 +1,14 @@
 """Compares three readers of Firn's files: the one that Kaitai Struct generates from the .ksy files, `sstable-dump raw --json`, which uses
 the engine's decoders, and reader.py, which was written from README.md.
 
-Usage: check.py --classes FOLDER --dump COMMAND FOLDER...
+Usage: check.py --classes FOLDER --dump COMMAND [--mutants N] FOLDER...
 
 Each FOLDER was written by the engine's example `golden` and has an `expected.jsonl`. Checked:
   * of every sound file, that the generated reader and `sstable-dump` give the same fields with the same values;
   * of every sound table, log, manifest and store, that reader.py reads exactly what was written;
-  * of every damaged or newer one, that all three refuse it.
+  * of every damaged or newer one, that all three refuse it;
+  * of N files with changed bytes under sound checksums, that all three find the same of them sound. (For tables reader.py is stricter:
+    it also compares the parts of a table with each other, as `sstable-dump check` does. The generated reader knows nothing of order.)
 Exit codes: 0 all agree, 1 some do not, 2 could not run.
 """
 
@@ -19,8 +21,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
+import mutants
 import reader
 from xxh3 import xxh3_64
 
@@ -261,7 +265,22 @@ class Check:
             kinds = {said[f].get("error_kind") for f in files}
             self.need("incompatible" in {str(k).lower() for k in kinds}, path, f"{line['what']}: sstable-dump says {kinds}, not newer")
 
-    def folder(self, root, command):
+    def mutant(self, path, said):
+        """A file with changed bytes under sound checksums."""
+        kind, name = kind_of(os.path.basename(path)), os.path.basename(path)
+        sound, taken = mutants.is_sound(path, kind), "error" not in said
+        try:
+            READERS[kind](reader.load(path), reader.number_of(name))
+            parsed, why = True, ""
+        except REFUSALS as e:
+            parsed, why = False, f"{type(e).__name__}: {e}"
+        self.counts["changed files, of which sound"] += sound
+        self.counts["changed files, of which refused"] += not taken
+        self.need(parsed or not taken, path, f"the generated reader refuses it ({why}), sstable-dump does not")
+        self.need(taken or not sound, path, f"sstable-dump refuses it ({said.get('error')}), reader.py does not")
+        self.need(kind == "table" or sound or not taken, path, "reader.py refuses it, sstable-dump does not")
+
+    def folder(self, root, command, changed):
         with open(os.path.join(root, "expected.jsonl"), encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
         paths = [os.path.join(d, n) for d, _, names in os.walk(root) for n in names if kind_of(n)]
@@ -270,12 +289,21 @@ class Check:
         self.counts["files"] += len(paths)
         for line in lines:
             self.told(root, line, said)
+        if changed:
+            good = [line["path"] for line in lines if line["verdict"] == "sound"]
+            sources = [p for p in paths if any(os.path.relpath(p, root).startswith(g) for g in good)]
+            with tempfile.TemporaryDirectory() as folder:
+                made = mutants.make(sources, kind_of, changed, 1, folder)
+                said = dumped(command, made)
+                for path in made:
+                    self.mutant(path, said[path])
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--classes", required=True, help="where compile.js put the generated classes")
     p.add_argument("--dump", required=True, help="the command sstable-dump")
+    p.add_argument("--mutants", type=int, default=0, metavar="N", help="how many changed files to make of each folder's")
     p.add_argument("folders", nargs="+")
     args = p.parse_args()
     sys.path.insert(0, args.classes)
@@ -283,7 +311,7 @@ def main():
         classes[name] = getattr(importlib.import_module(name), "".join(w.title() for w in name.split("_")))
     check, start = Check(), time.monotonic()
     for folder in args.folders:
-        check.folder(folder, args.dump)
+        check.folder(folder, args.dump, args.mutants)
     for name, count in check.counts.items():
         print(f"{count:>9}  {name}")
     for line in check.wrong[:50]:
