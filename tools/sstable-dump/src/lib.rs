@@ -5,9 +5,18 @@
 //! store's directory is only read: no lock is taken and no byte written in it; whatever the bytes are, a command ends with an answer or
 //! an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's own metadata.
 
+pub mod check;
+pub mod from_json;
+pub mod layout;
+pub mod manifest;
+pub mod merged;
 pub mod props;
 pub mod raw;
+pub mod scan;
+pub mod survey;
 pub mod target;
+pub mod text;
+pub mod wal;
 
 use std::io::Write;
 
@@ -40,12 +49,30 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Verify files or a whole store, and name all damage
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::CheckArgs),
+    /// A manifest's edits, and the state at its end
+    #[command(after_help = manifest::EXAMPLES)]
+    Manifest(manifest::ManifestArgs),
+    /// Log segments: records, marks, how the log ends
+    #[command(after_help = wal::EXAMPLES)]
+    Wal(wal::WalArgs),
+    /// A file as a map of its bytes
+    #[command(after_help = layout::EXAMPLES)]
+    Layout(layout::LayoutArgs),
     /// What tables say about themselves
     #[command(after_help = props::EXAMPLES)]
     Props(props::PropsArgs),
     /// Every field of files, as the format specification names it
     #[command(after_help = raw::EXAMPLES)]
     Raw(raw::RawArgs),
+    /// The entries of a table
+    #[command(after_help = scan::EXAMPLES)]
+    Scan(scan::ScanArgs),
+    /// Make a table of what scan --json printed
+    #[command(after_help = from_json::EXAMPLES)]
+    FromJson(from_json::FromJsonArgs),
 }
 
 impl Cli {
@@ -69,8 +96,14 @@ pub struct Screen<'a> {
 pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
     let screen = &mut Screen { out, json: cli.json, style: cli.style() };
     match &cli.command {
+        Command::Layout(args) => layout::run(screen, args),
+        Command::Check(args) => check::run(screen, args),
+        Command::Manifest(args) => manifest::run(screen, args),
+        Command::Wal(args) => wal::run(screen, args),
         Command::Props(args) => props::run(screen, args),
         Command::Raw(args) => raw::run(screen, args),
+        Command::Scan(args) => scan::run(screen, args),
+        Command::FromJson(args) => from_json::run(screen, args),
     }
 }
 

@@ -123,18 +123,19 @@ impl Core {
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.signal_done();
-        let (read, written) = done?;
+        let (read, written, made) = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         self.counters.compacted(claimed.job.action, read, written, nanos);
         self.events.note("compaction", |e| {
             e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
             e.num("bytes_in", read).num("bytes_out", written).num("level", claimed.job.output_level as u64);
+            e.list("removed", claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied())).list("tables", made);
             e.num("micros", nanos / 1000);
         });
         Ok(())
     }
 
-    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<(u64, u64)> {
+    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<(u64, u64, Vec<u64>)> {
         let inputs = c.inputs();
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let mut deletions = vec![];
@@ -170,22 +171,23 @@ impl Core {
         let written = tables.iter().map(|t| t.size).sum();
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);
+        let made = tables.iter().map(|t| t.id).collect();
         self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
-        Ok((read, written))
+        Ok((read, written, made))
     }
 
-    fn move_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+    fn move_job(&self, c: &Claimed) -> Result<(u64, u64, Vec<u64>)> {
         let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
-        let ids = tables.iter().map(|t| t.id).collect();
+        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
-        self.install(&c.tree, ids, added, None)?;
-        Ok((0, 0))
+        self.install(&c.tree, ids.clone(), added, None)?;
+        Ok((0, 0, ids))
     }
 
-    fn drop_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+    fn drop_job(&self, c: &Claimed) -> Result<(u64, u64, Vec<u64>)> {
         let ids = c.inputs().iter().flat_map(|r| &r.tables).map(|t| t.meta.id).collect();
         self.install(&c.tree, ids, vec![], None)?;
-        Ok((0, 0))
+        Ok((0, 0, vec![]))
     }
 
     /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for

@@ -139,7 +139,11 @@ impl Core {
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note("flush", |e| {
-            e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
+            e.str("tree", &tree.name)
+                .num("entries", made.entries)
+                .num("bytes_out", bytes)
+                .list("tables", ids)
+                .num("flushed", end);
             e.num("memory", sealed.mem.used() as u64).num("micros", nanos / 1000);
         });
         if let Some(wal) = &mut self.write.lock().wal {

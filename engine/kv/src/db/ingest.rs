@@ -150,6 +150,7 @@ impl Core {
             _ => return Ok(()),
         };
         let number = tables[0].id;
+        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         for _ in 0..TRIES {
             self.flush_tree(tree)?;
             // Flushes of this tree would give their runs newer numbers than the one taken above.
@@ -185,6 +186,9 @@ impl Core {
             w.next_seq = seq + 1;
             self.visible.publish(seq, 1);
             drop((w, files, c));
+            self.events.note("ingest", |e| {
+                e.str("tree", &tree.name).num("seq", seq).list("tables", ids);
+            });
             self.set_pace();
             self.signal_work();
             return Ok(());
@@ -223,6 +227,11 @@ impl Core {
             return Ok(());
         }
         let done = self.install(tree, gone.clone(), vec![], None);
+        if done.is_ok() {
+            self.events.note("drop", |e| {
+                e.str("tree", &tree.name).list("removed", gone.iter().copied());
+            });
+        }
         let mut files = tree.files.lock();
         gone.iter().for_each(|id| {
             files.busy.remove(id);

@@ -373,6 +373,9 @@ impl Core {
         };
         let tree = self.new_tree(state, options, true, start)?;
         self.trees.write().push(tree.clone());
+        self.events.note("tree", |e| {
+            e.str("tree", name).num("id", id as u64);
+        });
         Ok(tree)
     }
 
@@ -399,6 +402,9 @@ impl Core {
         self.sync_log()?;
         let mut c = self.catalog.lock();
         self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
+        self.events.note("tree dropped", |e| {
+            e.str("tree", &t.name).num("id", t.id as u64);
+        });
         t.mark_dropped();
         self.trees.write().retain(|o| !Arc::ptr_eq(o, &t));
         drop(c);

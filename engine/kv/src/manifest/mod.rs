@@ -153,7 +153,7 @@ impl Manifest {
         let path = dir.join(manifest_name(number));
         let log = read(env, dir, number).map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::corruption(
-                "the manifest that CURRENT names is missing; restore it from a copy, or rebuild it with `firn repair`",
+                "the manifest that CURRENT names is missing; restore it from a copy, or rebuild it with `sstable-dump repair`",
             )
             .at(&path, 0)
             .block("manifest"),
@@ -254,11 +254,55 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     if let Some(later) = sound_after(&bytes, number, at) {
         let e = Error::corruption(format!(
             "a frame of the manifest is damaged, and the one at {later} proves that it had been durable; \
-             restore the file from a copy, or rebuild it with `firn repair`"
+             restore the file from a copy, or rebuild it with `sstable-dump repair`"
         ));
         return Err(e.at(&path, at as u64).block("manifest"));
     }
     Ok(Log { path, frames, marks, end: at as u64 })
+}
+
+/// Bytes of a manifest that are no sound frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Offset in the file.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// Reads all that is sound in a manifest, over damage too: for the tools. [`Log::end`] lies behind the last sound frame. A torn end
+/// is a gap like any other; whether edits behind a gap still fit is for [`State::apply`] to say.
+///
+/// # Errors
+/// `NotFound`, `Incompatible`, and what the environment says; damage is none.
+pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<Gap>)> {
+    let path = dir.join(manifest_name(number));
+    let bytes = env.read_all(&path, MAX_LEN)?;
+    let (mut log, mut gaps) = (Log { path, frames: vec![], marks: vec![], end: 0 }, vec![]);
+    let mut at = HEADER.min(bytes.len());
+    match check_header(&bytes, number) {
+        Ok(()) => log.end = HEADER as u64,
+        Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e.at(&log.path, 0)),
+        Err(_) => gaps.push(Gap { offset: 0, len: at as u64 }),
+    }
+    while at < bytes.len() {
+        let edits = match frame(&bytes, number, at) {
+            Some(payload) => state::decode_edits(payload).map(|e| (e, payload.len())),
+            None => {
+                let next = sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
+                let next = next.unwrap_or(bytes.len());
+                gaps.push(Gap { offset: at as u64, len: (next - at) as u64 });
+                at = next;
+                continue;
+            }
+        };
+        let (edits, len) = edits.map_err(|e| e.at(&log.path, at as u64).block("manifest"))?;
+        let frames = if len == 0 { &mut log.marks } else { &mut log.frames };
+        frames.push(Frame { offset: at as u64, len: (FRAME + len) as u64, checksum: u32_at(&bytes, at + 4), edits });
+        at += FRAME + len;
+        log.end = at as u64;
+    }
+    Ok((log, gaps))
 }
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {
@@ -321,7 +365,10 @@ fn set_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
 }
 
 /// The number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
-fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
+///
+/// # Errors
+/// `Corruption` for a `CURRENT` that is damaged; `Incompatible` for a newer format version.
+pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(CURRENT);
     let bytes = match env.read_all(&path, 4096) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -347,7 +394,7 @@ impl Current {
     pub fn decode(bytes: &[u8]) -> Result<Current> {
         let damaged = || {
             Error::corruption(
-                "this file is damaged; restore it from a copy, or let `firn repair` name the newest sound manifest",
+                "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
             )
         };
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
@@ -386,7 +433,7 @@ fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
         if !unused {
             let name = manifest_name(number);
             return Err(Error::corruption(format!(
-                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `firn repair` name \
+                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `sstable-dump repair` name \
                  the newest sound manifest"
             ))
             .at(dir.join(CURRENT), 0)

@@ -128,6 +128,11 @@ pub(crate) struct Index {
 impl Index {
     /// Reads an index block of a table with `data_len` bytes of data blocks; `None` when it is not sound.
     pub fn decode(block: &[u8], data_len: u64) -> Option<Index> {
+        Index::parse(block, data_len).filter(|i| i.end() == data_len)
+    }
+
+    /// The same for a table with at most `data_len` bytes of data blocks.
+    fn parse(block: &[u8], data_len: u64) -> Option<Index> {
         let mut r = Reader::new(block);
         let n = r.len(r.remaining() / 4)?;
         let prefix = r.bytes().filter(|p| p.len() <= MAX_KEY_LEN)?;
@@ -155,7 +160,7 @@ impl Index {
             continued = f & CONTINUES != 0;
         }
         offsets.push(at);
-        (r.is_empty() && at == data_len && !continued).then(|| Index {
+        (r.is_empty() && !continued).then(|| Index {
             prefix: prefix.into(),
             heads: heads.into(),
             offsets: offsets.into(),
@@ -266,6 +271,12 @@ impl Index {
     pub fn memory(&self) -> usize {
         self.prefix.len() + (8 + 8 + 4 + 1 + 4) * self.len() + 8 + self.suffixes.len()
     }
+}
+
+/// The data blocks that a decoded index block tells of, which begins at `end` of its file at the latest; `None` when it is not sound.
+pub fn decode(block: &[u8], end: u64) -> Option<Vec<BlockInfo>> {
+    let index = Index::parse(block, end)?;
+    Some((0..index.len()).map(|i| index.info(i)).collect())
 }
 
 #[cfg(test)]

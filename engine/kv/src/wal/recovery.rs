@@ -93,6 +93,17 @@ fn list(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
     Ok(segments)
 }
 
+/// All segment files in `dir`, ascending, each with the position that its records end before ([`SegmentInfo::end`]; the last one's is
+/// the largest there is, and 0 stands for segments that hold nothing that counts): for the tools.
+///
+/// # Errors
+/// `Incompatible` for a newer format version; what the environment says.
+pub fn segments(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
+    let mut segments = list(env, dir)?;
+    bound(&mut segments, Lsn::MAX);
+    Ok(segments)
+}
+
 /// Sets each segment's `end` to where a later one begins, at most `end`; to 0 for void ones.
 fn bound(segments: &mut [SegmentInfo], end: Lsn) {
     let mut limit = end;
