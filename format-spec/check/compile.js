@@ -11,7 +11,6 @@ async function main() {
   for (const file of fs.readdirSync(from).filter((f) => f.endsWith(".ksy")).sort()) {
     const made = await compiler.compile("python", load(path.basename(file, ".ksy")), importer, true);
     for (const [name, text] of Object.entries(made)) fs.writeFileSync(path.join(to, name), text);
-    console.error(`compiled ${file}`);
   }
 }
 
