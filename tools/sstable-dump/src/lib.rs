@@ -5,13 +5,21 @@
 //! store's directory is only read: no lock is taken and no byte written in it; whatever the bytes are, a command ends with an answer or
 //! an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's own metadata.
 
+pub mod ages;
 pub mod check;
+pub mod evidence;
+pub mod find;
 pub mod from_json;
 pub mod layout;
+pub mod logcopy;
 pub mod manifest;
 pub mod merged;
+pub mod newstore;
 pub mod props;
 pub mod raw;
+pub mod repair;
+pub mod rescue;
+pub mod salvage;
 pub mod scan;
 pub mod survey;
 pub mod target;
@@ -52,6 +60,15 @@ enum Command {
     /// Verify files or a whole store, and name all damage
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
+    /// Every version of a key, and which one a read returns
+    #[command(after_help = find::EXAMPLES)]
+    Find(find::FindArgs),
+    /// Write what can be read of something damaged into something sound
+    #[command(after_help = salvage::EXAMPLES)]
+    Salvage(salvage::SalvageArgs),
+    /// Rebuild a store whose manifest is gone
+    #[command(after_help = repair::EXAMPLES)]
+    Repair(repair::RepairArgs),
     /// A manifest's edits, and the state at its end
     #[command(after_help = manifest::EXAMPLES)]
     Manifest(manifest::ManifestArgs),
@@ -100,6 +117,9 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
         Command::Check(args) => check::run(screen, args),
         Command::Manifest(args) => manifest::run(screen, args),
         Command::Wal(args) => wal::run(screen, args),
+        Command::Salvage(args) => salvage::run(screen, args),
+        Command::Repair(args) => repair::run(screen, args),
+        Command::Find(args) => find::run(screen, args),
         Command::Props(args) => props::run(screen, args),
         Command::Raw(args) => raw::run(screen, args),
         Command::Scan(args) => scan::run(screen, args),
