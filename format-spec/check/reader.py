@@ -310,9 +310,9 @@ def properties_block(b):
 
 
 class Table:
-    """A table, wholly read and checked."""
+    """A table, wholly read and checked; filters of prefixes only where the hooks `first N` are taken for known."""
 
-    def __init__(self, file, file_id=None):
+    def __init__(self, file, file_id=None, hooks=True):
         self.id, data_len, (filter_len, tombstones_len, index_len, properties_len) = footer(file, file_id)
         at = data_len
         part = lambda at, size, kind: physical_block(file, at, size, kind, self.id)[0]
@@ -326,7 +326,7 @@ class Table:
         self.entries, self.largest_block = [], 0
         for i, row in enumerate(self.rows):
             self.read_block(file, i, row)
-        self.check_filter()
+        self.check_filter(hooks)
         self.check_properties()
 
     def read_block(self, file, i, row):
@@ -351,13 +351,13 @@ class Table:
         need((flags & 2 != 0) == dense, "DENSE where it must not be, or not where it must")
         self.entries += entries
 
-    def check_filter(self):
-        """Every key must be in the filter: with a filter prefix hook, what it takes of the key. The hooks `first N` are known here."""
+    def check_filter(self, hooks):
+        """Every key must be in the filter: with a filter prefix hook, what it takes of the key."""
         if not self.filter:
             return
         need(self.filter.width == self.properties.get("filter", 0), "a filter of another kind")
         hook = self.properties.get("hook.filter_prefix", "")
-        take = re.fullmatch(r"first (\d+)", hook)
+        take = re.fullmatch(r"first (\d+)", hook) if hooks else None
         if hook and not take:
             return
         for key in {e[0][: int(take[1])] if take else e[0] for e in self.entries}:

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use firn_kv::env::os::OsEnv;
 use firn_tools::output::{Done, Failure};
 use serde_json::Value;
 use sstable_dump::Cli;
@@ -46,9 +47,10 @@ fn what_is_damaged_is_refused_and_the_next_file_is_shown() {
     let dir = std::env::temp_dir().join(format!("sstable-dump-raw-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let bad = dir.join("00000035.sst");
-    let mut bytes = std::fs::read(golden().join("tables/00000035.sst")).unwrap();
+    let env = OsEnv::new();
+    let mut bytes = env.read_all(&golden().join("tables/00000035.sst"), 1 << 20).unwrap();
     bytes[60] ^= 1;
-    std::fs::write(&bad, bytes).unwrap();
+    env.create(&bad).unwrap().append(&bytes).unwrap();
     let (done, text) = raw(&[bad, golden().join("logs/001-torn-last-record/00000001.wal")], true);
     std::fs::remove_dir_all(dir).unwrap();
     assert!(matches!(done, Err(Failure::Found)), "{done:?}");
