@@ -1,5 +1,5 @@
 """Compares three readers of Firn's files: the one that Kaitai Struct generates from the .ksy files, `sstable-dump raw --json`, which uses
-the engine's decoders, and reader.py, which was written from README.md.
+the engine's decoders, and reader.py, which follows README.md.
 
 Usage: check.py --classes FOLDER --dump COMMAND [--mutants N] FOLDER...
 
@@ -19,6 +19,7 @@ import enum
 import importlib
 import io
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -217,6 +218,19 @@ def checked(command, paths):
     return out
 
 
+# What the processes that are forked off have to do: a method of Check, and its arguments.
+shared = None
+
+
+def part(which):
+    """Every nth of the shared tasks, in a process of its own."""
+    (first, step), (what, tasks) = which, shared
+    check = Check()
+    for task in tasks[first::step]:
+        what(check, *task)
+    return check.wrong, check.counts
+
+
 class Check:
     def __init__(self):
         self.wrong, self.counts = [], collections.Counter()
@@ -293,6 +307,16 @@ class Check:
         verdict = found_sound if kind == "table" else taken
         self.need(verdict == sound, path, f"sound for reader.py: {sound}, for sstable-dump: {verdict}")
 
+    def share(self, what, tasks):
+        """Does `what` for each of the tasks, on all processors."""
+        global shared
+        shared = what, tasks
+        n = os.cpu_count() or 1
+        with multiprocessing.get_context("fork").Pool(n) as pool:
+            for wrong, counts in pool.map(part, [(i, n) for i in range(n)]):
+                self.wrong += wrong
+                self.counts += counts
+
     def folder(self, root, command, changed):
         with open(os.path.join(root, "expected.jsonl"), encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
@@ -300,16 +324,14 @@ class Check:
         said = dumped(command, sorted(paths))
         self.need(len(said) == len(paths), root, f"sstable-dump told of {len(said)} of {len(paths)} files")
         self.counts["files"] += len(paths)
-        for line in lines:
-            self.told(root, line, said)
+        self.share(Check.told, [(root, line, said) for line in lines])
         if changed:
             good = [line["path"] for line in lines if line["verdict"] == "sound"]
             sources = [p for p in paths if any(os.path.relpath(p, root).startswith(g) for g in good)]
             with tempfile.TemporaryDirectory() as folder:
                 made = mutants.make(sources, kind_of, changed, 1, folder)
                 said, good = dumped(command, made), checked(command, [p for p in made if kind_of(os.path.basename(p)) == "table"])
-                for path in made:
-                    self.mutant(path, said[path], path in good)
+                self.share(Check.mutant, [(path, said[path], path in good) for path in made])
 
 
 def main():

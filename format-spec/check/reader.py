@@ -1,4 +1,4 @@
-"""An independent reader of Firn's files, written from README.md and from nothing else. It shares no code with the engine.
+"""An independent reader of Firn's files: it follows README.md, section by section, and shares nothing with the engine.
 
 It is strict: whatever the page calls damage is refused, and everything that the page promises about sound bytes is checked.
 `python3 reader.py FILE-OR-FOLDER` prints what is there.
