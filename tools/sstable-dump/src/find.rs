@@ -14,7 +14,7 @@ use firn_kv::wal::{recover, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
-use firn_tools::output::{Done, Failure, print_table, row, table};
+use firn_tools::output::{Done, Failure, listing, print_table};
 use serde_json::{Map, Value};
 
 use crate::target::{Kind, env, kind, open_file};
@@ -152,25 +152,25 @@ fn judge(versions: &mut [Version], merge: Option<&str>) {
     let mut operands = 0u64;
     for v in versions.iter_mut() {
         if v.flushed {
-            v.verdict = "passed over: it is in the tables, or in what they were merged into".into();
+            v.verdict = "passes it over: it is in a table, or merged away".into();
             continue;
         }
         if let Some(by) = &decided {
-            v.verdict = format!("hidden by the {by}");
+            v.verdict = format!("does not see it: hidden by {by}");
             continue;
         }
         let by = format!("{} @{}", v.what.name(), v.seq);
         match v.what {
             What::Merge => {
                 operands += 1;
-                v.verdict = format!("an operand for the merge hook {:?}", merge.unwrap_or("?"));
+                v.verdict = format!("folds it: operand of the merge hook {:?}", merge.unwrap_or("?"));
                 v.returned = operands == 1;
                 continue;
             }
-            What::Put if operands > 0 => v.verdict = "what the operands above are folded onto".into(),
-            What::Put => (v.verdict, v.returned) = ("returned: the newest version".into(), true),
-            _ if operands > 0 => v.verdict = "the operands above are folded onto nothing".into(),
-            _ => v.verdict = "the newest version: a read finds nothing".into(),
+            What::Put if operands > 0 => v.verdict = "folds the operands above onto it".into(),
+            What::Put => (v.verdict, v.returned) = ("returns it: the newest version".into(), true),
+            _ if operands > 0 => v.verdict = "folds the operands above onto nothing".into(),
+            _ => v.verdict = "finds nothing: this is the newest version".into(),
         }
         decided = Some(by);
     }
@@ -247,7 +247,7 @@ pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
         return if there { Ok(()) } else { Err(Failure::Found) };
     }
     for (name, versions) in found.iter().filter(|(_, v)| !v.is_empty()) {
-        let mut t = table(&["  seq", "what", "where", "value", "and"]);
+        let mut t = listing(&["  seq", "what", "value", "where", "a read"], "lllll");
         for v in versions {
             let value = match v.what {
                 What::Put | What::Merge if args.hex => firn_tools::escape::hex(&v.value),
@@ -255,7 +255,7 @@ pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
                 _ => "-".into(),
             };
             let arrow = if v.returned { "→ " } else { "  " };
-            row(&mut t, [format!("{arrow}{}", v.seq), v.what.name().into(), v.place.clone(), value, v.verdict.clone()]);
+            t.add_row([format!("{arrow}{}", v.seq), v.what.name().into(), value, v.place.clone(), v.verdict.clone()]);
         }
         writeln!(screen.out, "{}", screen.style.heading(format!("{} in tree {name:?}", text::key(&key))))?;
         write!(screen.out, "{}", print_table(&t, screen.style))?;

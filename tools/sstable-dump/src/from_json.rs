@@ -15,7 +15,7 @@ use firn_tools::output::{Done, Failure, bytes, things};
 use serde_json::{Map, Value, json};
 
 use crate::Screen;
-use crate::target::{env, table_number};
+use crate::target::{dir_of, env, table_number};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -218,15 +218,15 @@ pub fn run(screen: &mut Screen<'_>, args: &FromJsonArgs) -> Done {
     Ok(())
 }
 
-/// Fails when a file that is to be made is there.
+/// Makes the directory of a file that is to be made.
+///
+/// # Errors
+/// When the file is there.
 pub fn refuse_existing(out: &Path) -> Done {
     if out.symlink_metadata().is_ok() {
-        return Err(Failure::with_next(
-            format!("{} is there already", out.display()),
-            "name a new file or directory with --out",
-        ));
+        return Err(Failure::with_next(format!("{} is there already", out.display()), "name a new file with --out"));
     }
-    Ok(())
+    Ok(env().create_dir_all(&dir_of(out))?)
 }
 
 fn make(out: &Path, mut input: impl BufRead) -> Done<(firn_kv::sstable::TableFacts, bool)> {

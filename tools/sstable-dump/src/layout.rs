@@ -6,7 +6,7 @@ use clap::Args;
 use firn_kv::manifest;
 use firn_kv::wal::format::SEGMENT_HEADER;
 use firn_kv::wal::{Item, SegmentReader};
-use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
 use serde_json::{Value, json};
 
 use crate::Screen;
@@ -197,18 +197,32 @@ fn part_json(p: &Part) -> Value {
     v
 }
 
-/// Sums by name, in order of appearance: name, letter, parts, bytes, overhead, decoded bytes, entries.
-fn sums(parts: &[Part]) -> Vec<(&'static str, char, u64, u64, u64, u64, u64)> {
-    let mut out: Vec<(&'static str, char, u64, u64, u64, u64, u64)> = vec![];
+/// Sums over parts of one name.
+struct Sum {
+    name: &'static str,
+    letter: char,
+    parts: u64,
+    bytes: u64,
+    overhead: u64,
+    raw: u64,
+    entries: u64,
+}
+
+/// Sums by name, in order of appearance.
+fn sums(parts: &[Part]) -> Vec<Sum> {
+    let mut out: Vec<Sum> = vec![];
     for p in parts {
         let name = if p.damage.is_some() { "damaged" } else { p.name };
-        let i = out.iter().position(|s| s.0 == name).unwrap_or_else(|| {
-            out.push((name, p.letter, 0, 0, 0, 0, 0));
+        let i = out.iter().position(|s| s.name == name).unwrap_or_else(|| {
+            out.push(Sum { name, letter: p.letter, parts: 0, bytes: 0, overhead: 0, raw: 0, entries: 0 });
             out.len() - 1
         });
         let s = &mut out[i];
-        (s.2, s.3, s.4) = (s.2 + 1, s.3 + p.len, s.4 + p.overhead);
-        (s.5, s.6) = (s.5 + p.raw, s.6 + if p.damage.is_some() { 0 } else { p.entries.unwrap_or(0) });
+        s.parts += 1;
+        s.bytes += p.len;
+        s.overhead += p.overhead;
+        s.raw += p.raw;
+        s.entries += if p.damage.is_some() { 0 } else { p.entries.unwrap_or(0) };
     }
     out
 }
@@ -250,37 +264,34 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
             .collect();
         writeln!(screen.out, "  {painted}")?;
     }
-    let mut t = table(&["", "part", "count", "bytes", "share", "overhead", "decoded", "entries"]);
+    let mut t = listing(&["", "part", "count", "bytes", "share", "overhead", "decoded", "entries"], "llrrrrrr");
     let or_dash = |n: u64, text: String| if n == 0 { "-".to_owned() } else { text };
-    for (name, letter, n, part_len, overhead, raw, entries) in sums(&parts) {
+    for Sum { name, letter, parts, bytes, overhead, raw, entries } in sums(&parts) {
         let cells = [
             letter.to_string(),
             name.to_owned(),
-            count(n),
-            count(part_len),
-            text::share(part_len, len),
+            count(parts),
+            count(bytes),
+            text::share(bytes, len),
             or_dash(overhead, count(overhead)),
             or_dash(raw, count(raw)),
             or_dash(entries, count(entries)),
         ];
-        row(&mut t, cells);
+        t.add_row(cells);
     }
-    row(
-        &mut t,
-        [
-            "=".into(),
-            "all".into(),
-            count(parts.len() as u64),
-            count(len),
-            text::share(len, len),
-            String::new(),
-            String::new(),
-            String::new(),
-        ],
-    );
+    t.add_row([
+        "=".into(),
+        "all".into(),
+        count(parts.len() as u64),
+        count(len),
+        text::share(len, len),
+        String::new(),
+        String::new(),
+        String::new(),
+    ]);
     write!(screen.out, "\n{}", print_table(&t, style))?;
     if args.blocks {
-        let mut t = table(&["offset", "part", "bytes", "decoded", "entries", "keys"]);
+        let mut t = listing(&["offset", "part", "bytes", "decoded", "entries", "keys"], "rlrrrl");
         for p in &parts {
             let keys = p.damage.as_ref().map_or(String::new(), |d| format!("{d}: "))
                 + &p.keys.as_ref().map_or(String::new(), text::keys);
@@ -292,7 +303,7 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
                 p.entries.map_or("-".into(), count),
                 keys,
             ];
-            row(&mut t, cells);
+            t.add_row(cells);
         }
         write!(screen.out, "\n{}", print_table(&t, style))?;
     }

@@ -8,6 +8,7 @@
 pub mod ages;
 pub mod check;
 pub mod evidence;
+pub mod filters;
 pub mod find;
 pub mod from_json;
 pub mod layout;
@@ -17,10 +18,12 @@ pub mod merged;
 pub mod newstore;
 pub mod props;
 pub mod raw;
+pub mod recompress;
 pub mod repair;
 pub mod rescue;
 pub mod salvage;
 pub mod scan;
+pub mod space;
 pub mod survey;
 pub mod target;
 pub mod text;
@@ -36,9 +39,17 @@ const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (damage, a missing key), 2 it could not run.
 Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too.
 
+A PATH is a table (.sst), a log segment (.wal), a manifest (MANIFEST-…) or a store's directory.
+
 Examples:
-  sstable-dump props firn-data/00000012.sst    what a table says about itself
-  sstable-dump raw firn-data/00000003.wal      every field as the format specification names it";
+  sstable-dump check firn-data                       everything that is wrong, with file, offset, block and keys
+  sstable-dump salvage firn-data --out saved         a sound store of what can be read, and what was lost
+  sstable-dump repair firn-data --out repaired       the same when the manifest is gone
+  sstable-dump find firn-data apple                  every version of a key, and which one a read returns
+  sstable-dump space firn-data --delimiter /         where the bytes are
+  sstable-dump layout firn-data/00000012.sst         a file as a map of its bytes
+  sstable-dump raw firn-data/00000003.wal            every field as the format specification names it
+  sstable-dump COMMAND --help                        what a command takes, with examples";
 
 /// Look into Firn's files, find damage, save what can be saved.
 #[derive(Parser, Debug)]
@@ -75,6 +86,15 @@ enum Command {
     /// Log segments: records, marks, how the log ends
     #[command(after_help = wal::EXAMPLES)]
     Wal(wal::WalArgs),
+    /// Where the bytes are, by prefix or range of keys
+    #[command(after_help = space::EXAMPLES)]
+    Space(space::SpaceArgs),
+    /// Measure filters' false positives
+    #[command(after_help = filters::EXAMPLES)]
+    Filters(filters::FiltersArgs),
+    /// What if a table had other blocks: size and cost of reads
+    #[command(after_help = recompress::EXAMPLES)]
+    Recompress(recompress::RecompressArgs),
     /// A file as a map of its bytes
     #[command(after_help = layout::EXAMPLES)]
     Layout(layout::LayoutArgs),
@@ -120,6 +140,9 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
         Command::Salvage(args) => salvage::run(screen, args),
         Command::Repair(args) => repair::run(screen, args),
         Command::Find(args) => find::run(screen, args),
+        Command::Space(args) => space::run(screen, args),
+        Command::Filters(args) => filters::run(screen, args),
+        Command::Recompress(args) => recompress::run(screen, args),
         Command::Props(args) => props::run(screen, args),
         Command::Raw(args) => raw::run(screen, args),
         Command::Scan(args) => scan::run(screen, args),

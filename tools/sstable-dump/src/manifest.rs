@@ -6,7 +6,7 @@ use clap::Args;
 use firn_kv::manifest::{self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
-use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
 use serde_json::{Value, json};
 
 use crate::target::{Kind, dir_of, env, kind};
@@ -149,7 +149,7 @@ fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
         if t.runs.is_empty() {
             continue;
         }
-        let mut out = table(&["  run", "table", "size", "entries", "deletes", "sequence", "keys"]);
+        let mut out = listing(&["  run", "table", "size", "entries", "deletes", "sequence", "keys"], "lrrrrll");
         for (r, m) in t.runs.iter().flat_map(|r| r.tables.iter().map(move |m| (r, m))) {
             let cells = [
                 format!("  L{}#{}", r.level, r.number),
@@ -160,7 +160,7 @@ fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
                 format!("{}..{}", m.min_seq, m.max_seq),
                 text::keys(&(m.first_key.clone(), m.last_key.clone())),
             ];
-            row(&mut out, cells);
+            out.add_row(cells);
         }
         write!(screen.out, "{}", print_table(&out, style))?;
     }

@@ -156,24 +156,32 @@ fn losses(s: &Survey) -> Vec<Loss> {
                 only.entries = once.checked_sub(saved + told);
             }
         }
-        (None, _) if s.footer.is_none() && s.index.is_none() => all.push(rest(s, None)),
+        (None, _) if s.footer.is_none() && first_part.is_none() => all.push(rest(s, None)),
         _ => {}
     }
-    if s.missing().contains(&"tombstones") {
-        let count = s.properties.as_ref().map(|p| p.range_deletes);
-        let keys = s.properties.as_ref().map(|p| (p.first_key.clone(), p.last_key.clone()));
-        let at = s.footer.as_ref().map(|f| (f.tombstones_at(), f.tombstones_len));
-        all.push(Loss {
-            file: s.path.clone(),
-            offset: at.map(|a| a.0),
-            len: at.map_or(0, |a| a.1 as u64),
-            what: "tombstones",
-            reason: "the range deletions of the table cannot be read".into(),
-            entries: count,
-            keys,
-        });
-    }
+    all.extend(lost_tombstones(s));
     all
+}
+
+/// Range deletions that cannot be read, or that nobody can tell whether there were any.
+fn lost_tombstones(s: &Survey) -> Option<Loss> {
+    let known = s.footer.is_some() || s.properties.is_some();
+    // Without either, they were there if anything was between data and index that cannot be read.
+    let index = s.sound(BlockKind::Index).next().map(|r| r.offset);
+    let whole = index.is_some_and(|at| s.damaged().all(|r| r.offset > at));
+    let lost = if known { s.missing().contains(&"tombstones") } else { s.tombstones.is_none() && !whole };
+    let at = s.footer.as_ref().map(|f| (f.tombstones_at(), f.tombstones_len));
+    let reason =
+        if known { "the range deletions of the table cannot be read" } else { "range deletions, if the table had any" };
+    lost.then(|| Loss {
+        file: s.path.clone(),
+        offset: at.map(|a| a.0),
+        len: at.map_or(0, |a| a.1 as u64),
+        what: "tombstones",
+        reason: reason.into(),
+        entries: s.properties.as_ref().map(|p| p.range_deletes),
+        keys: s.properties.as_ref().map(|p| (p.first_key.clone(), p.last_key.clone())),
+    })
 }
 
 /// What lies behind the last block that there is.

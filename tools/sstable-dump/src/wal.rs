@@ -9,7 +9,7 @@ use firn_kv::manifest::Manifest;
 use firn_kv::wal::{self, Item, Record, SegmentInfo, SegmentReader};
 use firn_tools::escape;
 use firn_tools::json::put_field;
-use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
 use serde_json::{Map, Value, json};
 
 use crate::target::{Kind, dir_of, env, kind};
@@ -58,6 +58,8 @@ struct Sums {
     /// Whether sound records follow the last damage.
     beyond: bool,
     void: u64,
+    /// Offset after the last record.
+    end: u64,
 }
 
 fn op_name(op: &Op<'_>) -> &'static str {
@@ -142,6 +144,7 @@ fn walk(screen: &mut Screen<'_>, dir: &Path, number: u64, end: u64, args: &WalAr
             Item::Record(r) => {
                 let void = r.lsn.is_some_and(|l| l + r.size > end);
                 s.synced = s.synced.max(r.synced);
+                s.end = r.offset + r.size;
                 s.beyond |= !s.damage.is_empty();
                 if void {
                     s.void += 1;
@@ -191,8 +194,10 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
     let env = env();
     let segments = wal::segments(&*env, dir)?;
     let floor = Manifest::load(&*env, dir).ok().flatten().map(|(s, _)| s.wal_floor);
-    let (mut t, mut rows) =
-        (table(&["segment", "from", "to", "size", "records", "operations", "marks", "synced to", "state"]), vec![]);
+    let (mut t, mut rows) = (
+        listing(&["segment", "from", "to", "size", "records", "operations", "marks", "synced to", "state"], "lrrrrrrrl"),
+        vec![],
+    );
     let mut left = args.limit.unwrap_or(u64::MAX);
     let each = args.records || args.ops;
     let mut damaged = false;
@@ -203,16 +208,18 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         let s = walk(screen, dir, info.number, info.end, args, each, &mut left)?;
         let state = state_of(info, &s);
         damaged |= state.contains("damaged");
-        let end = if info.end == u64::MAX { "-".to_owned() } else { info.end.to_string() };
+        // Where the segment's records end, or where the next one voids them.
+        let end =
+            info.base.map_or(0, |b| b + s.end.max(wal::format::SEGMENT_HEADER) - wal::format::SEGMENT_HEADER).min(info.end);
         rows.push(json!({
-            "segment": wal::segment_name(info.number), "base": info.base, "end": (info.end < u64::MAX).then_some(info.end),
+            "segment": wal::segment_name(info.number), "base": info.base, "end": end,
             "capacity": info.capacity, "records": s.records, "operations": s.ops, "marks": s.marks, "void_records": s.void,
             "synced": s.synced, "state": state,
         }));
         let cells = [
             wal::segment_name(info.number),
             info.base.map_or("-".into(), |b| b.to_string()),
-            end,
+            end.to_string(),
             bytes(info.capacity),
             count(s.records),
             count(s.ops),
@@ -220,7 +227,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
             s.synced.to_string(),
             state,
         ];
-        row(&mut t, cells);
+        t.add_row(cells);
     }
     let ending = floor.map(|floor| (floor, wal::recover(&*env, dir, floor, &mut |_, _, _| Ok(()))));
     damaged |= ending.as_ref().is_some_and(|e| e.1.is_err());
@@ -245,7 +252,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
             Ok(())
         });
     }
-    write!(screen.out, "{}", print_table(&t, screen.style))?;
+    write!(screen.out, "{}{}", if each { "\n" } else { "" }, print_table(&t, screen.style))?;
     writeln!(screen.out, "\n{told}")?;
     if damaged { Err(Failure::Found) } else { Ok(()) }
 }

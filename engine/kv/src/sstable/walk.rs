@@ -202,3 +202,58 @@ impl Walk {
         Stored::check(&self.block, header.kind, self.id, offset).and_then(|s| s.to_vec()).map_err(bad)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::{Kind, Trailer};
+    use crate::env::Env;
+    use crate::env::mem::MemEnv;
+    use crate::sstable::{TableOptions, TableWriter};
+    use proptest::prelude::*;
+
+    fn table(env: &dyn Env) -> Vec<u8> {
+        let path = Path::new("/00000003.sst");
+        let mut w =
+            TableWriter::new(env.create(path).unwrap(), path, 3, TableOptions { block_size: 512, ..Default::default() });
+        (0..200u32).for_each(|i| w.add(&i.to_be_bytes(), Trailer::new(i as u64, Kind::Put), &[i as u8; 20]).unwrap());
+        w.finish().unwrap();
+        env.read_all(path, 1 << 20).unwrap()
+    }
+
+    proptest! {
+        /// Whatever is done to a file, the pieces are its bytes without gaps, and blocks that were not touched are found.
+        #[test]
+        fn pieces_are_the_whole_file(at in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 0..4), cut in 0usize..400) {
+            let env = MemEnv::new(1);
+            let sound = table(&env);
+            let mut bytes = sound.clone();
+            let places: Vec<usize> = at.iter().map(|(i, _)| i.index(bytes.len())).collect();
+            at.iter().zip(&places).for_each(|((_, x), &i)| bytes[i] ^= x);
+            bytes.truncate(sound.len() - cut.saturating_sub(200));
+            let path = Path::new("/bad");
+            let mut f = env.create(path).unwrap();
+            f.append(&bytes).unwrap();
+            drop(f);
+            let walk = |path: &Path| {
+                let mut w = Walk::new(env.open_read(path, false).unwrap(), path, 3).unwrap();
+                let mut all = vec![];
+                while let Some(p) = w.next().unwrap() {
+                    if let Piece::Block { offset, header } = &p {
+                        assert_eq!(w.raw(*offset, *header).unwrap().len(), header.raw_len);
+                    }
+                    all.push(p);
+                }
+                all
+            };
+            let found = walk(path);
+            prop_assert_eq!(found.iter().map(Piece::len).sum::<u64>(), bytes.len() as u64);
+            for p in walk(Path::new("/00000003.sst")) {
+                let Piece::Block { offset, .. } = p else { continue };
+                let whole = offset + p.len() <= bytes.len() as u64;
+                let touched = places.iter().any(|&i| offset <= i as u64 && (i as u64) < offset + p.len() && bytes.get(i) != sound.get(i));
+                prop_assert_eq!(found.contains(&p), whole && !touched);
+            }
+        }
+    }
+}

@@ -200,3 +200,29 @@ fn filler_payload(room: usize) -> Vec<u8> {
     }
     if payload.len() <= room { payload } else { vec![] }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ops::Ops;
+
+    #[test]
+    fn fillers_fill_exactly_and_say_nothing() {
+        let large = (LARGEST_FILLER - 40..LARGEST_FILLER + 80).chain(3 * LARGEST_FILLER..3 * LARGEST_FILLER + 80);
+        for len in (RECORD_HEADER..700).chain(large).step_by(8) {
+            let bytes = filler(7, 640, len, 5, 8).unwrap();
+            assert_eq!(bytes.len() as u64, len);
+            let mut at = 0;
+            while at < bytes.len() {
+                let h = RecordHeader::decode(&bytes[at..]);
+                let payload = &bytes[at + RECORD_HEADER as usize..][..h.len as usize];
+                assert_eq!(h.crc, checksum(7, 640 + at as u64, &[&bytes[at + 4..at + RECORD_HEADER as usize], payload]));
+                assert_eq!((h.generation, h.kind == MARK), (7, payload.is_empty()));
+                assert!(Ops::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == TreeId::MAX)));
+                at += record_size(payload.len()) as usize;
+            }
+            assert_eq!(at, bytes.len());
+        }
+        assert!(filler(7, 64, 24, 0, 0).is_err() && filler(7, 64, 33, 0, 0).is_err());
+    }
+}
