@@ -255,7 +255,7 @@ impl Copier<'_> {
             };
             self.done.losses.push(loss);
         }
-        if len > MAX_HOLE || len < RECORD_HEADER {
+        if !(RECORD_HEADER..=MAX_HOLE).contains(&len) {
             self.done
                 .notes
                 .push(format!("a hole of {len} bytes at position {} of the log cannot be bridged; it ends there", self.pos));

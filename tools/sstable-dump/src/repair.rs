@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use firn_kv::TreeOptions;
+use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::key::Trailer;
 use firn_kv::base::ops::{Op, Ops, TreeId};
 use firn_kv::manifest::{PersistedOptions, RunState, State, TreeState};
 use firn_kv::merge::run::table_path;
@@ -103,8 +105,31 @@ fn take_all(dir: &Path, out: &Path, e: &Evidence, log: &Range<u64>, report: &mut
     Ok(tables)
 }
 
+/// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its sequence number, which a merge all the
+/// way down takes away.
+fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>]) -> Done<bool> {
+    let mut others: Vec<_> = tables.iter().map(|t| t.cursor(false)).collect();
+    let mut c = t.cursor(false);
+    c.first()?;
+    while c.valid() {
+        let mut found = false;
+        for o in &mut others {
+            o.seek(c.key(), Trailer::NEWEST)?;
+            while !found && o.valid() && o.key() == c.key() {
+                found = o.value() == c.value() && o.trailer().kind() == c.trailer().kind();
+                o.next()?;
+            }
+        }
+        if !found {
+            return Ok(false);
+        }
+        c.next()?;
+    }
+    Ok(true)
+}
+
 /// A table that has lost its properties and that nothing tells of: one that was never finished, or one that was cut off. When all its
-/// entries are in the log, it is left out; else it belongs to the tree whose tables share entries with it.
+/// entries are in the log or in other tables, it is left out; else it belongs to the tree whose tables share entries with it.
 #[allow(clippy::too_many_arguments)] // all that is known of a table comes from different places
 fn take_stray(
     dir: &Path,
@@ -118,15 +143,20 @@ fn take_stray(
 ) -> Done<Option<Arc<Table>>> {
     let (id, path, new) = (t.id(), table_path(dir, t.id()), table_path(out, t.id()));
     let p = t.properties();
-    let mut tree = None;
+    let (mut tree, mut contained) = (None, false);
     for candidate in tables.iter().map(|t| t.properties().tree).collect::<BTreeSet<_>>() {
         let its: Vec<_> = tables.iter().filter(|t| t.properties().tree == candidate).chain([&t]).cloned().collect();
         if ages::compare(&its)?.shares(its.len() - 1) {
             tree = Some(candidate);
         }
+        contained |= p.range_deletes == 0 && is_contained(&t, &its[..its.len() - 1])?;
     }
-    if tree.is_none() && log.contains(&p.min_seq) && log.contains(&p.max_seq) {
-        report.notes.push(format!("table {id} is left out: it was never finished, and its entries are in the log"));
+    let logged = tree.is_none() && log.contains(&p.min_seq) && log.contains(&p.max_seq);
+    if contained || logged {
+        let place = if contained { "in other tables" } else { "in the log" };
+        report.notes.push(format!(
+            "table {id} is left out: it was not finished, or cut off, and all that is left of it is {place} too"
+        ));
         remove(&new).map_err(|e| Failure::file("remove", &new, &e))?;
         return Ok(None);
     }
@@ -186,8 +216,8 @@ fn runs_of(dir: &Path, out: &Path, tables: &[Arc<Table>], e: &Evidence, report: 
         .collect();
     if unsettled.len() > 1 || (unsettled.len() == 1 && alive.len() > 1) {
         report.unknown.push(format!(
-            "tables {} carry no sequence numbers: merged all the way down, or bulk-loaded; they are taken for the oldest, the one with \
-             the higher number for the newer",
+            "table {}: no sequence numbers: merged all the way down, or bulk-loaded; they are taken for the oldest, the one with \
+             the higher number for the newer. Should inputs of such a merge be left over, they hide what is newer",
             unsettled.join(", ")
         ));
     }

@@ -131,14 +131,11 @@ fn start(c: &mut TableCursor, range: &KeyRange, reverse: bool) -> firn_kv::Resul
     }
 }
 
+/// Is shown entries for as long as it says so.
+type Visit<'a> = dyn FnMut(&[u8], Trailer, &[u8]) -> Done<bool> + 'a;
+
 /// Calls `f` on the entries of a range until it says that it has enough.
-fn each(
-    t: &Arc<Table>,
-    range: &KeyRange,
-    reverse: bool,
-    all: bool,
-    f: &mut dyn FnMut(&[u8], Trailer, &[u8]) -> Done<bool>,
-) -> Done {
+fn each(t: &Arc<Table>, range: &KeyRange, reverse: bool, all: bool, f: &mut Visit<'_>) -> Done {
     let inside = |k: &[u8]| range.from.as_slice() <= k && range.to.as_deref().is_none_or(|to| k < to);
     let mut c = t.cursor(false);
     start(&mut c, range, reverse)?;

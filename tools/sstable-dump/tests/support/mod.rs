@@ -89,8 +89,11 @@ pub fn table(path: &Path, n: u32, block_size: u32) {
     assert_eq!(code, 0, "{text}");
 }
 
+/// Keys and values in order.
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// All visible pairs of all trees.
-pub fn content(dir: &Path) -> Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> {
+pub fn content(dir: &Path) -> Vec<(String, Pairs)> {
     let db = Db::open_with(dir, DbOptions { create: false, ..options() }).unwrap_or_else(|e| panic!("{e}"));
     let mut names = db.tree_names();
     names.sort();
