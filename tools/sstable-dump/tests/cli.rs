@@ -48,10 +48,7 @@ fn every_command_has_help_with_examples() {
         assert!(help.contains(&format!("  {c} ")), "{c}");
         let out = run(&[c, "--help"]);
         assert_eq!(out.status.code(), Some(0));
-        assert!(
-            text(&out.stdout).contains("Examples:") && text(&out.stdout).contains(&format!("sstable-dump {c} ")),
-            "{c}"
-        );
+        assert!(text(&out.stdout).contains("Examples:") && text(&out.stdout).contains(&format!("sstable-dump {c} ")), "{c}");
     }
 }
 

@@ -36,6 +36,7 @@ fn options(rng: &mut Rng) -> PersistedOptions {
     let filters = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
     o.filter = (0..levels).map(|_| rng.choose(&filters).copied().unwrap_or_default()).collect();
     o.tombstone_age_secs = rng.below(1 << 30);
+    (o.block_size, o.table_size, o.memtable_size) = (rng.range(512..65_537), rng.below(1 << 40), rng.below(1 << 31));
     let mut name = |what: &str| rng.one_in(2).then(|| format!("{what} hook ❄"));
     (o.merge, o.purge, o.summary, o.filter_prefix) = (name("merge"), name("purge"), name("summary"), name("prefix"));
     o

@@ -32,9 +32,18 @@ pub fn db_options() -> DbOptions {
     DbOptions { memory_budget: 2 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
 }
 
-/// Options of the tree `name`.
+/// Options of the tree `name`: no defaults, which may change.
 pub fn tree_options(name: &str) -> TreeOptions {
-    let small = TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, block_size: 1024, ..TreeOptions::default() };
+    let small = TreeOptions {
+        compression: vec![Compression::Lz4],
+        filter: vec![FilterKind::Fuse8],
+        memtable_size: 64 << 10,
+        table_size: 64 << 10,
+        block_size: 1024,
+        policy: Policy::Tiered { min_runs: 3, max_runs: 32, bucket: 2.0 },
+        tombstone_age_secs: 0,
+        ..TreeOptions::default()
+    };
     match name {
         "raw" => TreeOptions { compression: vec![Compression::None], filter: vec![FilterKind::None], ..small },
         "levels" => TreeOptions {

@@ -216,8 +216,8 @@ impl Recipe {
             filter_prefix: self.prefix.map(|n| Arc::new(First(n, format!("first {n}"))) as Arc<dyn FilterPrefix>),
             summary: self.summary.then(|| Arc::new(Facts) as Arc<dyn Summary>),
             merge: if self.shape == "merge operands" { "append".into() } else { String::new() },
-            purge: String::new(),
             created_micros: 1_600_000_000_000_000 + self.id,
+            ..TableOptions::default()
         };
         let (entries, tombstones) = self.content();
         let mut w = TableWriter::new(env.create(path)?, path, self.id, options);
