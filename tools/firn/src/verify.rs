@@ -112,12 +112,16 @@ fn remedy(e: &Error) -> &'static str {
     match () {
         () if name.ends_with(".sst") => {
             "tables never change: put back the file of this name from a checkpoint or a backup of this store; only the keys named are \
-             concerned"
+             concerned; `sstable-dump salvage` saves the rest"
         }
         () if name.ends_with(".wal") => {
-            "the log holds the newest writes: put back the file, or go back to a checkpoint or a backup of the store"
+            "the log holds the newest writes: put back the file, go back to a checkpoint or a backup of the store, or save \
+             the rest with `sstable-dump salvage`"
         }
-        () => "this file says what belongs to the store: restore the directory from a checkpoint or a backup",
+        () => {
+            "this file says what belongs to the store: restore the directory from a checkpoint or a backup, or \
+             rebuild it with `sstable-dump repair`"
+        }
     }
 }
 
