@@ -56,7 +56,7 @@ fn salvage(room: &Room, damaged: &[u8], truth: &[String]) -> (Value, Vec<String>
             Some(k) => k[0].as_str().unwrap() <= key && key <= k[1].as_str().unwrap(),
             None => true,
         };
-        assert!(data.iter().any(|l| within(l)), "{key} is lost, and no loss tells of it: {text}");
+        assert!(data.iter().any(within), "{key} is lost, and no loss tells of it: {text}");
     }
     if !v["to"].is_null() {
         assert_eq!(dump(&["check", &arg(&good)]).1, 0);
