@@ -17,6 +17,7 @@ pub mod manifest;
 pub mod merged;
 pub mod newstore;
 pub mod props;
+pub mod raw;
 pub mod recompress;
 pub mod repair;
 pub mod rescue;
@@ -47,6 +48,7 @@ Examples:
   sstable-dump find firn-data apple                  every version of a key, and which one a read returns
   sstable-dump space firn-data --delimiter /         where the bytes are
   sstable-dump layout firn-data/00000012.sst         a file as a map of its bytes
+  sstable-dump raw firn-data/00000003.wal            every field as the format specification names it
   sstable-dump COMMAND --help                        what a command takes, with examples";
 
 /// Look into Firn's files, find damage, save what can be saved.
@@ -99,6 +101,9 @@ enum Command {
     /// What tables say about themselves
     #[command(after_help = props::EXAMPLES)]
     Props(props::PropsArgs),
+    /// Every field of files, as the format specification names it
+    #[command(after_help = raw::EXAMPLES)]
+    Raw(raw::RawArgs),
     /// The entries of a table
     #[command(after_help = scan::EXAMPLES)]
     Scan(scan::ScanArgs),
@@ -139,6 +144,7 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
         Command::Filters(args) => filters::run(screen, args),
         Command::Recompress(args) => recompress::run(screen, args),
         Command::Props(args) => props::run(screen, args),
+        Command::Raw(args) => raw::run(screen, args),
         Command::Scan(args) => scan::run(screen, args),
         Command::FromJson(args) => from_json::run(screen, args),
     }

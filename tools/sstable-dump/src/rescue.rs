@@ -118,6 +118,7 @@ fn options_from(p: &Properties) -> TableOptions {
         merge: p.merge.clone(),
         purge: p.purge.clone(),
         created_micros: p.created_micros,
+        warm: None,
     }
 }
 

@@ -187,7 +187,9 @@ pub struct Frame {
     pub offset: u64,
     /// Bytes it takes.
     pub len: u64,
-    /// The edits.
+    /// Its checksum.
+    pub checksum: u32,
+    /// The edits; none in a mark.
     pub edits: Vec<Edit>,
 }
 
@@ -198,6 +200,8 @@ pub struct Log {
     pub path: PathBuf,
     /// Its frames, marks left out.
     pub frames: Vec<Frame>,
+    /// Its marks.
+    pub marks: Vec<Frame>,
     /// Offset after the last sound frame; what lies behind was being written when the machine stopped.
     pub end: u64,
 }
@@ -233,7 +237,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
     check_header(&bytes, number).map_err(|e| e.at(&path, 0).block("manifest"))?;
-    let (mut at, mut frames, mut mark_is_due) = (HEADER, vec![], false);
+    let (mut at, mut frames, mut marks, mut mark_is_due) = (HEADER, vec![], vec![], false);
     loop {
         let Some(payload) = frame(&bytes, number, at) else {
             // Only a mark is not durable before the next frame is written (M2). One that is torn takes nothing with it.
@@ -244,10 +248,9 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
             }
             break;
         };
-        if !payload.is_empty() {
-            let edits = state::decode_edits(payload).map_err(|e| e.at(&path, at as u64).block("manifest"))?;
-            frames.push(Frame { offset: at as u64, len: (FRAME + payload.len()) as u64, edits });
-        }
+        let (offset, len, checksum) = (at as u64, (FRAME + payload.len()) as u64, u32_at(&bytes, at + 4));
+        let edits = state::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
+        if payload.is_empty() { &mut marks } else { &mut frames }.push(Frame { offset, len, checksum, edits });
         mark_is_due = !payload.is_empty();
         at += FRAME + payload.len();
     }
@@ -258,7 +261,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
         ));
         return Err(e.at(&path, at as u64).block("manifest"));
     }
-    Ok(Log { path, frames, end: at as u64 })
+    Ok(Log { path, frames, marks, end: at as u64 })
 }
 
 /// Bytes of a manifest that are no sound frame.
@@ -278,7 +281,7 @@ pub struct Gap {
 pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<Gap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
-    let (mut log, mut gaps) = (Log { path, frames: vec![], end: 0 }, vec![]);
+    let (mut log, mut gaps) = (Log { path, frames: vec![], marks: vec![], end: 0 }, vec![]);
     let mut at = HEADER.min(bytes.len());
     match check_header(&bytes, number) {
         Ok(()) => log.end = HEADER as u64,
@@ -297,9 +300,8 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<G
             }
         };
         let (edits, len) = edits.map_err(|e| e.at(&log.path, at as u64).block("manifest"))?;
-        if !edits.is_empty() {
-            log.frames.push(Frame { offset: at as u64, len: (FRAME + len) as u64, edits });
-        }
+        let frames = if len == 0 { &mut log.marks } else { &mut log.frames };
+        frames.push(Frame { offset: at as u64, len: (FRAME + len) as u64, checksum: u32_at(&bytes, at + 4), edits });
         at += FRAME + len;
         log.end = at as u64;
     }
@@ -372,27 +374,47 @@ pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    parse_current(&bytes).map(Some).map_err(|e| e.at(&path, 0).block("current"))
+    Current::decode(&bytes).map(|c| Some(c.manifest)).map_err(|e| e.at(&path, 0).block("current"))
 }
 
-fn parse_current(bytes: &[u8]) -> Result<u64> {
-    let damaged = || {
-        Error::corruption(
-            "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
-        )
-    };
-    let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
-    let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;
-    if crc != format!("{:08x}\n", crc32fast::hash(lines.as_bytes())) {
-        return Err(damaged());
+/// What a `CURRENT` file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Current {
+    /// Number of the manifest that counts.
+    pub manifest: u64,
+    /// The checksum on its last line.
+    pub checksum: u32,
+}
+
+impl Current {
+    /// Reads the content of a `CURRENT` file.
+    ///
+    /// # Errors
+    /// `Corruption`, or `Incompatible` for a newer format version.
+    pub fn decode(bytes: &[u8]) -> Result<Current> {
+        let damaged = || {
+            Error::corruption(
+                "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
+            )
+        };
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
+        let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;
+        let checksum = crc32fast::hash(lines.as_bytes());
+        if crc != format!("{checksum:08x}\n") {
+            return Err(damaged());
+        }
+        // Only the first line is promised to look the same in every version.
+        let mut lines = lines.lines();
+        let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
+        if version != VERSION {
+            return Err(Error::newer("the store", version, VERSION));
+        }
+        let manifest = lines.next().and_then(manifest_number).ok_or_else(damaged)?;
+        if text != current_text(version, &manifest_name(manifest)) {
+            return Err(damaged());
+        }
+        Ok(Current { manifest, checksum })
     }
-    // Only the first line is promised to look the same in every version.
-    let mut lines = lines.lines();
-    let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
-    if version != VERSION {
-        return Err(Error::newer("the store", version, VERSION));
-    }
-    lines.next().and_then(manifest_number).ok_or_else(damaged)
 }
 
 /// Tells a directory without a Db from one whose `CURRENT` is lost. A crash while a Db is made leaves at most one manifest, with

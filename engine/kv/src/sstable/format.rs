@@ -106,7 +106,8 @@ pub struct BlockHeader {
     pub stored_len: usize,
     /// Bytes after decompression.
     pub raw_len: usize,
-    crc: u32,
+    /// What the checksum must be.
+    pub checksum: u32,
 }
 
 impl BlockHeader {
@@ -130,7 +131,7 @@ impl BlockHeader {
         if !sound || raw_len > kind.cap() || h[6..8] != [0; 2] || h[16..20] != [0; 4] {
             return Err("a block header that does not fit together");
         }
-        Ok(BlockHeader { kind, codec, stored_len, raw_len, crc: u32_at(h, 20) })
+        Ok(BlockHeader { kind, codec, stored_len, raw_len, checksum: u32_at(h, 20) })
     }
 }
 
@@ -153,7 +154,7 @@ impl<'a> Stored<'a> {
         if bytes.len() != h.stored_len {
             return Err("a block of another length than the index says");
         }
-        if checksum(id, offset, &[&block[..20], bytes]) != h.crc {
+        if checksum(id, offset, &[&block[..20], bytes]) != h.checksum {
             return Err("checksum mismatch");
         }
         if h.kind != kind {

@@ -195,8 +195,14 @@ impl Index {
         self.heads.len()
     }
 
+    /// What all separators begin with.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// The separator of block `i` after the prefix.
     #[inline]
-    fn suffix(&self, i: usize) -> &[u8] {
+    pub fn suffix(&self, i: usize) -> &[u8] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
         &self.suffixes[start..self.ends[i] as usize]
     }
@@ -275,6 +281,11 @@ impl Index {
     /// Where the blocks end.
     pub fn end(&self) -> u64 {
         self.offsets[self.len()]
+    }
+
+    /// Number of entries of block `i`.
+    pub fn entries(&self, i: usize) -> u32 {
+        self.entries[i]
     }
 
     /// Everything about block `i`.

@@ -10,6 +10,7 @@
 mod block;
 mod copy;
 mod cursor;
+pub mod fields;
 mod filter;
 pub mod format;
 mod index;

@@ -159,6 +159,17 @@ impl<'a> Block<'a> {
         (self.shape.flags & UNIFORM != 0).then_some(Trailer(self.shape.base))
     }
 
+    /// The header's flags, bytes of a trailer's code, and base.
+    pub fn coding(&self) -> (u8, usize, u64) {
+        (self.shape.flags, self.shape.width, self.shape.base)
+    }
+
+    /// Where entry `i` begins, counted from the start of the entries (`i` may be `n`), and its trailer's code.
+    pub fn place_and_code(&self, i: usize) -> (usize, u64) {
+        let start = self.offset(i);
+        (start - self.shape.end, if self.shape.width == 0 || i >= self.shape.n { 0 } else { self.code(start) })
+    }
+
     /// The head of entry `i`: the 8 bytes after the prefix. 0 beyond the end.
     #[inline]
     pub fn head(&self, i: usize) -> u64 {

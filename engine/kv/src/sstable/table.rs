@@ -413,12 +413,13 @@ impl Table {
         }
     }
 
-    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block.
-    pub(super) fn load_into(&self, i: usize, map: Option<&[u8]>, buffer: &mut Vec<u8>) -> Result<()> {
+    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block; gives how it is stored.
+    pub(super) fn load_into(&self, i: usize, map: Option<&[u8]>, buffer: &mut Vec<u8>) -> Result<Compression> {
         self.place(i).stored(map, |s| {
             buffer.resize(s.raw_len, 0);
             s.unpack(buffer)?;
-            validate(buffer)
+            validate(buffer)?;
+            Ok(s.codec)
         })
     }
 

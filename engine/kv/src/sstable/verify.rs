@@ -1,11 +1,11 @@
 //! Reads a whole table and checks it against itself, past every cache and map: to the first error, or past it to all of them.
 //!
 //! Checked: every block's checksum and structure; the order of all entries across blocks; that the index's separators, counts and flags
-//! agree with the blocks; that the filter knows every key; that all counts and bounds in the properties are those of the entries.
+//! agree with the blocks; that the filter is of the kind that the properties tell of and knows every key; that all counts and bounds in
+//! the properties are those of the entries.
 
 use std::ops::ControlFlow;
 
-use super::format::BLOCK_HEADER;
 use super::properties::Properties;
 use super::search::Block;
 use super::table::Table;
@@ -13,6 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer, compare};
+use crate::base::options::{Compression, FilterKind};
 
 /// What [`Table::verify`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,8 +76,10 @@ impl Table {
         let (mut raw, mut whole) = (vec![], true);
         for i in 0..self.index.len() {
             let len = self.index.place(i).1 as u64;
-            let checked =
-                self.load_into(i, None, &mut raw).and_then(|()| self.verify_block(i, &raw, filter_checked, &mut walk));
+            let checked = self
+                .load_into(i, None, &mut raw)
+                .and_then(|codec| self.verify_codec(i, codec))
+                .and_then(|()| self.verify_block(i, &raw, filter_checked, &mut walk));
             match checked {
                 Ok(()) => {
                     report.blocks += 1;
@@ -98,6 +101,13 @@ impl Table {
         }
         progress(self.file.len() - self.index.end());
         report
+    }
+
+    fn verify_codec(&self, i: usize, codec: Compression) -> Result<()> {
+        match (codec == Compression::None) == self.index.info(i).raw {
+            true => Ok(()),
+            false => Err(self.place(i).corrupt("a block of another compression than the index says")),
+        }
     }
 
     /// An error about block `i`, with the keys that the block may hold where the error names none: behind the separator before it,
@@ -143,10 +153,9 @@ impl Table {
         if walk.last > info.separator || (info.continues && walk.last != info.separator) {
             return Err(bad("a block that ends behind its separator").keys(&info.separator, &walk.last));
         }
-        let (raw_len, len) = (raw.len() + BLOCK_HEADER, info.len as usize);
         let sound =
             info.entries as u64 == n && info.dense == (2 * deletes > n) && info.plain == plain && block.is_plain() == plain;
-        if !sound || (info.raw && raw_len != len) {
+        if !sound {
             return Err(bad("a block that is not what the index says"));
         }
         Ok(())
@@ -187,6 +196,10 @@ impl Table {
                 let m = format!("the properties tell of {told} {what}, the table has {found}");
                 return Err(Error::corruption(m).at(&self.path, self.index.end()).block("properties"));
             }
+        }
+        if p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind()) {
+            let e = Error::corruption("the table's filter is not the one that the properties tell of");
+            return Err(e.at(&self.path, self.index.end()).block("properties"));
         }
         if p.first_key != seen.first_key || p.last_key != walk.last {
             let e = Error::corruption("the table's bounds are not what the properties tell").at(&self.path, self.index.end());

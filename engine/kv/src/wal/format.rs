@@ -101,7 +101,8 @@ impl SegmentHeader {
             return Err(Error::newer("the log segment", version, VERSION).block("wal segment header"));
         }
         let base = u64_at(b, 24);
-        if u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {
+        let len = u64::from(u32_at(b, 12));
+        if len != SEGMENT_HEADER || u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {
             return Ok(None);
         }
         Ok(Some(SegmentHeader { number, base, synced: u64_at(b, 32), previous: u64_at(b, 40), capacity: u64_at(b, 48) }))

@@ -35,6 +35,8 @@ pub struct Record<'a> {
     pub seq: Seq,
     /// Position below which the log was known durable when it was written.
     pub synced: Lsn,
+    /// Its checksum.
+    pub checksum: u32,
     /// The operations: see [`ops`](crate::base::ops).
     pub payload: &'a [u8],
 }
@@ -241,6 +243,7 @@ impl SegmentReader {
             mark: h.kind == MARK,
             seq: h.seq,
             synced: h.synced,
+            checksum: h.crc,
             payload: &bytes[RECORD_HEADER as usize..],
         })
     }
