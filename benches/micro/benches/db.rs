@@ -35,15 +35,17 @@ fn writes(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     let mut fill = Fill::<Store>::new(N);
     group.bench_function("put", |b| {
+        let keys = &*keys;
         fill.run(b, emptied, |store, i| store.tree.put(&keys[i], values.get(i)).unwrap());
     });
     group.throughput(Throughput::Elements(100));
     let mut fill = Fill::<Store>::new(N / 100);
     group.bench_function("batch of 100", |b| {
+        let keys = &*keys;
         fill.run(b, emptied, |store, i| {
             let mut batch = Batch::new();
-            for j in 100 * i..100 * i + 100 {
-                batch.put(&store.tree, &keys[j], values.get(j)).unwrap();
+            for (j, key) in keys[100 * i..][..100].iter().enumerate() {
+                batch.put(&store.tree, key, values.get(100 * i + j)).unwrap();
             }
             store.db.write(batch).unwrap();
         });
@@ -51,6 +53,7 @@ fn writes(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     let mut fill = Fill::<Store>::new(N / 2);
     group.bench_function("transaction: get, put, commit", |b| {
+        let keys = &*keys;
         fill.run(b, emptied, |store, i| {
             let mut t = store.db.transaction();
             let there = t.get(&store.tree, &keys[i]).unwrap();

@@ -25,14 +25,16 @@ fn insert(c: &mut Criterion, name: &str, order: fn(usize, u64) -> Vec<Key>) {
     group.throughput(Throughput::Elements(1));
     let mut fill = Fill::<Arc<Memtable>>::new(N);
     group.bench_function("firn", |b| {
+        let (keys, arenas) = (&*keys, &*arenas);
         let fresh = |full: Option<Arc<Memtable>>| {
             drop(full);
-            Memtable::new(&arenas, pieces::capacity(N)).unwrap()
+            Memtable::new(arenas, pieces::capacity(N)).unwrap()
         };
         fill.run(b, fresh, |table, i| pieces::insert(table, &keys[i], i as u64 + 1, values.get(i)));
     });
     let mut fill = Fill::<Skiplist>::new(N);
     group.bench_function("crossbeam-skiplist", |b| {
+        let keys = &*keys;
         fill.run(b, |_| Skiplist::new(), |map, i| drop(map.insert(keys[i].to_vec(), values.get(i).to_vec())));
     });
 }

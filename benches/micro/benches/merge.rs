@@ -49,11 +49,11 @@ fn distinct(k: usize) -> Vec<Arc<Run>> {
     runs(all.chunks(N / k).map(|part| part.iter().map(|&key| (key, false)).collect()).collect())
 }
 
-/// Four runs of which each has half of its keys from the next older one: newer versions, or deletes.
+/// Four runs of which each has half of its keys in common with the next older one: newer versions, or also deletes of a fifth.
 fn overwritten(deletes: bool) -> Vec<Arc<Run>> {
     let all = keys(N, 1);
     let part = N / 4;
-    let entry = |from: usize, i: usize| (all[(from + i) % N], deletes && i >= part / 2);
+    let entry = |from: usize, i: usize| (all[(from + i) % N], deletes && i >= part / 2 && i % 5 == 0);
     runs((0..4).map(|r| (0..part).map(|i| entry(r * part / 2, i)).collect()).collect())
 }
 
@@ -93,7 +93,7 @@ fn visible(c: &mut Criterion) {
         ("1 run", || distinct(1), Vec::new),
         ("4 runs", || distinct(4), Vec::new),
         ("4 runs, half overwritten", || overwritten(false), Vec::new),
-        ("4 runs, half deleted", || overwritten(true), Vec::new),
+        ("4 runs, half overwritten, a fifth deleted", || overwritten(true), Vec::new),
         ("4 runs, 100 range deletions", || distinct(4), || vec![tombstones()]),
     ];
     let mut group = c.benchmark_group("merge/visible");

@@ -43,6 +43,7 @@ fn append(c: &mut Criterion) {
             let fresh = |full: Option<Wal>| {
                 let mut wal = full.unwrap_or_else(|| {
                     let mut wal = open(OsEnv::new(), dir.path());
+                    // As many segments as will be recycled.
                     for i in 0..4 * n {
                         if i % n == 0 {
                             recycle(&mut wal);
