@@ -53,7 +53,7 @@ fn distinct(k: usize) -> Vec<Arc<Run>> {
 fn overwritten(deletes: bool) -> Vec<Arc<Run>> {
     let all = keys(N, 1);
     let part = N / 4;
-    let entry = |from: usize, i: usize| (all[(from + i) % N], deletes && i >= part / 2 && i % 5 == 0);
+    let entry = |from: usize, i: usize| (all[(from + i) % N], deletes && i >= part / 2 && i.is_multiple_of(5));
     runs((0..4).map(|r| (0..part).map(|i| entry(r * part / 2, i)).collect()).collect())
 }
 
