@@ -28,8 +28,10 @@ pub trait Outputs {
     fn create(&mut self) -> Result<TableWriter>;
     /// Called now and then; an error stops the job.
     fn progress(&mut self) -> Result<()>;
-    /// A table is whole and on disk; `frames` are those of its blocks for which the cache had room, by their numbers.
-    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>);
+    /// Table `id` is whole and on disk; `frames` are those of its blocks for which the cache had room, by their numbers.
+    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        let _ = (id, frames);
+    }
 }
 
 /// What a job has made.
