@@ -4,7 +4,7 @@
 
 use std::cell::LazyCell;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use firn_kv::{Batch, Compression, DbOptions, ReadMode};
 use firn_micro::pieces::{Store, store_for_writes, store_in_memory, store_on_disk};
 use firn_micro::{Fill, Key, Round, Values, keys};
@@ -18,7 +18,7 @@ fn present() -> Vec<Key> {
 /// Empties the memtable, so that a fill meets no flush; its memory and the log's segments are recycled as they always are.
 fn emptied(full: Option<Store>) -> Store {
     let store = full.unwrap_or_else(|| {
-        let store = store_for_writes(2).unwrap();
+        let store = store_for_writes().unwrap();
         // Memory and segments are touched for the first time here.
         let (keys, values) = (keys(2 * N, 9), Values::new());
         keys.iter().enumerate().for_each(|(i, k)| store.tree.put(k, values.get(i)).unwrap());
@@ -32,7 +32,7 @@ fn emptied(full: Option<Store>) -> Store {
 fn writes(c: &mut Criterion) {
     let (keys, values) = (LazyCell::new(present), Values::new());
     let mut group = c.benchmark_group("db/write");
-    group.throughput(Throughput::Elements(1));
+    group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(1));
     let mut fill = Fill::<Store>::new(N);
     group.bench_function("put", |b| {
         let keys = &*keys;

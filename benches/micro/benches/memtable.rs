@@ -5,7 +5,7 @@ use std::cell::{LazyCell, RefCell};
 use std::hint::black_box;
 use std::sync::Arc;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use crossbeam_skiplist::SkipMap;
 use firn_kv::base::cursor::Cursor;
 use firn_kv::base::hash::key_hash;
@@ -22,7 +22,7 @@ fn insert(c: &mut Criterion, name: &str, order: fn(usize, u64) -> Vec<Key>) {
     let keys = LazyCell::new(|| order(N, 1));
     let arenas = LazyCell::new(|| pieces::arenas(pieces::capacity(N)).unwrap());
     let mut group = c.benchmark_group(name);
-    group.throughput(Throughput::Elements(1));
+    group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(1));
     let mut fill = Fill::<Arc<Memtable>>::new(N);
     group.bench_function("firn", |b| {
         let (keys, arenas) = (&*keys, &*arenas);

@@ -99,13 +99,13 @@ pub struct Store {
     pub dir: Dir,
 }
 
-/// Opens a store for writing to: nothing is kept but the newest table, so that it does not grow with the time of measuring.
+/// Opens a store for writing to: what is flushed is dropped, so that it does not grow with the time of measuring.
 ///
 /// # Errors
 /// What the engine says.
-pub fn store_for_writes(background_threads: usize) -> Result<Store> {
+pub fn store_for_writes() -> Result<Store> {
     let dir = Dir::new();
-    let options = DbOptions { memory_budget: 1 << 30, background_threads, event_log: false, ..DbOptions::default() };
+    let options = DbOptions { memory_budget: 1 << 30, event_log: false, ..DbOptions::default() };
     let db = Db::open_in(OsEnv::new(), dir.path(), options)?;
     let policy = Policy::Fifo { max_bytes: 1, max_age_secs: 0 };
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() })?;
@@ -117,7 +117,7 @@ pub fn store_for_writes(background_threads: usize) -> Result<Store> {
 /// # Errors
 /// What the engine says.
 pub fn store_in_memory(keys: &[Key]) -> Result<Store> {
-    let (store, values) = (store_for_writes(0)?, Values::new());
+    let (store, values) = (store_for_writes()?, Values::new());
     for (i, key) in keys.iter().enumerate() {
         store.tree.put(key, values.get(i))?;
     }

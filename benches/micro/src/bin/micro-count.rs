@@ -87,7 +87,7 @@ fn memtable_insert(n: usize) -> Result<()> {
 }
 
 fn put(n: usize) -> Result<()> {
-    let (keys, values, store) = (all(), Values::new(), pieces::store_for_writes(0)?);
+    let (keys, values, store) = (all(), Values::new(), pieces::store_for_writes()?);
     keys[..n].iter().enumerate().try_for_each(|(i, k)| store.tree.put(k, values.get(i)))
 }
 

@@ -190,7 +190,9 @@ fn default_dir() -> PathBuf {
 fn run(cli: &Cli) -> Result<String, String> {
     let dir = cli.criterion.clone().unwrap_or_else(default_dir);
     let mut lines = BTreeMap::new();
-    collect(&dir, &cli.baseline, &mut lines)?;
+    if dir.is_dir() {
+        collect(&dir, &cli.baseline, &mut lines)?;
+    }
     if lines.is_empty() {
         let hint = "run `cargo bench -p firn-micro` first, or name another --criterion or --baseline";
         return Err(format!("{}: no results named {:?}; {hint}", dir.display(), cli.baseline));

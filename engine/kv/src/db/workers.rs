@@ -147,8 +147,7 @@ impl Core {
             let generation = *self.work.generation.lock();
             let trees = self.trees.read().clone();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
-            let compacting = self.work.compacting.load(Ordering::Relaxed) > 0;
-            if !flushing && !compacting && !trees.iter().any(|t| self.wants(t)) {
+            if !flushing && !trees.iter().any(|t| self.is_compacting_or_wants(t)) {
                 self.opener.bury();
                 return Ok(());
             }
@@ -157,11 +156,15 @@ impl Core {
         }
     }
 
-    fn wants(&self, t: &super::tree::TreeCore) -> bool {
+    /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under which jobs are claimed: a job that is
+    /// taken in between would be neither.
+    fn is_compacting_or_wants(&self, t: &super::tree::TreeCore) -> bool {
         let files = t.files.lock();
         let view = t.view.load_full();
-        !t.is_dropped()
-            && t.is_hooked()
-            && crate::compaction::pick(&view.options.policy, &self.shape(&view.version, &view.options, &files)).is_some()
+        let wants = || {
+            let shape = self.shape(&view.version, &view.options, &files);
+            !t.is_dropped() && t.is_hooked() && crate::compaction::pick(&view.options.policy, &shape).is_some()
+        };
+        self.work.compacting.load(Ordering::Relaxed) > 0 || wants()
     }
 }
