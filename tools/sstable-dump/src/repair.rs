@@ -294,7 +294,7 @@ fn rebuild(dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Don
     let known: Vec<TreeId> = e.trees.keys().copied().collect();
     let ids: BTreeSet<TreeId> = by_tree.keys().chain(log.keys()).chain(&known).copied().collect();
     let mut state = State {
-        id: e.partial.as_ref().map_or_else(|| env().random(), |s| s.id),
+        id: e.partial.as_ref().map_or_else(|| env().random() | 1 << 63, |s| s.id),
         created_micros: tables.iter().map(|t| t.properties().created_micros).min().unwrap_or_else(|| env().wall_micros()),
         last_seq: e.partial.as_ref().map_or(0, |s| s.last_seq).max(last_in_log),
         ..State::default()
