@@ -1,0 +1,1 @@
+//! The language CQL over the data model of `firn-wide`.

@@ -1,0 +1,3 @@
+//! Floor 0: what every room uses.
+
+pub mod error;

@@ -1,0 +1,10 @@
+//! The Cassandra data model over the engine `firn-kv`: keyspaces, column families of columns and super columns, client timestamps,
+//! tombstones, time to live, counters, secondary indexes.
+//!
+//! # The rooms
+//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0).
+
+pub mod base;
+pub mod types;
+
+pub use base::error::{Error, Result};
