@@ -1,0 +1,628 @@
+//! Recursive descent over two tokens of lookahead.
+//!
+//! Every rule of the grammar is a method, in the file of its kind. A rule that does not apply is an error at the token that does not
+//! fit; nothing is tried twice but a type in parentheses before a term (`term.rs`). What could have stood at a token is only noted
+//! while `expected` is there, which is when a statement that is known to be wrong is parsed a second time.
+
+mod change;
+mod define;
+mod property;
+mod select;
+mod term;
+mod types;
+
+use std::borrow::Cow;
+
+use super::ast::{Constant, ConstantKind, Name, Pos, QualifiedName, Statement, Term, TermKind};
+use super::keyword::{Class, Keyword};
+use super::lexer::{Bad, Lexer, Tok, Token};
+use super::{MAX_DEPTH, MAX_TERMS, Parsed, SyntaxError};
+
+/// What a rule returns. The error is boxed: it is large, and rare.
+type Rule<T> = Result<T, Box<SyntaxError>>;
+
+/// Something that could have stood at a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    Tok(Tok),
+    What(&'static str),
+}
+
+/// The state of parsing one statement.
+pub(super) struct Parser<'a> {
+    text: &'a str,
+    lexer: Lexer<'a>,
+    token: Token,
+    ahead: Token,
+    /// How deep the rules are nested.
+    depth: u32,
+    /// The height of the term, selector or type that was parsed last.
+    height: u32,
+    markers: u32,
+    terms: u32,
+    expected: Option<Vec<Expect>>,
+}
+
+/// Where a parser stands, to come back to.
+struct Place<'a> {
+    lexer: Lexer<'a>,
+    token: Token,
+    ahead: Token,
+    expected: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// A parser of the statement at byte `at`; `recording` notes what is expected.
+    pub(super) fn new(text: &'a str, at: u32, recording: bool) -> Parser<'a> {
+        let mut lexer = Lexer::new(text, at);
+        let (token, ahead) = (lexer.next_token(), lexer.next_token());
+        let expected = recording.then(Vec::new);
+        Parser { text, lexer, token, ahead, depth: 0, height: 0, markers: 0, terms: 0, expected }
+    }
+
+    /// One statement, any number of `;`, the end.
+    pub(super) fn whole(mut self) -> Rule<Parsed<'a>> {
+        let first = self.token.kind;
+        let statement = self.statement()?;
+        while self.eat(Tok::Semicolon) {}
+        if !self.at(Tok::End) {
+            return Err(self.left_over(first));
+        }
+        Ok(Parsed { statement, markers: self.markers as u16 })
+    }
+
+    fn statement(&mut self) -> Rule<Statement<'a>> {
+        match self.token.kind {
+            Tok::Kw(Keyword::Select) => self.select().map(Statement::Select),
+            Tok::Kw(Keyword::Insert | Keyword::Update | Keyword::Delete) => self.change().map(Statement::Change),
+            Tok::Kw(Keyword::Begin) => self.batch().map(Statement::Batch),
+            Tok::Kw(Keyword::Use) => {
+                self.bump();
+                self.keyspace_name().map(Statement::Use)
+            }
+            Tok::Kw(Keyword::Create) => self.create(),
+            Tok::Kw(Keyword::Alter) => self.alter(),
+            Tok::Kw(Keyword::Drop) => self.drop_statement(),
+            Tok::Kw(Keyword::Truncate) => {
+                self.bump();
+                let _ = self.eat_table_word();
+                self.table_name().map(Statement::Truncate)
+            }
+            Tok::Kw(Keyword::Describe | Keyword::Desc) => self.describe().map(Statement::Describe),
+            _ => self.no_statement(),
+        }
+    }
+
+    #[cold]
+    fn no_statement<T>(&mut self) -> Rule<T> {
+        self.note(Expect::What("a statement"));
+        let hint = match self.token.kind {
+            Tok::End => Some("there is nothing but white space and comments".to_owned()),
+            Tok::Kw(Keyword::Grant | Keyword::Revoke | Keyword::List) => {
+                Some("there are no users and permissions here".to_owned())
+            }
+            Tok::Kw(Keyword::Apply) => Some("APPLY BATCH ends a batch; none is open".to_owned()),
+            Tok::Ident if near_statement(self.slice()).is_some() => {
+                near_statement(self.slice()).map(|s| format!("did you mean {s}?"))
+            }
+            _ => Some(format!("a statement begins with one of {}", STATEMENTS.join(", "))),
+        };
+        self.unexpected_with(hint)
+    }
+
+    #[cold]
+    fn left_over(&mut self, first: Tok) -> Box<SyntaxError> {
+        self.note(Expect::Tok(Tok::Semicolon));
+        self.note(Expect::Tok(Tok::End));
+        let starts = |k: Keyword| STATEMENTS.contains(&k.text()) && k != Keyword::Use;
+        let hint = match (self.token.kind, first) {
+            (Tok::Kw(k), _) if starts(k) => Some(format!(
+                "a ';' is missing before {}: two statements without one between them cannot be told apart",
+                k.text()
+            )),
+            (Tok::Kw(k), Tok::Kw(first)) => clause_order(first)
+                .filter(|order| order.split([' ', '[', ']']).any(|w| w == k.text()))
+                .map(|order| format!("clauses have this order: {order}")),
+            _ => None,
+        };
+        match self.unexpected_with::<()>(hint) {
+            Err(e) => e,
+            Ok(()) => unreachable!("unexpected_with always fails"),
+        }
+    }
+
+    // Tokens
+
+    #[inline]
+    fn bump(&mut self) -> Token {
+        let token = self.token;
+        self.token = self.ahead;
+        self.ahead = self.lexer.next_token();
+        if let Some(expected) = &mut self.expected {
+            expected.clear();
+        }
+        token
+    }
+
+    #[inline]
+    fn note(&mut self, what: Expect) {
+        if let Some(expected) = &mut self.expected
+            && !expected.contains(&what)
+        {
+            expected.push(what);
+        }
+    }
+
+    #[inline]
+    fn at(&mut self, kind: Tok) -> bool {
+        self.token.kind == kind || {
+            self.note(Expect::Tok(kind));
+            false
+        }
+    }
+
+    #[inline]
+    fn at_kw(&mut self, keyword: Keyword) -> bool {
+        self.at(Tok::Kw(keyword))
+    }
+
+    #[inline]
+    fn eat(&mut self, kind: Tok) -> bool {
+        self.at(kind) && {
+            self.bump();
+            true
+        }
+    }
+
+    #[inline]
+    fn eat_kw(&mut self, keyword: Keyword) -> bool {
+        self.eat(Tok::Kw(keyword))
+    }
+
+    #[inline]
+    fn expect(&mut self, kind: Tok) -> Rule<Token> {
+        if self.at(kind) { Ok(self.bump()) } else { self.unexpected() }
+    }
+
+    #[inline]
+    fn expect_kw(&mut self, keyword: Keyword) -> Rule<Token> {
+        self.expect(Tok::Kw(keyword))
+    }
+
+    /// `words` one after the other, if the first is there.
+    fn eat_words(&mut self, words: &[Keyword]) -> Rule<bool> {
+        if !self.eat_kw(words[0]) {
+            return Ok(false);
+        }
+        for &word in &words[1..] {
+            self.expect_kw(word)?;
+        }
+        Ok(true)
+    }
+
+    fn if_exists(&mut self) -> Rule<bool> {
+        self.eat_words(&[Keyword::If, Keyword::Exists])
+    }
+
+    fn if_not_exists(&mut self) -> Rule<bool> {
+        self.eat_words(&[Keyword::If, Keyword::Not, Keyword::Exists])
+    }
+
+    fn eat_table_word(&mut self) -> bool {
+        self.eat_kw(Keyword::Table) || self.eat_kw(Keyword::ColumnFamily)
+    }
+
+    fn place(&self) -> Place<'a> {
+        let expected = self.expected.as_ref().map_or(0, Vec::len);
+        Place { lexer: self.lexer, token: self.token, ahead: self.ahead, expected }
+    }
+
+    /// Goes back; what was expected where it goes back to is no longer known beyond what it was.
+    fn go_back(&mut self, place: Place<'a>) {
+        (self.lexer, self.token, self.ahead) = (place.lexer, place.token, place.ahead);
+        if let Some(expected) = &mut self.expected {
+            expected.truncate(place.expected);
+        }
+    }
+
+    /// The text of the token at hand.
+    fn slice(&self) -> &'a str {
+        self.text_of(self.token)
+    }
+
+    fn text_of(&self, token: Token) -> &'a str {
+        &self.text[token.start as usize..token.end as usize]
+    }
+
+    // Errors
+
+    #[cold]
+    fn error_at(&self, token: Token) -> Box<SyntaxError> {
+        let mut error = SyntaxError::at(self.text, token.start as usize, token.end as usize);
+        error.met = self.describe_token(token);
+        Box::new(error)
+    }
+
+    /// The token at hand does not fit.
+    #[cold]
+    fn unexpected<T>(&mut self) -> Rule<T> {
+        self.unexpected_with(None)
+    }
+
+    #[cold]
+    fn unexpected_with<T>(&mut self, hint: Option<String>) -> Rule<T> {
+        let mut error = self.error_at(self.token);
+        match self.token.kind {
+            Tok::Bad(bad) => (error.message, error.hint) = self.bad(bad, error.line, error.column),
+            _ => {
+                let mut names: Vec<String> = self.expected.iter().flatten().map(|&e| describe(e)).collect();
+                names.dedup();
+                error.expected = collapse_operators(names);
+                error.hint = hint;
+            }
+        }
+        Err(error)
+    }
+
+    /// Something is wrong that is not about which tokens there are.
+    #[cold]
+    fn fail<T>(&self, token: Token, message: impl Into<String>) -> Rule<T> {
+        let mut error = self.error_at(token);
+        error.message = Some(message.into());
+        Err(error)
+    }
+
+    /// As [`fail`](Parser::fail), with what to do.
+    #[cold]
+    fn fail_hint<T>(&self, token: Token, message: impl Into<String>, hint: impl Into<String>) -> Rule<T> {
+        let mut error = self.error_at(token);
+        (error.message, error.hint) = (Some(message.into()), Some(hint.into()));
+        Err(error)
+    }
+
+    #[cold]
+    fn bad(&self, bad: Bad, line: u32, column: u32) -> (Option<String>, Option<String>) {
+        let no_end = |what: &str| (Some(format!("line {line}:{column} {what} has no end")), None);
+        match bad {
+            Bad::Str => no_end("the string that begins here"),
+            Bad::DollarStr => no_end("the $$string that begins here"),
+            Bad::Quoted => no_end("the quoted name that begins here"),
+            Bad::Comment => no_end("the comment that begins here"),
+            Bad::Char => {
+                let c = self.slice().chars().next().unwrap_or_default();
+                let hint = match c {
+                    '‘' | '’' | '“' | '”' | '`' | '´' => {
+                        "strings are written in 'straight' quotes, names in \"double\" ones".to_owned()
+                    }
+                    '\u{a0}' | '\u{feff}' | '\u{200b}' => "an invisible character; put an ordinary space here".to_owned(),
+                    '_' => "a name that begins with '_' needs double quotes".to_owned(),
+                    '$' => "a string may be written $$…$$".to_owned(),
+                    '!' => "the operator is !=".to_owned(),
+                    c if c.is_alphanumeric() => {
+                        "names of other letters than a to z need double quotes, texts single ones".to_owned()
+                    }
+                    _ => "no CQL word or sign begins with it".to_owned(),
+                };
+                (Some(format!("line {line}:{column} unexpected character '{}'", c.escape_debug())), Some(hint))
+            }
+        }
+    }
+
+    #[cold]
+    fn describe_token(&self, token: Token) -> String {
+        if token.kind == Tok::End {
+            return "the end of the statement".to_owned();
+        }
+        let text = self.text_of(token);
+        let text = match text.char_indices().nth(40) {
+            Some((cut, _)) => format!("{}…", &text[..cut]),
+            None => text.to_owned(),
+        };
+        if text.starts_with('\'') { text } else { format!("'{text}'") }
+    }
+
+    // Caps
+
+    #[inline]
+    fn enter(&mut self) -> Rule<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH { self.too_deep() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    #[cold]
+    fn too_deep<T>(&self) -> Rule<T> {
+        self.fail(self.token, format!("this is nested more than {MAX_DEPTH} deep"))
+    }
+
+    /// A node over children the highest of which has this height.
+    #[inline]
+    fn grow(&mut self, highest: u32) -> Rule<()> {
+        self.height = highest + 1;
+        if self.height > MAX_DEPTH { self.too_deep() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn leaf(&mut self) -> Rule<()> {
+        self.height = 1;
+        self.terms += 1;
+        if self.terms > MAX_TERMS {
+            return self.fail(self.token, format!("a statement has at most {MAX_TERMS} terms"));
+        }
+        Ok(())
+    }
+
+    /// One or more of `item`, separated by commas; of trees the height becomes that of the highest.
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
+        let mut out = vec![item(self)?];
+        let mut highest = self.height;
+        while self.eat(Tok::Comma) {
+            out.push(item(self)?);
+            highest = highest.max(self.height);
+        }
+        self.height = highest;
+        Ok(out)
+    }
+
+    /// As [`list`](Parser::list), up to and with `close`; none is a list as well.
+    fn list_until<T>(&mut self, close: Tok, item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
+        self.height = 0;
+        if self.eat(close) {
+            return Ok(Vec::new());
+        }
+        let out = self.list(item)?;
+        self.expect(close)?;
+        Ok(out)
+    }
+
+    /// `(item, …)`, at least one.
+    fn parenthesised<T>(&mut self, item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
+        self.expect(Tok::LParen)?;
+        let out = self.list(item)?;
+        self.expect(Tok::RParen)?;
+        Ok(out)
+    }
+
+    // Names
+
+    /// Whether a token can be a name.
+    #[inline]
+    fn is_name(kind: Tok) -> bool {
+        match kind {
+            Tok::Ident | Tok::Quoted => true,
+            Tok::Kw(k) => k.class() != Class::Reserved,
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn take_name(&mut self) -> Name<'a> {
+        let token = self.bump();
+        let raw = self.text_of(token);
+        let text = match token.kind {
+            Tok::Quoted => unquote(&raw[1..raw.len() - 1], "\"\"", "\""),
+            _ => lower(raw),
+        };
+        Name { text, at: Pos(token.start) }
+    }
+
+    /// A name that something is given, or that is no column's.
+    fn name(&mut self, what: &'static str) -> Rule<Name<'a>> {
+        if !Self::is_name(self.token.kind) {
+            return self.no_name(what);
+        }
+        if self.token.kind == Tok::Quoted && self.slice() == "\"\"" {
+            return self.fail(self.token, "a name has at least one character");
+        }
+        Ok(self.take_name())
+    }
+
+    /// The name of a column that is referred to.
+    #[inline]
+    fn column(&mut self) -> Rule<Name<'a>> {
+        if Self::is_name(self.token.kind) { Ok(self.take_name()) } else { self.no_name("a column") }
+    }
+
+    #[cold]
+    fn no_name<T>(&mut self, what: &'static str) -> Rule<T> {
+        self.note(Expect::What(what));
+        let hint = match self.token.kind {
+            Tok::Kw(k) => {
+                Some(format!("{0} is a reserved word; as a name it is written \"{1}\"", k.text(), k.text().to_lowercase()))
+            }
+            Tok::Str => Some("single quotes make strings; names are written in double quotes or without any".to_owned()),
+            Tok::Question => Some("a bind marker stands for a value, not for a name".to_owned()),
+            _ => None,
+        };
+        self.unexpected_with(hint)
+    }
+
+    #[inline]
+    fn qualified(&mut self, what: &'static str) -> Rule<QualifiedName<'a>> {
+        let first = self.name(what)?;
+        if !self.eat(Tok::Dot) {
+            return Ok(QualifiedName { keyspace: None, name: first });
+        }
+        Ok(QualifiedName { keyspace: Some(first), name: self.name(what)? })
+    }
+
+    fn keyspace_name(&mut self) -> Rule<Name<'a>> {
+        if self.token.kind == Tok::Question {
+            return self.fail(self.token, "Bind variables cannot be used for keyspace names");
+        }
+        self.name("a keyspace")
+    }
+
+    fn table_name(&mut self) -> Rule<QualifiedName<'a>> {
+        if self.token.kind == Tok::Question {
+            return self.fail(self.token, "Bind variables cannot be used for table names");
+        }
+        self.qualified("a table")
+    }
+
+    fn index_name(&mut self) -> Rule<QualifiedName<'a>> {
+        if self.token.kind == Tok::Question {
+            return self.fail(self.token, "Bind variables cannot be used for index names");
+        }
+        self.qualified("an index")
+    }
+
+    // Constants
+
+    /// A constant, if one is there.
+    #[inline]
+    fn constant(&mut self) -> Option<Constant<'a>> {
+        let kind = match self.token.kind {
+            Tok::Str | Tok::DollarStr => ConstantKind::String,
+            Tok::Integer => ConstantKind::Integer,
+            Tok::Float => ConstantKind::Float,
+            Tok::Duration => ConstantKind::Duration,
+            Tok::Uuid => ConstantKind::Uuid,
+            Tok::Hex => ConstantKind::Hex,
+            Tok::Kw(Keyword::True | Keyword::False) => ConstantKind::Boolean,
+            Tok::Kw(Keyword::Nan | Keyword::Infinity) | Tok::NegNan | Tok::NegInfinity => ConstantKind::Float,
+            _ => return None,
+        };
+        let raw = self.slice();
+        let text = match self.token.kind {
+            Tok::Str => unquote(&raw[1..raw.len() - 1], "''", "'"),
+            Tok::DollarStr => Cow::Borrowed(&raw[2..raw.len() - 2]),
+            Tok::Kw(Keyword::Nan) | Tok::NegNan => Cow::Borrowed("NaN"),
+            Tok::Kw(Keyword::Infinity) => Cow::Borrowed("Infinity"),
+            Tok::NegInfinity => Cow::Borrowed("-Infinity"),
+            _ => Cow::Borrowed(raw),
+        };
+        self.bump();
+        Some(Constant { kind, text })
+    }
+
+    fn string(&mut self, what: &'static str) -> Rule<Cow<'a, str>> {
+        match self.token.kind {
+            Tok::Str | Tok::DollarStr => match self.constant() {
+                Some(constant) => Ok(constant.text),
+                None => self.unexpected(),
+            },
+            _ => {
+                self.note(Expect::What(what));
+                self.unexpected()
+            }
+        }
+    }
+
+    /// An integer or a marker.
+    fn int_value(&mut self) -> Rule<Term<'a>> {
+        let at = Pos(self.token.start);
+        match self.token.kind {
+            Tok::Integer => match self.constant() {
+                Some(constant) => Ok(Term { at, kind: TermKind::Constant(constant) }),
+                None => self.unexpected(),
+            },
+            Tok::Question | Tok::Colon => self.marker(),
+            _ => {
+                self.note(Expect::What("an integer"));
+                self.note(Expect::What("a bind marker"));
+                self.unexpected()
+            }
+        }
+    }
+}
+
+/// The words that statements begin with.
+const STATEMENTS: [&str; 12] =
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE", "DESCRIBE", "DESC"];
+
+/// The statement that a word is nearly, one letter off or two swapped.
+#[cold]
+fn near_statement(word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_uppercase();
+    STATEMENTS.into_iter().find(|s| {
+        let same_start = s.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
+        let same_end = s.bytes().rev().zip(word.bytes().rev()).take_while(|(a, b)| a == b).count();
+        s.len().abs_diff(word.len()) <= 1 && s.len() > 3 && same_start + same_end + 2 >= s.len()
+    })
+}
+
+/// The order of clauses, for who has them in another.
+#[cold]
+fn clause_order(statement: Keyword) -> Option<&'static str> {
+    Some(match statement {
+        Keyword::Select => "SELECT FROM [WHERE] [GROUP BY] [ORDER BY] [PER PARTITION LIMIT] [LIMIT] [ALLOW FILTERING]",
+        Keyword::Insert => "INSERT INTO VALUES [IF NOT EXISTS] [USING]",
+        Keyword::Update => "UPDATE [USING] SET WHERE [IF]",
+        Keyword::Delete => "DELETE FROM [USING TIMESTAMP] WHERE [IF]",
+        _ => return None,
+    })
+}
+
+#[cold]
+fn describe(what: Expect) -> String {
+    match what {
+        Expect::What(what) => what.to_owned(),
+        Expect::Tok(Tok::Kw(keyword)) => keyword.text().to_owned(),
+        Expect::Tok(Tok::End) => "the end of the statement".to_owned(),
+        Expect::Tok(kind) => format!("'{}'", sign(kind)),
+    }
+}
+
+/// The names of what is expected, with the arithmetic operators as one.
+#[cold]
+fn collapse_operators(names: Vec<String>) -> Vec<String> {
+    let operators = ["'+'", "'-'", "'*'", "'/'", "'%'"];
+    if !operators.iter().all(|o| names.iter().any(|n| n == o)) {
+        return names;
+    }
+    let mut out: Vec<String> = names.into_iter().filter(|n| !operators.contains(&n.as_str())).collect();
+    out.push("an operator".to_owned());
+    out
+}
+
+/// How a token that has one spelling is spelled.
+fn sign(kind: Tok) -> &'static str {
+    match kind {
+        Tok::Question => "?",
+        Tok::Range => "..",
+        Tok::Dot => ".",
+        Tok::Comma => ",",
+        Tok::Colon => ":",
+        Tok::Semicolon => ";",
+        Tok::LParen => "(",
+        Tok::RParen => ")",
+        Tok::LBracket => "[",
+        Tok::RBracket => "]",
+        Tok::LBrace => "{",
+        Tok::RBrace => "}",
+        Tok::Eq => "=",
+        Tok::Ne => "!=",
+        Tok::Lt => "<",
+        Tok::Le => "<=",
+        Tok::Gt => ">",
+        Tok::Ge => ">=",
+        Tok::Plus => "+",
+        Tok::PlusEq => "+=",
+        Tok::Minus => "-",
+        Tok::MinusEq => "-=",
+        Tok::Star => "*",
+        Tok::Slash => "/",
+        Tok::Percent => "%",
+        // Others have no single spelling and are expected by what they are.
+        _ => "?",
+    }
+}
+
+#[inline]
+fn unquote<'a>(inner: &'a str, doubled: &str, single: &str) -> Cow<'a, str> {
+    if inner.as_bytes().contains(&single.as_bytes()[0]) {
+        Cow::Owned(inner.replace(doubled, single))
+    } else {
+        Cow::Borrowed(inner)
+    }
+}
+
+#[inline]
+fn lower(word: &str) -> Cow<'_, str> {
+    if word.bytes().any(|b| b.is_ascii_uppercase()) { Cow::Owned(word.to_ascii_lowercase()) } else { Cow::Borrowed(word) }
+}
