@@ -67,7 +67,7 @@ fn every_beginning_and_every_lost_byte_is_an_error_or_a_statement() {
                     Err(error) => {
                         assert!(error.offset <= text.len() && text.is_char_boundary(error.offset));
                         assert!(!error.to_string().is_empty() && error.pretty().len() >= error.to_string().len());
-                        assert!(error.message.is_some() || !error.expected.is_empty(), "{text}\n{error}");
+                        assert!(error.message.is_some() || !error.met.is_empty(), "{text}\n{error}");
                     }
                 }
             }

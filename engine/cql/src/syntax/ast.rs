@@ -460,12 +460,18 @@ impl ConstantKind {
 }
 
 /// A bind marker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Marker<'a> {
     /// Its number, from 0, in the order of the text.
     pub index: u16,
     /// `name` of `:name`; nothing for `?`.
     pub name: Option<Cow<'a, str>>,
+}
+
+impl fmt::Debug for Marker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {self}", self.index)
+    }
 }
 
 /// A call of a function.

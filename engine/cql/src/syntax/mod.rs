@@ -16,7 +16,7 @@
 //! assert_eq!(parsed.markers, 1);
 //!
 //! let error = parse("SELECT v FORM shop.items").unwrap_err();
-//! assert_eq!(error.to_string(), "line 1:10 met 'FORM', expected ',', AS, FROM or an operator");
+//! assert_eq!(error.to_string(), "line 1:10 met FORM, expected '.', '[', AS, ',', FROM or an operator");
 //! ```
 
 pub mod ast;
@@ -56,7 +56,7 @@ pub struct Parsed<'a> {
 ///
 /// # Errors
 /// The first thing that is not CQL, with its place and what was expected there.
-pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
+pub fn parse(text: &str) -> Result<Parsed<'_>, Box<SyntaxError>> {
     parse_from(text, 0)
 }
 
@@ -64,19 +64,19 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
 ///
 /// # Errors
 /// As [`parse`]; bytes that are not UTF-8 are a syntax error as well.
-pub fn parse_bytes(bytes: &[u8]) -> Result<Parsed<'_>, SyntaxError> {
+pub fn parse_bytes(bytes: &[u8]) -> Result<Parsed<'_>, Box<SyntaxError>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(text),
-        Err(e) => Err(SyntaxError::not_utf8(bytes, e.valid_up_to())),
+        Err(e) => Err(Box::new(SyntaxError::not_utf8(bytes, e.valid_up_to()))),
     }
 }
 
 /// Parses the statement of `text` that begins at byte `start`; positions count from the beginning of `text`.
-fn parse_from(text: &str, start: usize) -> Result<Parsed<'_>, SyntaxError> {
+fn parse_from(text: &str, start: usize) -> Result<Parsed<'_>, Box<SyntaxError>> {
     if text.len() > MAX_LENGTH {
-        return Err(SyntaxError::too_long(text.len()));
+        return Err(Box::new(SyntaxError::too_long(text.len())));
     }
     let at = start as u32;
     // Only after an error is it worth while to note what else could have stood where: the second time finds the same error.
-    Parser::new(text, at, false).whole().or_else(|_| Parser::new(text, at, true).whole()).map_err(|e| *e)
+    Parser::new(text, at, false).whole().or_else(|_| Parser::new(text, at, true).whole())
 }

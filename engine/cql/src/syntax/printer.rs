@@ -307,7 +307,7 @@ fn user_type(f: &mut Formatter<'_>, name: &QualifiedName<'_>) -> Result {
         }
         return f.write_str(&quoted(&name.name.text));
     }
-    qualified(f, name, |k| k.class() != Class::Free)
+    qualified(f, name, |k| k.class() != Class::Free && k != Keyword::Key)
 }
 
 impl Display for Type<'_> {
@@ -373,7 +373,11 @@ impl Display for Marker<'_> {
 
 impl<T: Display> Display for Call<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        qualified(f, &self.function, |k| k.class() == Class::Name && k != Keyword::Count)?;
+        match (&self.function.keyspace, &*self.function.name.text) {
+            // Reserved, but a function's name.
+            (None, "token") => f.write_str("token")?,
+            _ => qualified(f, &self.function, |k| k.class() == Class::Name && k != Keyword::Count)?,
+        }
         write!(f, "({})", list(&self.arguments))
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Piece<'a> {
     ///
     /// # Errors
     /// As [`super::parse`].
-    pub fn parse(&self) -> Result<Parsed<'a>, SyntaxError> {
+    pub fn parse(&self) -> Result<Parsed<'a>, Box<SyntaxError>> {
         parse_from(self.until, self.start)
     }
 }

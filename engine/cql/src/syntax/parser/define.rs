@@ -83,10 +83,17 @@ impl<'a> Parser<'a> {
     /// `CREATE`, `ALTER` or `DROP` of something that there is not.
     #[cold]
     fn no_such_thing<T>(&mut self) -> Rule<T> {
-        const UNKNOWN: [&str; 7] = ["role", "user", "function", "aggregate", "trigger", "materialized", "or"];
-        let word = self.slice();
-        let unknown = UNKNOWN.iter().any(|u| word.eq_ignore_ascii_case(u));
-        self.unexpected_with(unknown.then(|| format!("{} is not supported", word.to_ascii_uppercase())))
+        const UNKNOWN: [(&str, &str); 7] = [
+            ("role", "roles"),
+            ("user", "users"),
+            ("function", "user-defined functions"),
+            ("or", "user-defined functions"),
+            ("aggregate", "user-defined aggregates"),
+            ("trigger", "triggers"),
+            ("materialized", "materialized views"),
+        ];
+        let unknown = UNKNOWN.iter().find(|u| self.slice().eq_ignore_ascii_case(u.0));
+        self.unexpected_with(unknown.map(|u| format!("there are no {} here", u.1)))
     }
 
     /// Definitions up to `)`; behind the first one any may be left out, as in `(a int,)`.

@@ -64,9 +64,12 @@ impl<'a> Parser<'a> {
     pub(super) fn whole(mut self) -> Rule<Parsed<'a>> {
         let first = self.token.kind;
         let statement = self.statement()?;
-        while self.eat(Tok::Semicolon) {}
+        let mut closed = false;
+        while self.eat(Tok::Semicolon) {
+            closed = true;
+        }
         if !self.at(Tok::End) {
-            return Err(self.left_over(first));
+            return Err(self.left_over(first, closed));
         }
         Ok(Parsed { statement, markers: self.markers as u16 })
     }
@@ -111,12 +114,12 @@ impl<'a> Parser<'a> {
     }
 
     #[cold]
-    fn left_over(&mut self, first: Tok) -> Box<SyntaxError> {
+    fn left_over(&mut self, first: Tok, closed: bool) -> Box<SyntaxError> {
         self.note(Expect::Tok(Tok::Semicolon));
         self.note(Expect::Tok(Tok::End));
-        let starts = |k: Keyword| STATEMENTS.contains(&k.text()) && k != Keyword::Use;
         let hint = match (self.token.kind, first) {
-            (Tok::Kw(k), _) if starts(k) => Some(format!(
+            _ if closed => Some("here is one statement at a time; a script is cut into its statements first".to_owned()),
+            (Tok::Kw(k), _) if STATEMENTS.contains(&k.text()) => Some(format!(
                 "a ';' is missing before {}: two statements without one between them cannot be told apart",
                 k.text()
             )),
@@ -253,7 +256,7 @@ impl<'a> Parser<'a> {
     fn unexpected_with<T>(&mut self, hint: Option<String>) -> Rule<T> {
         let mut error = self.error_at(self.token);
         match self.token.kind {
-            Tok::Bad(bad) => (error.message, error.hint) = self.bad(bad, error.line, error.column),
+            Tok::Bad(bad) => (error.met, error.hint) = self.bad(bad),
             _ => {
                 let mut names: Vec<String> = self.expected.iter().flatten().map(|&e| describe(e)).collect();
                 names.dedup();
@@ -280,32 +283,26 @@ impl<'a> Parser<'a> {
         Err(error)
     }
 
+    /// What stands where no token is, and what to do about it.
     #[cold]
-    fn bad(&self, bad: Bad, line: u32, column: u32) -> (Option<String>, Option<String>) {
-        let no_end = |what: &str| (Some(format!("line {line}:{column} {what} has no end")), None);
-        match bad {
-            Bad::Str => no_end("the string that begins here"),
-            Bad::DollarStr => no_end("the $$string that begins here"),
-            Bad::Quoted => no_end("the quoted name that begins here"),
-            Bad::Comment => no_end("the comment that begins here"),
-            Bad::Char => {
-                let c = self.slice().chars().next().unwrap_or_default();
-                let hint = match c {
-                    '‘' | '’' | '“' | '”' | '`' | '´' => {
-                        "strings are written in 'straight' quotes, names in \"double\" ones".to_owned()
-                    }
-                    '\u{a0}' | '\u{feff}' | '\u{200b}' => "an invisible character; put an ordinary space here".to_owned(),
-                    '_' => "a name that begins with '_' needs double quotes".to_owned(),
-                    '$' => "a string may be written $$…$$".to_owned(),
-                    '!' => "the operator is !=".to_owned(),
-                    c if c.is_alphanumeric() => {
-                        "names of other letters than a to z need double quotes, texts single ones".to_owned()
-                    }
-                    _ => "no CQL word or sign begins with it".to_owned(),
-                };
-                (Some(format!("line {line}:{column} unexpected character '{}'", c.escape_debug())), Some(hint))
-            }
-        }
+    fn bad(&self, bad: Bad) -> (String, Option<String>) {
+        let c = match bad {
+            Bad::Str => return ("a string that has no end".to_owned(), None),
+            Bad::DollarStr => return ("a string that has no end, which is $$".to_owned(), None),
+            Bad::Quoted => return ("a quoted name that has no end".to_owned(), None),
+            Bad::Comment => return ("a comment that has no end".to_owned(), None),
+            Bad::Char => self.slice().chars().next().unwrap_or_default(),
+        };
+        let hint = match c {
+            '‘' | '’' | '“' | '”' | '`' | '´' => "strings are written in 'straight' quotes, names in \"double\" ones",
+            '\u{a0}' | '\u{feff}' | '\u{200b}' => "this character is invisible; put an ordinary space here",
+            '_' => "a name that begins with '_' needs double quotes",
+            '$' => "a string may be written $$…$$",
+            '!' => "the operator is !=",
+            c if c.is_alphanumeric() => "names of other letters than a to z need double quotes, texts single ones",
+            _ => "no word or sign of CQL begins with it",
+        };
+        (format!("the unexpected character '{}'", c.escape_debug()), Some(hint.to_owned()))
     }
 
     #[cold]
@@ -318,7 +315,8 @@ impl<'a> Parser<'a> {
             Some((cut, _)) => format!("{}…", &text[..cut]),
             None => text.to_owned(),
         };
-        if text.starts_with('\'') { text } else { format!("'{text}'") }
+        // Signs would drown in the sentence without quotes; words stand out, and strings have quotes.
+        if text.len() <= 2 && text.starts_with(|c: char| c.is_ascii_punctuation()) { format!("'{text}'") } else { text }
     }
 
     // Caps

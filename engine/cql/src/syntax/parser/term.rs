@@ -177,6 +177,8 @@ impl<'a> Parser<'a> {
         let hint = match self.token.kind {
             Tok::Ident => Some(format!("a column cannot stand here; a text is written '{}'", self.slice())),
             Tok::Quoted => Some("double quotes make names; a text is written in single quotes".to_owned()),
+            Tok::Eq => Some("equality is written with one '='".to_owned()),
+            Tok::Gt => Some("inequality is written !=".to_owned()),
             _ => None,
         };
         self.unexpected_with(hint)
