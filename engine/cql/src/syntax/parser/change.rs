@@ -175,15 +175,12 @@ impl<'a> Parser<'a> {
                 let value = self.term()?;
                 if same { Ok(Assign::Remove(value)) } else { self.only(start, "X = X -<value>") }
             }
-            // `X = X -3`: the sign belongs to the number, and a negative one is added.
+            // `X = X -3`: the sign belongs to the number, which is added.
             Tok::Integer => {
                 let negative = self.slice().starts_with('-');
                 let Some(constant) = self.constant() else { return self.unexpected() };
                 if !same {
                     return self.only(start, if negative { "X = X - <value>" } else { "X = X + <value>" });
-                }
-                if !negative {
-                    return self.fail(start, "Only expressions of the form X = X +<value> are supported.");
                 }
                 self.leaf()?;
                 Ok(Assign::Append(Term { at, kind: TermKind::Constant(constant) }))

@@ -19,7 +19,15 @@ use super::lexer::{Bad, Lexer, Tok, Token};
 use super::{MAX_DEPTH, MAX_TERMS, Parsed, SyntaxError};
 
 /// What a rule returns. The error is boxed: it is large, and rare.
-type Rule<T> = Result<T, Box<SyntaxError>>;
+type Rule<T> = Result<T, Box<Fault>>;
+
+/// What is wrong, before its place is counted out in lines: a fault may be forgotten, when a type was tried where there is none.
+struct Fault {
+    token: Token,
+    expected: Vec<String>,
+    message: Option<String>,
+    hint: Option<String>,
+}
 
 /// Something that could have stood at a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,17 +69,21 @@ impl<'a> Parser<'a> {
     }
 
     /// One statement, any number of `;`, the end.
-    pub(super) fn whole(mut self) -> Rule<Parsed<'a>> {
+    pub(super) fn whole(mut self) -> Result<Parsed<'a>, Box<SyntaxError>> {
+        match self.closed_statement() {
+            Ok(statement) => Ok(Parsed { statement, markers: self.markers as u16 }),
+            Err(fault) => Err(self.report(*fault)),
+        }
+    }
+
+    fn closed_statement(&mut self) -> Rule<Statement<'a>> {
         let first = self.token.kind;
         let statement = self.statement()?;
         let mut closed = false;
         while self.eat(Tok::Semicolon) {
             closed = true;
         }
-        if !self.at(Tok::End) {
-            return Err(self.left_over(first, closed));
-        }
-        Ok(Parsed { statement, markers: self.markers as u16 })
+        if self.at(Tok::End) { Ok(statement) } else { self.left_over(first, closed) }
     }
 
     fn statement(&mut self) -> Rule<Statement<'a>> {
@@ -114,7 +126,7 @@ impl<'a> Parser<'a> {
     }
 
     #[cold]
-    fn left_over(&mut self, first: Tok, closed: bool) -> Box<SyntaxError> {
+    fn left_over<T>(&mut self, first: Tok, closed: bool) -> Rule<T> {
         self.note(Expect::Tok(Tok::Semicolon));
         self.note(Expect::Tok(Tok::End));
         let hint = match (self.token.kind, first) {
@@ -128,10 +140,7 @@ impl<'a> Parser<'a> {
                 .map(|order| format!("clauses have this order: {order}")),
             _ => None,
         };
-        match self.unexpected_with::<()>(hint) {
-            Err(e) => e,
-            Ok(()) => unreachable!("unexpected_with always fails"),
-        }
+        self.unexpected_with(hint)
     }
 
     // Tokens
@@ -240,9 +249,14 @@ impl<'a> Parser<'a> {
     // Errors
 
     #[cold]
-    fn error_at(&self, token: Token) -> Box<SyntaxError> {
-        let mut error = SyntaxError::at(self.text, token.start as usize, token.end as usize);
-        error.met = self.describe_token(token);
+    fn report(&self, fault: Fault) -> Box<SyntaxError> {
+        let mut error = SyntaxError::at(self.text, fault.token.start as usize, fault.token.end as usize);
+        error.met = self.describe_token(fault.token);
+        (error.expected, error.message, error.hint) = (fault.expected, fault.message, fault.hint);
+        if let Tok::Bad(bad) = fault.token.kind {
+            (error.met, error.hint) = self.bad(bad, fault.token);
+            error.expected.clear();
+        }
         Box::new(error)
     }
 
@@ -254,44 +268,32 @@ impl<'a> Parser<'a> {
 
     #[cold]
     fn unexpected_with<T>(&mut self, hint: Option<String>) -> Rule<T> {
-        let mut error = self.error_at(self.token);
-        match self.token.kind {
-            Tok::Bad(bad) => (error.met, error.hint) = self.bad(bad),
-            _ => {
-                let mut names: Vec<String> = self.expected.iter().flatten().map(|&e| describe(e)).collect();
-                names.dedup();
-                error.expected = collapse_operators(names);
-                error.hint = hint;
-            }
-        }
-        Err(error)
+        let names = self.expected.iter().flatten().map(|&e| describe(e)).collect();
+        Err(Box::new(Fault { token: self.token, expected: collapse_operators(names), message: None, hint }))
     }
 
     /// Something is wrong that is not about which tokens there are.
     #[cold]
     fn fail<T>(&self, token: Token, message: impl Into<String>) -> Rule<T> {
-        let mut error = self.error_at(token);
-        error.message = Some(message.into());
-        Err(error)
+        Err(Box::new(Fault { token, expected: Vec::new(), message: Some(message.into()), hint: None }))
     }
 
     /// As [`fail`](Parser::fail), with what to do.
     #[cold]
     fn fail_hint<T>(&self, token: Token, message: impl Into<String>, hint: impl Into<String>) -> Rule<T> {
-        let mut error = self.error_at(token);
-        (error.message, error.hint) = (Some(message.into()), Some(hint.into()));
-        Err(error)
+        let (message, hint) = (Some(message.into()), Some(hint.into()));
+        Err(Box::new(Fault { token, expected: Vec::new(), message, hint }))
     }
 
     /// What stands where no token is, and what to do about it.
     #[cold]
-    fn bad(&self, bad: Bad) -> (String, Option<String>) {
+    fn bad(&self, bad: Bad, token: Token) -> (String, Option<String>) {
         let c = match bad {
             Bad::Str => return ("a string that has no end".to_owned(), None),
             Bad::DollarStr => return ("a string that has no end, which is $$".to_owned(), None),
             Bad::Quoted => return ("a quoted name that has no end".to_owned(), None),
             Bad::Comment => return ("a comment that has no end".to_owned(), None),
-            Bad::Char => self.slice().chars().next().unwrap_or_default(),
+            Bad::Char => self.text_of(token).chars().next().unwrap_or_default(),
         };
         let hint = match c {
             '‘' | '’' | '“' | '”' | '`' | '´' => "strings are written in 'straight' quotes, names in \"double\" ones",
