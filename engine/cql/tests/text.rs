@@ -55,9 +55,8 @@ fn fold(lines: &[String], out: &mut String) {
 fn flatten(open: &str, inner: &[&str], close: &str) -> String {
     let mut text = open.to_owned();
     for (i, part) in inner.iter().enumerate() {
-        if i > 0 && !text.ends_with(['(', '[']) && !part.starts_with([')', ']']) {
-            text.push(' ');
-        } else if i == 0 && open.ends_with('{') {
+        let space = if i == 0 { open.ends_with('{') } else { !text.ends_with(['(', '[']) && !part.starts_with([')', ']']) };
+        if space {
             text.push(' ');
         }
         text.push_str(part);

@@ -606,7 +606,7 @@ const PIECES: [&str; 46] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_tree_is_printed_and_parsed_to_itself(seed: u64) {

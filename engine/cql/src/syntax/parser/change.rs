@@ -289,7 +289,7 @@ impl<'a> Parser<'a> {
         } else if self.eat_kw(Keyword::In) {
             Test::In(self.in_values()?)
         } else if target.part == Part::Whole && self.eat_kw(Keyword::Contains) {
-            if self.eat_kw(Keyword::Key) { Test::ContainsKey(self.term()?) } else { Test::Contains(self.term()?) }
+            if self.contains_key() { Test::ContainsKey(self.term()?) } else { Test::Contains(self.term()?) }
         } else {
             return self.unexpected();
         };

@@ -370,7 +370,7 @@ impl<'a> Parser<'a> {
             return Ok(Relation::In { column, values: self.in_values()? });
         }
         if self.eat_kw(Keyword::Contains) {
-            if self.eat_kw(Keyword::Key) {
+            if self.contains_key() {
                 return Ok(Relation::ContainsKey { column, key: self.term()? });
             }
             return Ok(Relation::Contains { column, value: self.term()? });
@@ -388,6 +388,11 @@ impl<'a> Parser<'a> {
             return Ok(Relation::NotNull { column });
         }
         self.unexpected()
+    }
+
+    /// `KEY` behind `CONTAINS`, where it is not the keyspace of a function.
+    pub(super) fn contains_key(&mut self) -> bool {
+        self.ahead.kind != Tok::Dot && self.eat_kw(Keyword::Key)
     }
 
     fn tuple_relation(&mut self, at: Pos) -> Rule<Relation<'a>> {
