@@ -1,8 +1,8 @@
 //! The syntax tree: what a statement says, before anything is looked up.
 //!
 //! A tree borrows from the text wherever the text has it as it is. Positions are kept where the analysis will want to point at
-//! something, and are ignored by `==`. Every node's `Display` is CQL that parses to an equal node ([`super::printer`]); that holds for
-//! the trees the parser makes, not for any tree: CQL has no parentheses in terms, for example, so a product of sums cannot be written.
+//! something, and are ignored by `==`. Every node's `Display` is CQL that parses to an equal node; that holds for the trees the parser
+//! makes, not for any tree: CQL has no parentheses in terms, for example, so a product of sums cannot be written.
 
 mod change;
 mod define;

@@ -24,6 +24,7 @@ pub(super) enum Expect {
 }
 
 impl Parser<'_> {
+    /// No statement begins here.
     #[cold]
     pub(super) fn no_statement<T>(&mut self) -> Rule<T> {
         self.note(Expect::What("a statement"));
@@ -41,6 +42,7 @@ impl Parser<'_> {
         self.unexpected_with(hint)
     }
 
+    /// Something follows a statement that began with `first`; `closed`: behind a `;`.
     #[cold]
     pub(super) fn left_over<T>(&mut self, first: Tok, closed: bool) -> Rule<T> {
         self.note(Expect::Tok(Tok::Semicolon));
@@ -59,6 +61,7 @@ impl Parser<'_> {
         self.unexpected_with(hint)
     }
 
+    /// The fault with its place.
     #[cold]
     pub(super) fn report(&self, fault: Fault) -> Box<SyntaxError> {
         let mut error = SyntaxError::at(self.text, fault.token.start as usize, fault.token.end as usize);
