@@ -2,9 +2,10 @@
 //! tombstones, time to live, counters, secondary indexes.
 //!
 //! # The rooms
-//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0).
+//! Data flows downwards, and a module imports only lower floors: [`base`], [`types`] and [`ring`] (0).
 
 pub mod base;
+pub mod ring;
 pub mod types;
 
 pub use base::error::{Error, Result};
