@@ -3,8 +3,8 @@
 //! ```
 //! use firn_wide::schema::{CfDef, KsDef};
 //! use firn_wide::Wide;
-//! # let dir = tempfile::tempdir()?;
-//! let wide = Wide::open(dir.path())?;
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-1-{}", std::process::id()));
+//! let wide = Wide::open(&dir)?;
 //! wide.system_add_keyspace(&KsDef::new("Bloggy"))?;
 //! wide.system_add_column_family(&CfDef { comparator_type: "UTF8Type".into(), ..CfDef::new("Bloggy", "Authors") })?;
 //!
@@ -20,6 +20,7 @@
 //!     println!("{} = {}", column.name_as::<String>()?, column.value_as::<String>()?);
 //! }
 //! assert_eq!(arin.slice().count()?, 3);
+//! # std::fs::remove_dir_all(dir).ok();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -70,8 +71,8 @@ impl ColumnFamily {
     ///
     /// ```
     /// # use firn_wide::{Wide, schema::{CfDef, ColumnDef, KsDef}};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let wide = Wide::open(dir.path())?;
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-2-{}", std::process::id()));
+    /// # let wide = Wide::open(&dir)?;
     /// # wide.system_add_keyspace(&KsDef::new("Music"))?;
     /// wide.system_add_column_family(&CfDef {
     ///     comparator_type: "UTF8Type".into(),
@@ -84,6 +85,7 @@ impl ColumnFamily {
     /// let found = users.find().eq("state", "UT").rows()?;
     /// assert_eq!(found.len(), 1);
     /// assert_eq!(found[0].key, b"bob");
+    /// # std::fs::remove_dir_all(dir).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find(&self) -> Find {
@@ -435,8 +437,8 @@ impl Find {
 ///
 /// ```
 /// # use firn_wide::{Wide, schema::{CfDef, KsDef}};
-/// # let dir = tempfile::tempdir()?;
-/// # let wide = Wide::open(dir.path())?;
+/// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-3-{}", std::process::id()));
+/// # let wide = Wide::open(&dir)?;
 /// # wide.system_add_keyspace(&KsDef::new("Bloggy"))?;
 /// # wide.system_add_column_family(&CfDef::new("Bloggy", "BlogEntries"))?;
 /// # wide.system_add_column_family(&CfDef::new("Bloggy", "TaggedPosts"))?;
@@ -449,6 +451,7 @@ impl Find {
 /// }
 /// batch.commit()?;
 /// assert_eq!(bloggy.family("TaggedPosts")?.row("music").slice().count()?, 1);
+/// # std::fs::remove_dir_all(dir).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -522,6 +522,24 @@ impl Deletion {
         Deletion { predicate: Some(SlicePredicate::names(names)), ..Deletion::row(timestamp) }
     }
 
+    /// From a decoded structure, in which the predicate has two members.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a predicate that has neither. (One with a range is refused when it is used.)
+    pub fn from_parts(
+        timestamp: Option<i64>,
+        super_column: Option<Vec<u8>>,
+        predicate: Option<(Option<Vec<Vec<u8>>>, Option<SliceRange>)>,
+    ) -> Result<Deletion> {
+        let predicate = match predicate {
+            None => None,
+            Some((Some(names), None)) => Some(SlicePredicate::Names(names)),
+            Some((_, Some(range))) => Some(SlicePredicate::Range(range)),
+            Some((None, None)) => return Err(invalid("A SlicePredicate must be given a list of Columns, a SliceRange, or both")),
+        };
+        Ok(Deletion { timestamp, super_column, predicate })
+    }
+
     /// The same, within this super column.
     pub fn super_column(self, name: impl Into<Vec<u8>>) -> Deletion {
         Deletion { super_column: Some(name.into()), ..self }

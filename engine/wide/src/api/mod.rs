@@ -13,8 +13,8 @@
 //! ```
 //! use firn_wide::schema::{CfDef, KsDef};
 //! use firn_wide::{Column, ColumnParent, ColumnPath, SlicePredicate, Wide};
-//! # let dir = tempfile::tempdir()?;
-//! let wide = Wide::open(dir.path())?;
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-mod-1-{}", std::process::id()));
+//! let wide = Wide::open(&dir)?;
 //! wide.system_add_keyspace(&KsDef::new("BloggyAppy"))?;
 //! wide.system_add_column_family(&CfDef::new("BloggyAppy", "Authors"))?;
 //!
@@ -26,6 +26,7 @@
 //! assert_eq!(twitter.column().unwrap().value, b"phatduckk");
 //! let all = bloggy.get_slice(b"Arin Sarkissian", &ColumnParent::new("Authors"), &SlicePredicate::all())?;
 //! assert_eq!(all.iter().map(|c| c.name()).collect::<Vec<_>>(), [&b"numPosts"[..], b"twitter"]);
+//! # std::fs::remove_dir_all(dir).ok();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -123,7 +124,7 @@ impl Wide {
         let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?.unwrap_or_else(|| "Firn".into());
         let schema = stored_schema(&store, options.registry.clone())?;
         drop_orphans(&store, &schema)?;
-        let state = State::open(schema, &store, &partitioner)?;
+        let state = State::open(schema, &store, partitioner)?;
         Ok(Wide(Arc::new(Shared {
             store,
             partitioner,
@@ -160,8 +161,8 @@ impl Wide {
     }
 
     /// How row keys are spread.
-    pub fn partitioner(&self) -> &Partitioner {
-        &self.0.partitioner
+    pub fn partitioner(&self) -> Partitioner {
+        self.0.partitioner
     }
 
     /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
@@ -232,21 +233,19 @@ fn kept_text(store: &Store, key: &[u8], given: Option<&str>) -> Result<Option<St
 
 /// The partitioner that the database has, or gets now.
 fn fixed_partitioner(store: &Store, given: Option<&str>) -> Result<Partitioner> {
-    let kept = kept_text(store, PARTITIONER, None)?;
-    let wanted = given.map(Partitioner::parse).transpose()?;
-    let Some(kept) = kept else {
+    let parse = |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
+    let wanted = given.map(parse).transpose()?;
+    let Some(kept) = kept_text(store, PARTITIONER, None)? else {
         let partitioner = wanted.unwrap_or_default();
         let mut batch = KvBatch::new();
-        batch.put(store.schema_tree(), PARTITIONER, partitioner.class_name().as_bytes())?;
+        batch.put(store.schema_tree(), PARTITIONER, partitioner.full_name().as_bytes())?;
         store.db().write_with(batch, Durability::Power)?;
         return Ok(partitioner);
     };
-    let has = Partitioner::parse(&kept)?;
+    let has = parse(&kept)?;
     match wanted {
         Some(wanted) if wanted != has => Err(Error::Configuration(format!(
-            "the database was created with {}, which can't be changed to {}; open it with the former",
-            has.class_name(),
-            wanted.class_name()
+            "the database was created with {has}, which can't be changed to {wanted}; open it with the former"
         ))),
         _ => Ok(has),
     }

@@ -12,14 +12,14 @@ use super::{
     ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Keyspace, SlicePredicate, SliceRange, check,
 };
 use crate::base::error::{Result, invalid};
-use crate::ring::Partitioner;
+use crate::ring::{Partitioner, Token};
 use crate::store::{Partitions, Reader, Slice, View};
 
 /// How many entries of each index that could drive a query are looked at to choose the one with fewest.
 const PROBE: usize = 128;
 
 /// The partitions of a key range, in the order in which they are read: two ranges when it goes round the ring.
-fn key_ranges(table: &Table, partitioner: &Partitioner, range: &KeyRange) -> Result<Vec<Partitions>> {
+fn key_ranges(table: &Table, partitioner: Partitioner, range: &KeyRange) -> Result<Vec<Partitions>> {
     let partition = |key: &[u8]| -> Result<Vec<u8>> {
         let mut out = vec![];
         table.layout().put_partition(key, &mut out)?;
@@ -32,13 +32,13 @@ fn key_ranges(table: &Table, partitioner: &Partitioner, range: &KeyRange) -> Res
         (KeyBound::Token(start), KeyBound::Token(end)) => return token_ranges(partitioner, start, end),
         (KeyBound::Token(_), KeyBound::Key(_)) => return Err(invalid("start token + end key is not a supported key range")),
         (KeyBound::Key(start), KeyBound::Key(end)) => (from(start)?, from(end)?),
-        (KeyBound::Key(start), KeyBound::Token(end)) => (from(start)?, token_bound(partitioner, end, true)?),
+        (KeyBound::Key(start), KeyBound::Token(end)) => (from(start)?, until_token(partitioner, token(partitioner, end)?)),
     };
     let partitions = Partitions { from: start, until: end };
     if let (Bound::Included(from), Some(until)) = (&partitions.from, end_of(&partitions))
         && *from >= until
     {
-        return Err(invalid(match (&range.end, partitioner.is_ordered(), partitioner.is_random()) {
+        return Err(invalid(match (&range.end, partitioner.preserves_order(), partitioner == Partitioner::Random) {
             (KeyBound::Token(_), _, _) => "Start key's token sorts after end token",
             (_, true, _) => "start key must sort before (or equal to) finish key in your partitioner!",
             (_, _, true) => {
@@ -53,24 +53,39 @@ fn key_ranges(table: &Table, partitioner: &Partitioner, range: &KeyRange) -> Res
 }
 
 /// The partitions after one token, up to another.
-pub fn token_ranges(partitioner: &Partitioner, start: &str, end: &str) -> Result<Vec<Partitions>> {
-    let goes_round = partitioner.parse_token(start)? >= partitioner.parse_token(end)?;
-    let (from, until) = (token_bound(partitioner, start, false)?, token_bound(partitioner, end, true)?);
-    if until == Bound::Unbounded || !goes_round {
+pub fn token_ranges(partitioner: Partitioner, start: &str, end: &str) -> Result<Vec<Partitions>> {
+    let (start, end) = (token(partitioner, start)?, token(partitioner, end)?);
+    let goes_round = start >= end && end.is_some();
+    let from = start.map_or(Bound::Unbounded, |t| Bound::Included(after_token(partitioner, &t)));
+    let until = until_token(partitioner, end);
+    if !goes_round {
         return Ok(vec![Partitions { from, until }]);
     }
     Ok(vec![Partitions { from, until: Bound::Unbounded }, Partitions { from: Bound::Unbounded, until }])
 }
 
-/// The bound at a token: no bound when it is the smallest, which no key has.
-fn token_bound(partitioner: &Partitioner, token: &str, included: bool) -> Result<Bound<Vec<u8>>> {
-    let token = partitioner.parse_token(token)?;
-    if token == partitioner.minimum_token() {
-        return Ok(Bound::Unbounded);
+/// The smallest token as text: before all keys, and as the end of a range after all of them.
+pub fn minimum_token(partitioner: Partitioner) -> &'static str {
+    match partitioner {
+        Partitioner::Murmur3 => "-9223372036854775808",
+        Partitioner::Random => "-1",
+        _ => "",
     }
+}
+
+/// The token that a text means; none for the smallest.
+fn token(partitioner: Partitioner, text: &str) -> Result<Option<Token>> {
+    if text == minimum_token(partitioner) { Ok(None) } else { Ok(Some(partitioner.parse_token(text)?)) }
+}
+
+fn after_token(partitioner: Partitioner, token: &Token) -> Vec<u8> {
     let mut bound = vec![];
-    partitioner.put_bound(&token, &mut bound);
-    Ok(if included { Bound::Included(bound) } else { Bound::Excluded(bound) })
+    partitioner.put_token_bound(token, true, &mut bound);
+    bound
+}
+
+fn until_token(partitioner: Partitioner, token: Option<Token>) -> Bound<Vec<u8>> {
+    token.map_or(Bound::Unbounded, |t| Bound::Excluded(after_token(partitioner, &t)))
 }
 
 /// What comes after all partitions that begin with these bytes.
@@ -231,7 +246,7 @@ pub struct RowReader {
 impl RowReader {
     pub fn new(keyspace: &Keyspace, parent: &ColumnParent, columns: &SliceRange, range: &KeyRange) -> Result<RowReader> {
         let table = keyspace.table(&parent.column_family)?;
-        let mut ranges = key_ranges(&table, &keyspace.wide.0.partitioner, range)?;
+        let mut ranges = key_ranges(&table, keyspace.wide.0.partitioner, range)?;
         ranges.reverse();
         let (slice, count) = match Selection::new(&table, parent, &columns.clone().into())? {
             Selection::Slice { slice, count } => (slice, count),
@@ -283,7 +298,7 @@ impl Keyspace {
         let table = self.table(&parent.column_family)?;
         // What is wrong with names is said before what is wrong with the range.
         Selection::new(&table, parent, predicate)?;
-        let partitions = key_ranges(&table, &self.wide.0.partitioner, range)?;
+        let partitions = key_ranges(&table, self.wide.0.partitioner, range)?;
         let query = self.query(&table, parent, predicate, &range.row_filter, range.count)?;
         if range.count <= 0 {
             return Err(invalid("maxRows must be positive"));
@@ -318,7 +333,7 @@ impl Keyspace {
             Selection::new(&table, &parent, &range.into())
         };
         selection(start_column, 0)?;
-        let partitions = key_ranges(&table, &self.wide.0.partitioner, range)?;
+        let partitions = key_ranges(&table, self.wide.0.partitioner, range)?;
         check::filter(&table, &range.row_filter)?;
         if range.count <= 0 {
             return Err(invalid("maxRows must be positive"));

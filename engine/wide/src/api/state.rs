@@ -41,7 +41,7 @@ pub struct State {
 
 impl State {
     /// Opens all families of the schema. What is open already stays; new indexes are built.
-    pub fn open(schema: Schema, store: &Store, partitioner: &Partitioner) -> Result<State> {
+    pub fn open(schema: Schema, store: &Store, partitioner: Partitioner) -> Result<State> {
         let mut tables: HashMap<String, HashMap<String, Arc<Table>>> = HashMap::new();
         for keyspace in schema.keyspaces() {
             let families = tables.entry(keyspace.name().to_owned()).or_default();
@@ -63,12 +63,12 @@ impl State {
     }
 }
 
-fn spec(def: &schema::Family, store: &Store, partitioner: &Partitioner) -> FamilySpec {
+fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner) -> FamilySpec {
     let layout = match (store.family(def.id()), def.subcomparator()) {
         // A comparator changes only to one that sorts and codes what is there alike.
         (Some(open), _) => open.layout().clone(),
-        (None, None) => Layout::standard(partitioner.clone(), def.comparator().clone()),
-        (None, Some(sub)) => Layout::super_columns(partitioner.clone(), def.comparator().clone(), sub.clone()),
+        (None, None) => Layout::standard(partitioner, def.comparator().clone()),
+        (None, Some(sub)) => Layout::super_columns(partitioner, def.comparator().clone(), sub.clone()),
     };
     let indexes = def.indexes().map(|(column, index)| IndexSpec {
         id: index.id,

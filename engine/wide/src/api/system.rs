@@ -9,6 +9,7 @@ use std::sync::Arc;
 use firn_kv::{Batch, Durability};
 use uuid::Uuid;
 
+use super::range::{minimum_token, token_ranges};
 use super::state::State;
 use super::{Keyspace, TokenRange, Wide};
 use crate::base::error::{Error, Result};
@@ -35,7 +36,7 @@ impl Wide {
             }
         }
         store.db().write_with(batch, Durability::Power)?;
-        let after = State::open(schema, store, &self.0.partitioner)?;
+        let after = State::open(schema, store, self.0.partitioner)?;
         let version = after.schema.version();
         *self.0.state.write() = Arc::new(after);
         for family in &diff.dropped_families {
@@ -122,7 +123,7 @@ impl Wide {
 
     /// The partitioner's class.
     pub fn describe_partitioner(&self) -> String {
-        self.0.partitioner.class_name().to_string()
+        self.0.partitioner.full_name()
     }
 
     /// The class that would tell which nodes are near: there is one.
@@ -136,13 +137,13 @@ impl Wide {
     /// `InvalidRequest` when there is no such keyspace.
     pub fn describe_ring(&self, keyspace: &str) -> Result<Vec<TokenRange>> {
         self.state().schema.keyspace(keyspace)?;
-        let token = self.0.partitioner.minimum_token().to_string();
+        let token = minimum_token(self.0.partitioner).to_owned();
         Ok(vec![TokenRange { start_token: token.clone(), end_token: token, endpoints: vec![ENDPOINT.into()] }])
     }
 
     /// The one node by its token.
     pub fn describe_token_map(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([(self.0.partitioner.minimum_token().to_string(), ENDPOINT.into())])
+        BTreeMap::from([(minimum_token(self.0.partitioner).to_owned(), ENDPOINT.into())])
     }
 }
 
@@ -158,8 +159,8 @@ impl Keyspace {
         end_token: &str,
         keys_per_split: i32,
     ) -> Result<Vec<String>> {
-        let table = self.table(column_family)?;
-        let ranges = super::range::token_ranges(&self.wide.0.partitioner, start_token, end_token)?;
+        let (table, partitioner) = (self.table(column_family)?, self.wide.0.partitioner);
+        let ranges = token_ranges(partitioner, start_token, end_token)?;
         let mut splits = vec![start_token.to_owned()];
         let view = self.store().view();
         let mut rows = 0;
@@ -168,7 +169,7 @@ impl Keyspace {
             while reader.next_partition()? {
                 rows += 1;
                 if rows >= keys_per_split.max(1) {
-                    splits.push(self.wide.0.partitioner.token(reader.key())?.to_string());
+                    splits.push(partitioner.token_text(&partitioner.token(reader.key())?));
                     rows = 0;
                 }
             }
