@@ -2,9 +2,13 @@
 //! tombstones, time to live, counters, secondary indexes.
 //!
 //! # The rooms
-//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0).
+//! Data flows downwards, and a module imports only lower floors: [`base`], [`types`] (0)
+//! < [`key`], [`cell`] (1) < [`store`] (2).
 
 pub mod base;
+pub mod cell;
+pub mod key;
+pub mod store;
 pub mod types;
 
 pub use base::error::{Error, Result};
