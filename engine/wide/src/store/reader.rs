@@ -297,15 +297,17 @@ impl Reader {
     /// Fetches the deletions of the row and the complex column that a slice begins within.
     fn load_containers(&mut self, from: &[u8]) -> Result<()> {
         let layout = self.family.layout();
-        let row = layout.row_len(from).ok();
+        // Only deletions that lie before the slice: others are met.
+        let (row, column) = (layout.row_len(from).ok(), layout.column_len(from).ok().flatten());
+        let within = |container: Option<usize>| container.filter(|&n| from.len() > n);
         if self.kinds & ROWS != 0
-            && let Some(n) = row
+            && let Some(n) = within(row)
         {
             self.row.extend_from_slice(&from[..n]);
             self.row_deleted = self.marker_by_seek(&from[..n])?.max(self.covered_by_range());
         }
         if self.kinds & COMPLEX != 0
-            && let Ok(Some(n)) = self.family.layout().column_len(from)
+            && let Some(n) = within(column)
         {
             self.column.extend_from_slice(&from[..n]);
             self.column_deleted = self.marker_by_seek(&from[..n])?;
