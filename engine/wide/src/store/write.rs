@@ -34,6 +34,8 @@ struct Entry<'a> {
     timestamp: i64,
     /// Whether everything in its stripe is older.
     newest: bool,
+    /// Whether nothing in its stripe is newer.
+    none_newer: bool,
     /// Length of the partition part of its key.
     partition: usize,
     key: (usize, usize),
@@ -176,7 +178,7 @@ impl Store {
                     self.check_open(family)?;
                     of = Some(family);
                 }
-                plan.add(m, op, family, &partition, op.timestamp > newest)?;
+                plan.add(m, op, family, &partition, newest)?;
             }
         }
         plan.keep_winners();
@@ -252,7 +254,7 @@ impl Store {
     /// Removes what lies under a deletion when nothing there can be newer and it is much; takes the cells that it meets out of the indexes.
     fn erase_beneath(&self, plan: &Plan<'_>, e: &Entry<'_>, what: Container, batch: &mut Batch) -> Result<()> {
         let indexed = e.family.has_indexes();
-        if !e.newest && !indexed {
+        if !e.none_newer && !indexed {
             return Ok(());
         }
         let (start, end) = container_range(plan.key(e), e.partition, what, plan.value(e))?;
@@ -267,7 +269,7 @@ impl Store {
             met += 1;
             cursor.next()?;
         }
-        if met > FEW && e.newest {
+        if met > FEW && e.none_newer {
             batch.delete_range(e.family.tree(), &start, &end)?;
         }
         Ok(())
@@ -319,7 +321,7 @@ impl Mutation {
 }
 
 impl<'a> Plan<'a> {
-    fn add(&mut self, m: &Mutation, op: &Op, family: &'a Family, partition: &[u8], newest: bool) -> Result<()> {
+    fn add(&mut self, m: &Mutation, op: &Op, family: &'a Family, partition: &[u8], newest: i64) -> Result<()> {
         let place = m.bytes_at(op.place);
         let key = self.bytes.len();
         self.bytes.extend_from_slice(partition);
@@ -355,7 +357,9 @@ impl<'a> Plan<'a> {
         let value = self.bytes.len();
         self.put_value(m, op, place.len());
         let (key, value) = ((key, value), (value, self.bytes.len()));
-        self.entries.push(Entry { family, kind, timestamp: op.timestamp, newest, partition: partition.len(), key, value });
+        let timestamp = op.timestamp;
+        let (newest, none_newer) = (timestamp > newest, timestamp >= newest);
+        self.entries.push(Entry { family, kind, timestamp, newest, none_newer, partition: partition.len(), key, value });
         Ok(())
     }
 
