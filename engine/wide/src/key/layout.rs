@@ -1,57 +1,11 @@
 //! One family's layout: its partitioner and the types of its clusterings and names, between what clients send and places.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, invalid};
+use crate::ring::Partitioner;
+use crate::types::escape::{put_escaped, unescape};
+use crate::types::{EMPTY, NEXT, Type};
 
-use super::{AFTER, BEFORE, EMPTY, END, NEXT, ROWS, STATIC, escaped_len, partition_len, put_escaped, unescape};
-
-/// stand-in
-#[derive(Clone, Debug, PartialEq)]
-pub enum Type {
-    /// bytes
-    Bytes,
-}
-impl Type {
-    pub(crate) fn put_component(&self, raw: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        if raw.is_empty() {
-            out.push(EMPTY);
-        } else {
-            out.push(NEXT);
-            put_escaped(raw, out);
-        }
-        Ok(())
-    }
-    fn component_len(&self, bytes: &[u8]) -> Option<usize> {
-        match *bytes.first()? {
-            NEXT => Some(1 + escaped_len(&bytes[1..])?),
-            _ => Some(1),
-        }
-    }
-    fn take_component(&self, component: &[u8], out: &mut Vec<u8>) -> bool {
-        component.len() == 1 || unescape(&component[1..], out)
-    }
-}
-/// stand-in
-#[derive(Clone, Debug, PartialEq)]
-pub enum Partitioner {
-    /// Ordered
-    ByteOrdered,
-    /// 8
-    Murmur3,
-}
-impl Partitioner {
-    fn token_len(&self) -> usize {
-        match self {
-            Partitioner::ByteOrdered => 0,
-            Partitioner::Murmur3 => 8,
-        }
-    }
-    fn put_token(&self, key: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        if *self == Partitioner::Murmur3 {
-            out.extend_from_slice(&firn_kv::base::hash::key_hash(key).to_be_bytes());
-        }
-        Ok(())
-    }
-}
+use super::{AFTER, BEFORE, DELETION, END, ROWS, STATIC, partition_len};
 
 /// What the names of cells are.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +35,12 @@ pub struct Place<'a> {
     pub name: &'a [u8],
     /// The component of the path, of an element of a complex column.
     pub path: Option<&'a [u8]>,
+}
+
+/// Appends the value of a component; `None` when it isn't one.
+fn take(t: &Type, mut component: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    t.take_component(&mut component, out).ok()?;
+    component.is_empty().then_some(())
 }
 
 impl Place<'_> {
@@ -121,8 +81,8 @@ impl Layout {
     }
 
     /// The partitioner.
-    pub fn partitioner(&self) -> &Partitioner {
-        &self.partitioner
+    pub fn partitioner(&self) -> Partitioner {
+        self.partitioner
     }
 
     /// The types of the clustering components.
@@ -144,8 +104,12 @@ impl Layout {
     /// Appends the partition part of `key`.
     ///
     /// # Errors
-    /// `InvalidRequest` for a key that the partitioner refuses.
+    /// `InvalidRequest` for an empty key, or one that the partitioner refuses.
+    #[inline]
     pub fn put_partition(&self, key: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        if key.is_empty() {
+            return Err(invalid("Key may not be empty"));
+        }
         self.partitioner.put_token(key, out)?;
         out.push(NEXT);
         put_escaped(key, out);
@@ -280,7 +244,7 @@ impl Layout {
             _ => return Ok(None),
         };
         let rest = &place[row..];
-        if self.names != Names::Columns || rest.first().is_none_or(|&b| b == super::DELETION) {
+        if self.names != Names::Columns || rest.first().is_none_or(|&b| b == DELETION) {
             return Ok(None);
         }
         Ok(Some(row + self.name_len(rest)? + 1))
@@ -308,9 +272,7 @@ impl Layout {
             let rest = row.get(at..).unwrap_or_default();
             let len = t.component_len(rest).ok_or_else(|| damaged("row", row))?;
             let mut raw = vec![];
-            if !t.take_component(&rest[..len], &mut raw) {
-                return Err(damaged("row", row));
-            }
+            take(t, &rest[..len], &mut raw).ok_or_else(|| damaged("row", row))?;
             out.push(raw);
             at += len;
         }
@@ -323,13 +285,10 @@ impl Layout {
     /// `Corrupt` when it can't be read.
     pub fn name_of(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let good = match &self.names {
-            Names::Typed(t) => t.take_component(name, out),
-            Names::Columns => {
-                out.extend_from_slice(name.get(1..).unwrap_or_default());
-                true
-            }
+            Names::Typed(t) => take(t, name, out),
+            Names::Columns => name.get(1..).map(|id| out.extend_from_slice(id)),
         };
-        if good { Ok(()) } else { Err(damaged("name", name)) }
+        good.ok_or_else(|| damaged("name", name))
     }
 
     /// Appends the raw value of a path's component.
@@ -337,6 +296,6 @@ impl Layout {
     /// # Errors
     /// `Corrupt` when it can't be read.
     pub fn path_of(&self, path_type: &Type, path: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        if path_type.take_component(path, out) { Ok(()) } else { Err(damaged("path", path)) }
+        take(path_type, path, out).ok_or_else(|| damaged("path", path))
     }
 }

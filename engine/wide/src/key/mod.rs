@@ -19,11 +19,12 @@
 //!   prefix of another's, which then continues with 0xFE.)
 //! - No bytes make a function of this module panic.
 
-mod escape;
 mod layout;
 
-pub use escape::{escaped_len, put_escaped, unescape};
-pub use layout::{Layout, Names, Place, Type, Partitioner};
+pub use layout::{Layout, Names, Place};
+
+use crate::types::NEXT;
+use crate::types::escape::escaped_len;
 
 /// Section of the deletion of a partition; the last byte of a row's and a complex column's deletion.
 pub const DELETION: u8 = 0x20;
@@ -37,10 +38,6 @@ pub const END: u8 = 0x38;
 pub const ROWS: u8 = 0x40;
 /// Larger than every byte that continues a partition, a row or a complex column.
 pub const BEYOND: u8 = 0x42;
-/// Begins a component.
-pub const NEXT: u8 = 0x40;
-/// A component that is the empty value.
-pub const EMPTY: u8 = 0x3F;
 /// Ends a bound that lies before all rows with its components.
 pub const BEFORE: u8 = 0x20;
 /// Ends a bound that lies after all rows with its components.

@@ -12,7 +12,8 @@ use firn_kv::{Tree, TreeOptions};
 use parking_lot::RwLock;
 
 use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
-use crate::key::{Layout, STATIC, Type};
+use crate::key::{Layout, STATIC};
+use crate::types::Type;
 
 /// What the store must know of a family.
 #[derive(Clone, Debug)]

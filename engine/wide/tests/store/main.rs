@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use firn_kv::env::mem::MemEnv;
 use firn_kv::{DbOptions, Policy, TreeOptions};
-use firn_wide::key::{Layout, Partitioner, Type};
+use firn_wide::key::Layout;
+use firn_wide::ring::Partitioner;
 use firn_wide::store::{Family, FamilySpec, Options, Store};
+use firn_wide::types::Type;
 
 fn options() -> Options {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };

@@ -1,36 +1,44 @@
-//! Bytes in a form that sorts like them and tells where it ends: a zero is written as 00 FF, a run of n zeros as 00 FE.. (n − 1 times) FF,
+//! Bytes in a form that sorts like them and tells where it ends (OSS50; model 2.1): a run of n zeros is written as 00 FE.. (n − 1 times) FF,
 //! and 00 ends the whole; zeros at the very end are 00 FE.. (n times) with nothing after them.
 //!
-//! What follows in a key is never FE or FF, so the end is where a zero, and the FEs behind it, meet another byte.
+//! What follows in a key is never FE or FF, so the end is where a zero, and the FEs behind it, meet another byte. An inverted form
+//! (a reversed type) is the same with every bit flipped; `MASK` is then FF, and what follows is never 00 or 01.
 
 /// Appends the escaped form.
-pub fn put_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
-    out.reserve(bytes.len() + 1);
-    while let Some(at) = bytes.iter().position(|&b| b == 0) {
-        let zeros = bytes[at..].iter().take_while(|&&b| b == 0).count();
-        let last = at + zeros == bytes.len();
-        out.extend_from_slice(&bytes[..=at]);
+#[inline]
+pub fn put_escaped(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while let Some(at) = memchr::memchr(0, rest) {
+        let zeros = rest[at..].iter().take_while(|&&b| b == 0).count();
+        let last = at + zeros == rest.len();
+        out.extend_from_slice(&rest[..=at]);
         out.resize(out.len() + zeros - 1, 0xFE);
         out.push(if last { 0xFE } else { 0xFF });
         if last {
             return;
         }
-        bytes = &bytes[at + zeros..];
+        rest = &rest[at + zeros..];
     }
-    out.extend_from_slice(bytes);
+    out.extend_from_slice(rest);
     out.push(0);
 }
 
 /// Length of the escaped form at the start of `bytes`; `None` when it doesn't end.
 #[inline]
 pub fn escaped_len(bytes: &[u8]) -> Option<usize> {
+    masked_len::<0>(bytes)
+}
+
+/// [`escaped_len`] of a form whose bytes are XORed with `MASK`.
+#[inline]
+pub(super) fn masked_len<const MASK: u8>(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
-        at += bytes.get(at..)?.iter().position(|&b| b == 0)? + 1;
-        while bytes.get(at) == Some(&0xFE) {
+        at += memchr::memchr(MASK, bytes.get(at..)?)? + 1;
+        while bytes.get(at) == Some(&(0xFE ^ MASK)) {
             at += 1;
         }
-        if bytes.get(at) != Some(&0xFF) {
+        if bytes.get(at) != Some(&(0xFF ^ MASK)) {
             return Some(at);
         }
         at += 1;
@@ -38,18 +46,20 @@ pub fn escaped_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Appends what an escaped form (the whole of `bytes`) stands for. False when it isn't one.
-pub fn unescape(mut bytes: &[u8], out: &mut Vec<u8>) -> bool {
+#[inline]
+pub fn unescape(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut rest = bytes;
     loop {
-        let Some(at) = bytes.iter().position(|&b| b == 0) else { return false };
-        out.extend_from_slice(&bytes[..at]);
-        let more = bytes[at + 1..].iter().take_while(|&&b| b == 0xFE).count();
+        let Some(at) = memchr::memchr(0, rest) else { return false };
+        out.extend_from_slice(&rest[..at]);
+        let more = rest[at + 1..].iter().take_while(|&&b| b == 0xFE).count();
         out.resize(out.len() + more, 0);
-        match bytes.get(at + 1 + more) {
+        match rest.get(at + 1 + more) {
             None => return true,
             Some(0xFF) => out.push(0),
             Some(_) => return false,
         }
-        bytes = &bytes[at + 2 + more..];
+        rest = &rest[at + 2 + more..];
     }
 }
 
@@ -89,6 +99,8 @@ mod tests {
             ea.push(next);
             eb.push(0x40);
             prop_assert_eq!(escaped_len(&ea), Some(len));
+            let inverted: Vec<u8> = ea[..len].iter().map(|b| !b).chain([next]).collect();
+            prop_assert_eq!(masked_len::<0xFF>(&inverted), Some(len));
             if a != b {
                 prop_assert_eq!(ea.cmp(&eb), a.cmp(&b));
             }
