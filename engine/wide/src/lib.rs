@@ -2,10 +2,14 @@
 //! tombstones, time to live, counters, secondary indexes.
 //!
 //! # The rooms
-//! Data flows downwards, and a module imports only lower floors: [`base`], [`types`] and [`ring`] (0).
+//! Data flows downwards, and a module imports only lower floors: [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (1, where
+//! cells know keys) < [`store`] (2).
 
 pub mod base;
+pub mod cell;
+pub mod key;
 pub mod ring;
+pub mod store;
 pub mod types;
 
 pub use base::error::{Error, Result};
