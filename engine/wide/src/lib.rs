@@ -2,9 +2,10 @@
 //! tombstones, time to live, counters, secondary indexes.
 //!
 //! # The rooms
-//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0).
+//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0), [`schema`] (1).
 
 pub mod base;
+pub mod schema;
 pub mod types;
 
 pub use base::error::{Error, Result};
