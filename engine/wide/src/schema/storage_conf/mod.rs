@@ -57,6 +57,7 @@ impl StorageConf {
         let mut conf = StorageConf::default();
         conf.read(&mut reader, document.root_element())?;
         conf.notes = reader.notes;
+        conf.notes.sort_by_key(|note| note.line);
         Ok(conf)
     }
 
@@ -180,7 +181,10 @@ impl Reader<'_> {
         let text = text_of(node);
         match text.parse::<T>() {
             Ok(number) if bounds.contains(&number) => Ok(number),
-            _ => Err(self.error(node, format_args!("{} can't be {text:?}", node.tag_name().name()))),
+            _ => {
+                let (name, from, to) = (node.tag_name().name(), bounds.start(), bounds.end());
+                Err(self.error(node, format_args!("{name} is a number from {from} to {to}, not {text:?}")))
+            }
         }
     }
 
@@ -202,11 +206,10 @@ impl Reader<'_> {
                 other => self.note(part, format!("{other} is not known in Keyspace")),
             }
         }
-        def.strategy_options.insert("replication_factor".into(), factor.to_string());
-        if def.strategy_class.ends_with("NetworkTopologyStrategy") || def.strategy_class.ends_with("DatacenterShardStrategy") {
-            if !def.strategy_class.ends_with("OldNetworkTopologyStrategy") {
-                def.strategy_options.clear();
-            }
+        // That one has a factor per data centre, from elsewhere.
+        def.strategy_options.clear();
+        if !def.strategy_class.ends_with("DatacenterShardStrategy") {
+            def.strategy_options.insert("replication_factor".into(), factor.to_string());
         }
         Ok(def)
     }
@@ -237,7 +240,7 @@ impl Reader<'_> {
                 ),
             ));
         }
-        self.cache(node, &mut def);
+        self.other_attributes(node, &mut def);
         for part in node.children().filter(Node::is_element) {
             match part.tag_name().name() {
                 "Comment" => def.comment = text_of(part),
@@ -259,7 +262,7 @@ impl Reader<'_> {
     }
 
     /// The attributes besides name and types.
-    fn cache(&mut self, node: Node<'_, '_>, def: &mut CfDef) {
+    fn other_attributes(&mut self, node: Node<'_, '_>, def: &mut CfDef) {
         for attribute in node.attributes() {
             match attribute.name() {
                 "Name" | "ColumnType" | "CompareWith" | "CompareSubcolumnsWith" => {}
