@@ -15,6 +15,7 @@ pub struct Registry;
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
 impl Type {
+    /// Whether its values are counters.
     pub fn is_counter(&self) -> bool {
         self.short() == "CounterColumnType"
     }
