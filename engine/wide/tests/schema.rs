@@ -19,7 +19,7 @@ struct World {
 }
 
 fn registry() -> Arc<Registry> {
-    Arc::new(Registry::default())
+    Arc::default()
 }
 
 fn load(stored: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Schema, Error> {

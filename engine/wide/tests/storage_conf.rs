@@ -12,7 +12,7 @@ use firn_wide::schema::{CfDef, Registry, Schema};
 use proptest::prelude::*;
 
 fn registry() -> Arc<Registry> {
-    Arc::new(Registry::default())
+    Arc::default()
 }
 
 fn data() -> PathBuf {

@@ -153,6 +153,9 @@ impl Family {
 
     /// What is known about the column of this name.
     pub fn column(&self, name: &[u8]) -> Option<&Column> {
+        if self.columns.is_empty() {
+            return None;
+        }
         self.columns.get(name).or_else(|| self.columns.get(&typing::respelled(self.cell_comparator(), name)?))
     }
 
