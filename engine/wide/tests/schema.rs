@@ -3,23 +3,22 @@
 //!
 //! Every change that is accepted is read back from its records: applying the diff to the records there were must give the new schema.
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::registry;
 use firn_testkit::datadriven::{Arg, Case, files, walk};
 use firn_wide::Error;
-use firn_wide::schema::{CfDef, ColumnDef, Family, IndexType, KsDef, Registry, Schema};
+use firn_wide::schema::{CfDef, ColumnDef, Family, IndexType, KsDef, Schema};
 use proptest::prelude::*;
 
 struct World {
     schema: Schema,
     stored: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-fn registry() -> Arc<Registry> {
-    Arc::default()
 }
 
 fn load(stored: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Schema, Error> {
@@ -200,6 +199,7 @@ impl World {
                 Ok(family) => show_family(family),
                 Err(e) => e.to_string(),
             },
+            "validator" => schema.family(words[0], words[1]).expect("a family").validator(&bytes(words[2])).name(),
             "records" => lines(&self.stored),
             "load" => self.load(case),
             other => panic!("no such directive: {other}"),

@@ -1,19 +1,17 @@
 //! `storage-conf.xml`: the article's own, every element and every error. The words are in `data/storage_conf.txt`; the article's XML, as
 //! its translations print it, is in `data/storage-conf/`.
 
+mod common;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use common::registry;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::Error;
 use firn_wide::schema::storage_conf::{Settings, StorageConf};
-use firn_wide::schema::{CfDef, Registry, Schema};
+use firn_wide::schema::{CfDef, Schema};
 use proptest::prelude::*;
-
-fn registry() -> Arc<Registry> {
-    Arc::default()
-}
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")

@@ -198,14 +198,15 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
 }
 
 /// Types that are not there are not damage: whoever opens the store has not said what they are.
-fn check_types(key: &str, def: &CfDef, registry: &Arc<Registry>) -> Result<()> {
+fn check_types(key: &str, def: &CfDef, registry: &Registry) -> Result<()> {
     let own = [&def.comparator_type, &def.default_validation_class, &def.key_validation_class];
     let classes = own.into_iter().chain(&def.subcomparator_type).chain(def.column_metadata.iter().map(|c| &c.validation_class));
     for class in classes {
-        if let Err(why) = typing::parse(class, registry) {
-            let (keyspace, name) = (&def.keyspace, &def.name);
+        if let Err(unknown) = typing::lookup(class, registry) {
+            let (keyspace, name, class, known) = (&def.keyspace, &def.name, unknown.class, unknown.known.join(", "));
             return Err(Error::Configuration(format!(
-                "column family {name} of keyspace {keyspace}: {why}; register the type before opening the store (system.schema, record {key})"
+                "column family {name} of keyspace {keyspace} is of the type {class}, which must be registered before the store is \
+                 opened; there are {known} (system.schema, record {key})"
             )));
         }
     }

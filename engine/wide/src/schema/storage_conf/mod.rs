@@ -253,12 +253,13 @@ impl Reader<'_> {
     /// The type that an attribute names; `BytesType` where there is none.
     fn comparator(&self, node: Node<'_, '_>, attribute: &str) -> Result<String> {
         let Some(given) = node.attribute(attribute) else { return Ok("BytesType".into()) };
-        if typing::parse(given, self.registry).is_ok() {
-            return Ok(given.to_owned());
+        match typing::lookup(given, self.registry) {
+            Ok(_) => Ok(given.to_owned()),
+            Err(unknown) => {
+                let (class, known) = (unknown.class, unknown.known.join(", "));
+                Err(self.error(node, format_args!("Unable to load class {class} for {attribute} attribute; there are {known}")))
+            }
         }
-        let class = typing::full_name(given);
-        let known = typing::known(self.registry).join(", ");
-        Err(self.error(node, format_args!("Unable to load class {class} for {attribute} attribute; there are {known}")))
     }
 
     /// The attributes besides name and types.
