@@ -35,6 +35,7 @@ impl PartialEq for Custom {
 pub struct Invalid(pub String);
 /// A type of the user.
 #[allow(missing_docs)]
+#[allow(clippy::wrong_self_convention)]
 pub trait Comparator: Send + Sync + 'static + Debug {
     fn name(&self) -> &str;
     fn validate(&self, value: &[u8]) -> Result<(), Invalid>;
