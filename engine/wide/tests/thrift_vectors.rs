@@ -190,7 +190,8 @@ fn row_mutation(v: &Value) -> Result<RowMutation> {
 fn mutation(v: &Value) -> Result<Mutation> {
     let (mut write, mut deletion) = (None, None);
     if let Some(d) = v.get("delete") {
-        let predicate = (d.get("names").is_some() || d.get("slice").is_some()).then(|| (names(&d["names"]), slice_range(&d["slice"])));
+        let predicate =
+            (d.get("names").is_some() || d.get("slice").is_some()).then(|| (names(&d["names"]), slice_range(&d["slice"])));
         deletion = Some(Deletion::from_parts(d["ts"].as_i64(), given(&d["super"]), predicate)?);
     } else if v.get("super").is_some() {
         let columns = v["columns"].as_array().unwrap().iter().map(column).collect::<Result<Vec<_>>>()?;
@@ -221,7 +222,14 @@ fn key_range(args: &Value) -> Result<KeyRange> {
     let token = |name: &str| args[name].as_str().map(str::to_owned);
     let count = args["count"].as_i64().unwrap_or(100) as i32;
     let filter = expressions(&args["row_filter"]);
-    KeyRange::from_parts(given(&args["start_key"]), given(&args["end_key"]), token("start_token"), token("end_token"), count, filter)
+    KeyRange::from_parts(
+        given(&args["start_key"]),
+        given(&args["end_key"]),
+        token("start_token"),
+        token("end_token"),
+        count,
+        filter,
+    )
 }
 
 fn cf_def(keyspace: &str, args: &Value) -> CfDef {
@@ -306,7 +314,8 @@ fn answers_are_those_of_the_server() {
         for line in lines {
             let (number, op) = (line["step"].as_u64().unwrap(), line["op"].as_str().unwrap());
             let got = answer(server.run(op, &line["args"]));
-            let mut expected = if line.get("error").is_some() { json!({"error": line["error"]}) } else { json!({"result": line["result"]}) };
+            let mut expected =
+                if line.get("error").is_some() { json!({"error": line["error"]}) } else { json!({"result": line["result"]}) };
             if let Some((_, _, ours, _)) = KEPT.iter().find(|(s, n, _, _)| s == scenario && *n == number) {
                 assert_ne!(got, expected, "{scenario} {number} is no difference any more");
                 expected = serde_json::from_str(ours).unwrap();

@@ -30,8 +30,8 @@ use super::range::RowReader;
 use super::read::ColumnReader;
 use super::value::{FromBytes, ToBytes};
 use super::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, IndexClause, IndexExpression, IndexOperator, KeyRange,
-    KeySlice, Keyspace, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, IndexClause, IndexExpression,
+    IndexOperator, KeyRange, KeySlice, Keyspace, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn,
 };
 use crate::base::error::{Error, Result};
 
@@ -64,7 +64,11 @@ impl ColumnFamily {
 
     /// All rows, in the order of the partitioner, to be narrowed down.
     pub fn rows(&self) -> Rows {
-        Rows { family: self.clone(), range: KeyRange { count: i32::MAX, ..KeyRange::default() }, columns: SliceRange { count: i32::MAX, ..SliceRange::default() } }
+        Rows {
+            family: self.clone(),
+            range: KeyRange { count: i32::MAX, ..KeyRange::default() },
+            columns: SliceRange { count: i32::MAX, ..SliceRange::default() },
+        }
     }
 
     /// The rows in which columns have certain values, found by an index.

@@ -1,11 +1,12 @@
 //! What is refused before anything is read or written, with the texts of the article's servers (model 2.1, 2.4, 2.5, 2.7, 2.8, 6).
 
 use super::data::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, Deletion, IndexExpression, IndexOperator, SlicePredicate, SliceRange, check_ttl,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, Deletion, IndexExpression, IndexOperator, SlicePredicate,
+    SliceRange, check_ttl,
 };
 use super::state::Table;
 use crate::base::error::{Error, Result, invalid};
-use crate::types::Type;
+use crate::types::{Type, Wording};
 
 /// The longest key, name, and value that is indexed or compared in an index clause, in bytes.
 pub const MAX_SHORT: usize = 65_535;
@@ -121,7 +122,7 @@ pub fn column(table: &Table, column: &Column, in_super_column: bool) -> Result<(
     let known = table.def.column(&column.name);
     let validator = known.map_or(table.def.default_validator(), |c| c.validator());
     if let Err(why) = validator.validate(&column.value) {
-        let (def, name) = (&table.def, table.name_type(in_super_column).to_text(&column.name));
+        let (def, name) = (&table.def, table.name_type(in_super_column).to_text(&column.name, Wording::Cli));
         return Err(invalid(format!("({why}) [{}][{}][{name}] failed validation", def.keyspace(), def.name())));
     }
     match known.and_then(|c| c.index()) {

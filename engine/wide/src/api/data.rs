@@ -535,7 +535,9 @@ impl Deletion {
             None => None,
             Some((Some(names), None)) => Some(SlicePredicate::Names(names)),
             Some((_, Some(range))) => Some(SlicePredicate::Range(range)),
-            Some((None, None)) => return Err(invalid("A SlicePredicate must be given a list of Columns, a SliceRange, or both")),
+            Some((None, None)) => {
+                return Err(invalid("A SlicePredicate must be given a list of Columns, a SliceRange, or both"));
+            }
         };
         Ok(Deletion { timestamp, super_column, predicate })
     }

@@ -220,9 +220,10 @@ impl Keyspace {
 /// The text on record under a key: the given one, which is recorded where there is none or another.
 fn kept_text(store: &Store, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
     let kept = store.schema_tree().get(key)?;
-    let kept = kept.map(|v| std::str::from_utf8(&v).map(str::to_owned)).transpose().map_err(|_| {
-        Error::Corrupt(format!("system.schema, record {}: not UTF-8", key.escape_ascii()))
-    })?;
+    let kept = kept
+        .map(|v| std::str::from_utf8(&v).map(str::to_owned))
+        .transpose()
+        .map_err(|_| Error::Corrupt(format!("system.schema, record {}: not UTF-8", key.escape_ascii())))?;
     if let Some(given) = given
         && kept.as_deref() != Some(given)
     {

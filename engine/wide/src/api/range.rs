@@ -9,7 +9,8 @@ use std::sync::Arc;
 use super::read::{Selection, read_row, read_slice};
 use super::state::Table;
 use super::{
-    ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Keyspace, SlicePredicate, SliceRange, check,
+    ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Keyspace, SlicePredicate,
+    SliceRange, check,
 };
 use crate::base::error::{Result, invalid};
 use crate::ring::{Partitioner, Token};
@@ -294,7 +295,12 @@ impl Keyspace {
     ///
     /// # Errors
     /// `InvalidRequest` for a request that can't be; errors of the engine.
-    pub fn get_range_slices(&self, parent: &ColumnParent, predicate: &SlicePredicate, range: &KeyRange) -> Result<Vec<KeySlice>> {
+    pub fn get_range_slices(
+        &self,
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+        range: &KeyRange,
+    ) -> Result<Vec<KeySlice>> {
         let table = self.table(&parent.column_family)?;
         // What is wrong with names is said before what is wrong with the range.
         Selection::new(&table, parent, predicate)?;
@@ -402,7 +408,7 @@ impl Keyspace {
         let table = self.table(column_family)?;
         let range = KeyRange::keys(start, finish);
         let mut out = vec![];
-        for partitions in &key_ranges(&table, &self.wide.0.partitioner, &range)? {
+        for partitions in &key_ranges(&table, self.wide.0.partitioner, &range)? {
             let mut reader = self.store().scan(&table.cells, partitions, &Slice::rows())?;
             while out.len() < usize::try_from(count).unwrap_or(0) && reader.next_partition()? {
                 if reader.next()?.is_some() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::state::Table;
 use super::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn, Keyspace, SlicePredicate, SliceRange,
-    SuperColumn, check,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn, Keyspace, SlicePredicate,
+    SliceRange, SuperColumn, check,
 };
 use crate::base::error::Result;
 use crate::cell::Cell;
@@ -219,11 +219,7 @@ fn read_row_now(
     }
 }
 
-fn cells(
-    table: &Table,
-    places: &[Vec<u8>],
-    found: Vec<Option<crate::store::CellValue>>,
-) -> Result<Vec<ColumnOrSuperColumn>> {
+fn cells(table: &Table, places: &[Vec<u8>], found: Vec<Option<crate::store::CellValue>>) -> Result<Vec<ColumnOrSuperColumn>> {
     let layout = table.layout();
     let mut out = vec![];
     for (place, cell) in places.iter().zip(&found) {
@@ -263,7 +259,13 @@ pub struct ColumnReader {
 }
 
 impl ColumnReader {
-    pub fn new(store: &Store, table: Arc<Table>, key: &[u8], parent: &ColumnParent, range: &SliceRange) -> Result<ColumnReader> {
+    pub fn new(
+        store: &Store,
+        table: Arc<Table>,
+        key: &[u8],
+        parent: &ColumnParent,
+        range: &SliceRange,
+    ) -> Result<ColumnReader> {
         check::kind(&table, false)?;
         check::columns(&table, parent)?;
         check::parent(&table, parent)?;

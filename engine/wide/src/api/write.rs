@@ -7,7 +7,8 @@ use firn_kv::Durability;
 
 use super::state::Table;
 use super::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace, Mutation, RowMutation, SlicePredicate, check,
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace, Mutation, RowMutation,
+    SlicePredicate, check,
 };
 use crate::base::error::Result;
 use crate::store;
@@ -170,7 +171,9 @@ impl Keyspace {
             for mutation in &row.mutations {
                 match mutation {
                     Mutation::Write(write) => writer.write(write)?,
-                    Mutation::Delete(d) => writer.deletion(d, d.timestamp.filter(|_| !table.def.is_counter()).unwrap_or(timestamp))?,
+                    Mutation::Delete(d) => {
+                        writer.deletion(d, d.timestamp.filter(|_| !table.def.is_counter()).unwrap_or(timestamp))?
+                    }
                 }
             }
         }

@@ -14,11 +14,11 @@ use crate::base::error::{Error, Result};
 use crate::cell::{Cell, Deletion, State as CellState, Stored};
 use crate::key::{BEYOND, DELETION, Place, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION, STATIC};
 
+use super::Store;
 use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
 use super::point::range_at;
 use super::slice::{Partitions, Slice};
 use super::view::At;
-use super::Store;
 
 /// How many cells are stepped over before a seek is made to what is looked for.
 const PATIENCE: u32 = 8;
