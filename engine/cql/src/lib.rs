@@ -10,6 +10,7 @@
 
 pub mod catalog;
 pub mod error;
+pub mod values;
 pub mod syntax;
 
 pub use error::{Class, Error, Result};
