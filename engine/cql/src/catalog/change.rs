@@ -183,7 +183,7 @@ impl Catalog {
         let mut next = self.clone();
         let mut table = new_table(home, statement)?;
         table.id = next.new_id()?;
-        table.uuid = table_uuid(bits);
+        table.uuid = given_uuid(&statement.properties)?.unwrap_or_else(|| table_uuid(bits));
         Ok(Some(next.with_table(table)?))
     }
 
@@ -553,6 +553,15 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
     Ok(table)
 }
 
+/// `WITH id = …`
+fn given_uuid(properties: &[Property<'_>]) -> Result<Option<uuid::Uuid>> {
+    let Some(property) = properties.iter().find(|p| p.name.text == "id") else { return Ok(None) };
+    match &property.value {
+        PropertyValue::Constant(c) => c.text.parse().map(Some).map_err(|_| configuration("Invalid table id")),
+        _ => Err(configuration("Invalid table id")),
+    }
+}
+
 fn clustering_order(table: &mut Table, statement: &CreateTable<'_>) -> Result<()> {
     let ordered = &statement.clustering_order;
     if ordered.is_empty() {
@@ -776,7 +785,10 @@ fn refresh_uses(home: &mut Keyspace, name: &str) {
     for def in home.types.values_mut().filter(|t| t.name != name) {
         Arc::make_mut(def).fields.iter_mut().for_each(|f| again(&mut f.1));
     }
-    for table in home.tables.values_mut().filter(|t| t.columns.iter().any(|c| mentions(&c.of.of, name))) {
-        Arc::make_mut(table).columns.iter_mut().for_each(|c| again(&mut c.of));
+    let uses = |t: &Table| t.columns.iter().map(|c| &c.of).chain(t.dropped.iter().map(|d| &d.of)).any(|of| mentions(&of.of, name));
+    for table in home.tables.values_mut().filter(|t| uses(t)) {
+        let table = Arc::make_mut(table);
+        table.columns.iter_mut().for_each(|c| again(&mut c.of));
+        table.dropped.iter_mut().for_each(|d| again(&mut d.of));
     }
 }

@@ -19,6 +19,11 @@ impl ColumnType {
         ColumnType { of, multicell: false }
     }
 
+    /// Whether the user type of this name is used anywhere in it.
+    pub fn mentions(&self, name: &str) -> bool {
+        super::resolve::mentions(&self.of, name)
+    }
+
     /// Whether it is a list, set or map.
     pub fn is_collection(&self) -> bool {
         matches!(self.of, Type::List(_) | Type::Set(_) | Type::Map(_))

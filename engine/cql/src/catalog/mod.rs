@@ -95,6 +95,16 @@ impl Keyspace {
         }
     }
 
+    /// One without tables and types.
+    pub fn with(name: String, replication: BTreeMap<String, String>, durable_writes: bool) -> Keyspace {
+        Keyspace { replication, durable_writes, ..Keyspace::new(&name) }
+    }
+
+    /// Whether its own attributes are the same.
+    pub fn is_like(&self, other: &Keyspace) -> bool {
+        (&self.name, &self.replication, self.durable_writes) == (&other.name, &other.replication, other.durable_writes)
+    }
+
     /// Its tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()

@@ -146,7 +146,7 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
             Ok(Some(random.as_bytes().to_vec()))
         })
         .changing(),
-        "currenttimestamp" => now(Type::Timestamp, timestamp_bytes),
+        "currenttimestamp" => current_timestamp(),
         "currentdate" => now(Type::SimpleDate, date_bytes),
         "currenttime" => now(Type::Time, |ms| (ms.rem_euclid(86_400_000) * 1_000_000).to_be_bytes().to_vec()),
         "mintimeuuid" => limit(uuids::min_time_uuid),
@@ -178,6 +178,12 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
         }
         _ => return None,
     })
+}
+
+/// `currentTimestamp()`, which the constant `'now'` means where a timestamp is wanted.
+pub(super) fn current_timestamp() -> Function {
+    let now = |env: &Env<'_>, _: &[Option<&[u8]>]| Ok(Some(timestamp_bytes(env.now.div_euclid(1000))));
+    Function::new("system.currenttimestamp", vec![], Type::Timestamp, now).changing()
 }
 
 fn blob_as(name: String, to: Type) -> Function {

@@ -111,21 +111,7 @@ fn number(what: &str, of: &Type, value: &Json) -> Result<Bound> {
         Json::Number(n) => n.to_string(),
         other => return Err(invalid(format!("Expected a {what} value, but got a {}: {other}", kind(other)))),
     };
-    struct Never;
-    impl firn_wide::types::Source for Never {
-        fn millis(&mut self) -> i64 {
-            0
-        }
-        fn time_uuid(&mut self) -> [u8; 16] {
-            [0; 16]
-        }
-        fn time_uuid_at(&mut self, _: i64) -> [u8; 16] {
-            [0; 16]
-        }
-    }
-    let mut out = vec![];
-    of.from_text(&text, Wording::Cql, &mut Never, &mut out).map_err(|_| unable(what, value))?;
-    Ok(Bound::Bytes(out))
+    super::value::bytes_of_text(of, &text).map(Bound::Bytes).map_err(|_| unable(what, value))
 }
 
 fn kind(value: &Json) -> &'static str {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use firn_wide::types::{Source, Type, Wording};
+use firn_wide::types::Type;
 
 use super::function::{self, Function};
 use super::{Bound, ColumnSpec, Env, put_collection, put_tuple};
@@ -99,22 +99,6 @@ pub enum Term {
     Call(Arc<Function>, Vec<Term>),
 }
 
-struct Fresh<'a>(&'a Env<'a>);
-
-impl Source for Fresh<'_> {
-    fn millis(&mut self) -> i64 {
-        self.0.now.div_euclid(1000)
-    }
-
-    fn time_uuid(&mut self) -> [u8; 16] {
-        function::time_uuid(self.0)
-    }
-
-    fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
-        firn_wide::types::uuids::min_time_uuid(millis)
-    }
-}
-
 /// Whether a constant of this kind can be of the type.
 fn fits(kind: ConstantKind, of: &Type) -> bool {
     use ConstantKind as K;
@@ -136,14 +120,7 @@ fn constant_bytes(constant: &Constant<'_>, of: &Type) -> Result<Vec<u8>> {
         ConstantKind::Hex => constant.text.get(2..).unwrap_or_default().into(),
         _ => (&*constant.text).into(),
     };
-    let mut out = vec![];
-    // A constant never says `now`: that is a text, and only dates would read it so.
-    let env = Env { bound: &[], now: 0, partitioner: Default::default(), random: &|| 0 };
-    if text.eq_ignore_ascii_case("now") && !matches!(of, Type::Utf8 | Type::Ascii) {
-        return Err(invalid(format!("Unable to coerce '{text}' to a formatted date (long)")));
-    }
-    of.from_text(&text, Wording::Cql, &mut Fresh(&env), &mut out).map_err(|e| invalid(e.0))?;
-    Ok(out)
+    super::value::bytes_of_text(of, &text)
 }
 
 /// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it depends on what is wanted.
@@ -210,6 +187,10 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
     }
 }
 
+fn is_moment(receiver: &Receiver) -> bool {
+    matches!(receiver.of.of, Type::Timestamp | Type::Date)
+}
+
 fn has_marker(term: &ast::Term<'_>) -> bool {
     match &term.kind {
         TermKind::Marker(_) => true,
@@ -233,6 +214,9 @@ impl Term {
         match &term.kind {
             TermKind::Null if receiver.of.of.is_counter() => Err(invalid("Invalid null value for counter increment/decrement")),
             TermKind::Null => Ok(Term::Constant(None)),
+            TermKind::Constant(c) if c.kind == ConstantKind::String && c.text.eq_ignore_ascii_case("now") && is_moment(receiver) => {
+                Ok(Term::Call(Arc::new(function::current_timestamp()), vec![]))
+            }
             TermKind::Constant(c) if fits(c.kind, &receiver.of.of) => Ok(Term::Constant(Some(constant_bytes(c, &receiver.of.of)?))),
             TermKind::Constant(c) => Err(invalid(format!(
                 "Invalid {} constant ({}) for \"{}\" of type {}",

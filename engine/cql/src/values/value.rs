@@ -67,7 +67,7 @@ pub enum Value {
     User(Vec<(String, Value)>),
 }
 
-/// Text of values never asks for the time.
+/// For texts that never ask for the time.
 struct NoClock;
 
 impl Source for NoClock {
@@ -84,10 +84,18 @@ impl Source for NoClock {
     }
 }
 
-fn read(of: &Type, text: &str) -> Result<Bound> {
+/// The bytes that a text means, where the time doesn't matter.
+pub(super) fn bytes_of_text(of: &Type, text: &str) -> Result<Vec<u8>> {
+    if text.eq_ignore_ascii_case("now") && matches!(of, Type::Timestamp | Type::Date | Type::Uuid | Type::TimeUuid) {
+        return Err(invalid(format!("'{text}' is no {} by itself; write a function", of.cql_name())));
+    }
     let mut out = vec![];
     of.from_text(text, Wording::Cql, &mut NoClock, &mut out).map_err(|e| invalid(e.0))?;
-    Ok(Bound::Bytes(out))
+    Ok(out)
+}
+
+fn read(of: &Type, text: &str) -> Result<Bound> {
+    bytes_of_text(of, text).map(Bound::Bytes)
 }
 
 impl Value {
