@@ -46,7 +46,10 @@ fn imports_go_downwards_and_every_file_says_what_it_is() {
         for import in imports(&text) {
             match floor(&import) {
                 // On floor 0 errors hold those of the syntax, on floor 1 values know the types of columns.
-                Some(f) if import == module || f < own || matches!((module, &*import), ("error", "syntax") | ("values", "catalog")) => {}
+                Some(f)
+                    if import == module
+                        || f < own
+                        || matches!((module, &*import), ("error", "syntax") | ("values", "catalog")) => {}
                 Some(_) => wrong.push(format!("{name} imports {import}")),
                 None => {}
             }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::record::table_uuid;
 use super::resolve::{mentions, refresh, resolve};
 use super::{
-    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace, MAX_NAME, SYSTEM_KEYSPACES, Table,
-    TableOptions, TypeDef, is_valid_name,
+    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace, MAX_NAME, SYSTEM_KEYSPACES,
+    Table, TableOptions, TypeDef, is_valid_name,
 };
 use crate::error::{Class, Error, Result, configuration, invalid};
 use crate::syntax::ast::{
-    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType, Drop, IndexPart, Name,
-    Property, PropertyValue, QualifiedName, TableChange, TypeChange,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType, Drop,
+    IndexPart, Name, Property, PropertyValue, QualifiedName, TableChange, TypeChange,
 };
 
 const STRATEGIES: [&str; 4] = ["SimpleStrategy", "NetworkTopologyStrategy", "OldNetworkTopologyStrategy", "LocalStrategy"];
@@ -169,9 +169,7 @@ impl Catalog {
         if home.table(name).is_some() {
             return match statement.if_not_exists {
                 true => Ok(None),
-                false => {
-                    Err(already_there(format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\"")))
-                }
+                false => Err(already_there(format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\""))),
             };
         }
         if !is_valid_name(name) {
@@ -357,7 +355,11 @@ impl Catalog {
         super::check_not_system(keyspace)?;
         let name = &*statement.name.name.text;
         let Some(found) = self.keyspace(keyspace).and_then(|k| k.user_type(name)) else {
-            return if statement.if_exists { Ok(None) } else { Err(invalid(format!("Type '{keyspace}.{name}' doesn't exist"))) };
+            return if statement.if_exists {
+                Ok(None)
+            } else {
+                Err(invalid(format!("Type '{keyspace}.{name}' doesn't exist")))
+            };
         };
         let mut home = (**self.existing(keyspace)?).clone();
         let mut def = (**found).clone();
@@ -485,9 +487,7 @@ fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<
     let inline: Vec<&str> = statement.columns.iter().filter(|c| c.primary_key).map(|c| &*c.name.text).collect();
     let (partition, clustering): (Vec<&str>, Vec<&str>) = match (&inline[..], &statement.primary_keys[..]) {
         ([one], []) => (vec![one], vec![]),
-        ([], [key]) => {
-            (key.partition.iter().map(|n| &*n.text).collect(), key.clustering.iter().map(|n| &*n.text).collect())
-        }
+        ([], [key]) => (key.partition.iter().map(|n| &*n.text).collect(), key.clustering.iter().map(|n| &*n.text).collect()),
         ([], []) => return Err(invalid(format!("No PRIMARY KEY specifed for table '{name}' (exactly one required)"))),
         _ => return Err(invalid(format!("Multiple PRIMARY KEY specified for table '{name}' (exactly one required)"))),
     };
@@ -592,15 +592,16 @@ fn key_type(home: &Keyspace, definition: &ColumnDefinition<'_>) -> Result<Column
     }
     if of.multicell {
         return Err(invalid(match &of.of {
-            firn_wide::types::Type::Udt(u) => format!(
-                "Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'",
-                u.keyspace, u.name
-            ),
+            firn_wide::types::Type::Udt(u) => {
+                format!("Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'", u.keyspace, u.name)
+            }
             _ => format!("Invalid non-frozen collection type {of} for PRIMARY KEY column '{name}'"),
         }));
     }
     match of.of {
-        firn_wide::types::Type::Counter => Err(invalid(format!("counter type is not supported for PRIMARY KEY column '{name}'"))),
+        firn_wide::types::Type::Counter => {
+            Err(invalid(format!("counter type is not supported for PRIMARY KEY column '{name}'")))
+        }
         firn_wide::types::Type::Duration => {
             Err(invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'")))
         }
@@ -647,7 +648,9 @@ fn add_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<
         }
         if before.is_static != definition.is_static {
             let (now, then) = if before.is_static { ("regular", "static") } else { ("static", "regular") };
-            return Err(invalid(format!("Cannot re-add a previously dropped column '{name}' of kind {now}, incompatible with previous kind {then}")));
+            return Err(invalid(format!(
+                "Cannot re-add a previously dropped column '{name}' of kind {now}, incompatible with previous kind {then}"
+            )));
         }
         if of.of.is_counter() {
             return Err(invalid(format!("Cannot re-add previously dropped counter column {name}")));
@@ -785,7 +788,8 @@ fn refresh_uses(home: &mut Keyspace, name: &str) {
     for def in home.types.values_mut().filter(|t| t.name != name) {
         Arc::make_mut(def).fields.iter_mut().for_each(|f| again(&mut f.1));
     }
-    let uses = |t: &Table| t.columns.iter().map(|c| &c.of).chain(t.dropped.iter().map(|d| &d.of)).any(|of| mentions(&of.of, name));
+    let uses =
+        |t: &Table| t.columns.iter().map(|c| &c.of).chain(t.dropped.iter().map(|d| &d.of)).any(|of| mentions(&of.of, name));
     for table in home.tables.values_mut().filter(|t| uses(t)) {
         let table = Arc::make_mut(table);
         table.columns.iter_mut().for_each(|c| again(&mut c.of));

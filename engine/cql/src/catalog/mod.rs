@@ -36,15 +36,8 @@ pub const FIRST_ID: u32 = firn_wide::schema::FOREIGN_IDS;
 /// The longest name of a keyspace, table, index or type.
 pub const MAX_NAME: usize = 48;
 /// Keyspaces that nobody may define or change.
-const SYSTEM_KEYSPACES: [&str; 7] = [
-    "system",
-    "system_schema",
-    "system_auth",
-    "system_distributed",
-    "system_traces",
-    "system_views",
-    "system_virtual_schema",
-];
+const SYSTEM_KEYSPACES: [&str; 7] =
+    ["system", "system_schema", "system_auth", "system_distributed", "system_traces", "system_views", "system_virtual_schema"];
 
 /// All definitions, at one moment. A clone shares its keyspaces.
 #[derive(Clone, Debug)]

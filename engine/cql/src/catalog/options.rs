@@ -57,10 +57,7 @@ impl Default for TableOptions {
         let maps = [
             ("caching", map(&[("keys", "ALL"), ("rows_per_partition", "NONE")])),
             ("compaction", map(&[("class", compaction), ("max_threshold", "32"), ("min_threshold", "4")])),
-            (
-                "compression",
-                map(&[("chunk_length_in_kb", "16"), ("class", "org.apache.cassandra.io.compress.LZ4Compressor")]),
-            ),
+            ("compression", map(&[("chunk_length_in_kb", "16"), ("class", "org.apache.cassandra.io.compress.LZ4Compressor")])),
             ("extensions", BTreeMap::new()),
         ];
         TableOptions {
@@ -189,12 +186,18 @@ fn check_value(name: &str, text: &str) -> Result<String> {
 
 fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let (known, package, missing, unknown): (&[&str], _, _, fn(&str) -> String) = match name {
-        "compaction" => (&COMPACTIONS, "org.apache.cassandra.db.compaction.", "Missing sub-option 'class' for the 'compaction' option.", |c| {
-            format!("Unable to find compaction strategy class '{c}'")
-        }),
-        "compression" => (&COMPRESSORS, "org.apache.cassandra.io.compress.", "Missing sub-option 'class' for the 'compression' option.", |c| {
-            format!("Could not create Compression for type {c}")
-        }),
+        "compaction" => (
+            &COMPACTIONS,
+            "org.apache.cassandra.db.compaction.",
+            "Missing sub-option 'class' for the 'compaction' option.",
+            |c| format!("Unable to find compaction strategy class '{c}'"),
+        ),
+        "compression" => (
+            &COMPRESSORS,
+            "org.apache.cassandra.io.compress.",
+            "Missing sub-option 'class' for the 'compression' option.",
+            |c| format!("Could not create Compression for type {c}"),
+        ),
         _ => return Ok(map),
     };
     if name == "compression" && map.get("enabled").is_some_and(|e| e == "false") {

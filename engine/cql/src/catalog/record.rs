@@ -15,7 +15,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace, Table, TableOptions, TypeDef};
+use super::{
+    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace, Table, TableOptions,
+    TypeDef,
+};
 use crate::error::{Result, corrupt};
 
 /// What the keys of all records begin with.

@@ -112,9 +112,7 @@ fn part(keyspace: &Keyspace, whole: &ast::Type<'_>, of: &ast::Type<'_>, frozen: 
         TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(_) if !frozen => {
             Err(invalid(format!("Non-frozen collections are not allowed inside collections: {whole}")))
         }
-        TypeKind::User(_) if !frozen => {
-            Err(invalid(format!("Non-frozen UDTs are not allowed inside collections: {whole}")))
-        }
+        TypeKind::User(_) if !frozen => Err(invalid(format!("Non-frozen UDTs are not allowed inside collections: {whole}"))),
         _ => Ok(resolve(keyspace, of, true)?.of),
     }
 }

@@ -164,7 +164,8 @@ pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Descr
             if name.keyspace.is_none() && catalog.keyspace(&name.name.text).is_some() {
                 return named(of_keyspace(&name.name.text, false)?);
             }
-            let found = one(&catalog, current, name, "table", inside).or_else(|_| one(&catalog, current, name, "index", inside));
+            let found =
+                one(&catalog, current, name, "table", inside).or_else(|_| one(&catalog, current, name, "index", inside));
             let missing = |_| {
                 let keyspace = name.keyspace.as_ref().map(|k| &*k.text).or(current);
                 invalid(match keyspace {
@@ -180,9 +181,8 @@ pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Descr
 /// Names of one kind in the keyspace that is chosen, or in all.
 fn names_of(catalog: &Catalog, current: Option<&str>, kind: &str, of: impl Fn(&Keyspace) -> Vec<String>) -> Rows {
     let chosen = catalog.keyspaces().filter(|k| current.is_none_or(|c| c == k.name));
-    let each = |k: &std::sync::Arc<Keyspace>| {
-        of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>()
-    };
+    let each =
+        |k: &std::sync::Arc<Keyspace>| of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>();
     Rows::texts(&NAMES, chosen.flat_map(each).collect())
 }
 

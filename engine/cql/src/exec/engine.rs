@@ -196,7 +196,8 @@ fn drop_orphans(store: &Store, catalog: &Catalog) -> Result<()> {
     let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
     let indexes: Vec<u32> = catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
     for tree in store.db().tree_names() {
-        let number = |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id >= FIRST_ID);
+        let number =
+            |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id >= FIRST_ID);
         let is_orphan = match (number("cf-"), number("ix-")) {
             (Some(id), _) => !tables.contains(&id),
             (_, Some(id)) => !indexes.contains(&id),

@@ -96,7 +96,12 @@ pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
 ///
 /// # Errors
 /// `Unknown function …`, a wrong number of arguments, or arguments that it doesn't take.
-pub fn find(name: &QualifiedName<'_>, arguments: &[Option<Type>], wanted: Option<&Type>, partition: &[Type]) -> Result<Function> {
+pub fn find(
+    name: &QualifiedName<'_>,
+    arguments: &[Option<Type>],
+    wanted: Option<&Type>,
+    partition: &[Type],
+) -> Result<Function> {
     let shown = name.to_string();
     let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
     let word = name.name.text.to_ascii_lowercase();
@@ -158,9 +163,8 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
         "tojson" => {
             let from = first.or_else(|| wanted.cloned())?;
             let of = from.clone();
-            let run = move |_: &Env<'_>, a: &[Option<&[u8]>]| {
-                Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()))
-            };
+            let run =
+                move |_: &Env<'_>, a: &[Option<&[u8]>]| Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()));
             Function::new(name, vec![from], Type::Utf8, run)
         }
         "fromjson" => {
@@ -168,8 +172,8 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
             let of = to.clone();
             Function::of_one(name, &Type::Utf8, to, move |b| {
                 let text = String::from_utf8_lossy(b).into_owned();
-                let value = serde_json::from_str(&text)
-                    .map_err(|e| invalid(format!("Could not decode JSON string '{text}': {e}")))?;
+                let value =
+                    serde_json::from_str(&text).map_err(|e| invalid(format!("Could not decode JSON string '{text}': {e}")))?;
                 Ok(match super::from_json(&of, &value)? {
                     Bound::Bytes(bytes) => Some(bytes),
                     _ => None,
@@ -191,7 +195,10 @@ fn blob_as(name: String, to: Type) -> Function {
     Function::of_one(name, &Type::Bytes, to, move |b| {
         of.validate(b).map_err(|_| {
             let hex: String = b.iter().map(|b| format!("{b:02x}")).collect();
-            invalid(format!("In call to function {shown}, value 0x{hex} is not a valid binary representation for type {}", of.cql_name()))
+            invalid(format!(
+                "In call to function {shown}, value 0x{hex} is not a valid binary representation for type {}",
+                of.cql_name()
+            ))
         })?;
         Ok(Some(b.to_vec()))
     })

@@ -88,7 +88,9 @@ pub fn from_json(of: &Type, value: &Json) -> Result<Bound> {
             let hex = value.as_str().and_then(|s| s.strip_prefix("0x")).map(firn_wide::types::hex_to_bytes);
             match hex {
                 Some(Ok(bytes)) => Ok(Bound::Bytes(bytes)),
-                _ => Err(invalid(format!("Value '{value}' is not a valid blob representation: String representation of blob is missing 0x prefix"))),
+                _ => Err(invalid(format!(
+                    "Value '{value}' is not a valid blob representation: String representation of blob is missing 0x prefix"
+                ))),
             }
         }
         Type::Int32 => number("int", of, value),
@@ -156,13 +158,13 @@ fn from_parts(of: &Type, value: &Json) -> Result<Bound> {
             return Err(invalid(format!("Tuple {many} items: expected {} but got {}", types.len(), all.len())));
         }
         (Type::Udt(udt), Json::Object(all)) => {
-            let name = |n: &str| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map_or_else(|| n.to_lowercase(), str::to_owned);
+            let name =
+                |n: &str| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map_or_else(|| n.to_lowercase(), str::to_owned);
             if let Some(unknown) = all.keys().find(|k| !udt.fields.iter().any(|f| f.0 == name(k))) {
                 return Err(invalid(format!("Found unknown field(s) in UDT definition {}: {unknown}", udt.name)));
             }
-            let field = |(n, of): &(String, Type)| {
-                all.iter().find(|(k, _)| name(k) == *n).map_or(Ok(None), |(_, v)| optional(of, v))
-            };
+            let field =
+                |(n, of): &(String, Type)| all.iter().find(|(k, _)| name(k) == *n).map_or(Ok(None), |(_, v)| optional(of, v));
             put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
         }
         (Type::List(_), _) => return wrong("list"),

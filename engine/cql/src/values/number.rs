@@ -70,10 +70,13 @@ impl Number {
             Type::Float => Number::Double(f64::from(f32::from_be_bytes(fixed(bytes)?))),
             Type::Double => Number::Double(f64::from_be_bytes(fixed(bytes)?)),
             Type::Decimal => {
-                let (scale, integer) = bytes.split_first_chunk::<4>().ok_or_else(|| invalid("a decimal has less than 4 bytes"))?;
+                let (scale, integer) =
+                    bytes.split_first_chunk::<4>().ok_or_else(|| invalid("a decimal has less than 4 bytes"))?;
                 let scale = i64::from(i32::from_be_bytes(*scale));
                 if scale.abs() > MAX_SCALE {
-                    return Err(invalid(format!("a decimal of scale {scale} can't be computed with; the limit is {MAX_SCALE}")));
+                    return Err(invalid(format!(
+                        "a decimal of scale {scale} can't be computed with; the limit is {MAX_SCALE}"
+                    )));
                 }
                 Number::Decimal(scale, BigInt::from_signed_bytes_be(integer))
             }
@@ -166,8 +169,8 @@ pub fn compute(operator: Operator, of: &Type, left: &[u8], lt: &Type, right: &[u
             })
         }
         Type::Decimal => {
-            let (scale, integer) = decimals(operator, left.decimal()?, right.decimal()?)
-                .ok_or_else(|| by_zero(operator, lt, rt))?;
+            let (scale, integer) =
+                decimals(operator, left.decimal()?, right.decimal()?).ok_or_else(|| by_zero(operator, lt, rt))?;
             Number::Decimal(scale, integer)
         }
         _ => {

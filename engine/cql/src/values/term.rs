@@ -169,9 +169,9 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
             terms.len() <= types.len() && terms.iter().zip(types.iter()).all(|(t, of)| is_assignable(t, of, context))
         }
         (TermKind::Tuple(terms), _) if terms.len() == 1 => is_assignable(&terms[0], of, context),
-        (TermKind::User(fields), Type::Udt(udt)) => fields.iter().all(|(name, t)| {
-            udt.fields.iter().find(|f| f.0 == name.text).is_some_and(|f| is_assignable(t, &f.1, context))
-        }),
+        (TermKind::User(fields), Type::Udt(udt)) => fields
+            .iter()
+            .all(|(name, t)| udt.fields.iter().find(|f| f.0 == name.text).is_some_and(|f| is_assignable(t, &f.1, context))),
         (TermKind::Binary(b), _) => is_assignable(&b.left, of, context) && is_assignable(&b.right, of, context),
         (TermKind::Negate(inner), _) => is_assignable(inner, of, context),
         (TermKind::Call(call), _) => {
@@ -180,9 +180,7 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
             function::find(&call.function, &types, Some(of), &context.partition)
                 .map_or(true, |f| function::is_value_of(&f.result, of))
         }
-        (TermKind::Hint(_) | TermKind::Cast(..), _) => {
-            own_type(term, context).is_none_or(|t| function::is_value_of(&t, of))
-        }
+        (TermKind::Hint(_) | TermKind::Cast(..), _) => own_type(term, context).is_none_or(|t| function::is_value_of(&t, of)),
         _ => false,
     }
 }
@@ -214,10 +212,14 @@ impl Term {
         match &term.kind {
             TermKind::Null if receiver.of.of.is_counter() => Err(invalid("Invalid null value for counter increment/decrement")),
             TermKind::Null => Ok(Term::Constant(None)),
-            TermKind::Constant(c) if c.kind == ConstantKind::String && c.text.eq_ignore_ascii_case("now") && is_moment(receiver) => {
+            TermKind::Constant(c)
+                if c.kind == ConstantKind::String && c.text.eq_ignore_ascii_case("now") && is_moment(receiver) =>
+            {
                 Ok(Term::Call(Arc::new(function::current_timestamp()), vec![]))
             }
-            TermKind::Constant(c) if fits(c.kind, &receiver.of.of) => Ok(Term::Constant(Some(constant_bytes(c, &receiver.of.of)?))),
+            TermKind::Constant(c) if fits(c.kind, &receiver.of.of) => {
+                Ok(Term::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
+            }
             TermKind::Constant(c) => Err(invalid(format!(
                 "Invalid {} constant ({}) for \"{}\" of type {}",
                 c.kind.word(),
@@ -239,10 +241,7 @@ impl Term {
             TermKind::Hint(hint) => {
                 let of = context.catalog.resolve_type(context.keyspace, &hint.0)?;
                 if !function::is_value_of(&of.of, &receiver.of.of) {
-                    return Err(invalid(format!(
-                        "Cannot assign value {term} to {} of type {}",
-                        receiver.name, receiver.of
-                    )));
+                    return Err(invalid(format!("Cannot assign value {term} to {} of type {}", receiver.name, receiver.of)));
                 }
                 let hinted = Receiver { of, ..receiver.clone() };
                 Term::prepare(&hint.1, &hinted, context)
@@ -339,7 +338,10 @@ fn prepare_collection(term: &ast::Term<'_>, receiver: &Receiver, context: &mut C
     for (i, element) in terms.iter().enumerate() {
         if !is_assignable(element, types[i % 2], context) {
             let shown = ColumnType::frozen(types[i % 2].clone());
-            return Err(invalid(format!("Invalid {kind} literal for {name}: {} {element} is not of type {shown}", words[i % 2])));
+            return Err(invalid(format!(
+                "Invalid {kind} literal for {name}: {} {element} is not of type {shown}",
+                words[i % 2]
+            )));
         }
     }
     let mut parts = Vec::with_capacity(terms.len());
@@ -461,7 +463,8 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
             Term::Call(Arc::new(function), vec![argument]).folded()
         }
         TermKind::Binary(binary) => {
-            let side = |t: &ast::Term<'_>| own_type(t, context).filter(|t| !matches!(t, Type::Utf8)).unwrap_or_else(|| of.clone());
+            let side =
+                |t: &ast::Term<'_>| own_type(t, context).filter(|t| !matches!(t, Type::Utf8)).unwrap_or_else(|| of.clone());
             // Constants take the type that is wanted when they can be of it.
             let exact = |t: &ast::Term<'_>| match &t.kind {
                 TermKind::Constant(_) if is_assignable(t, of, context) => of.clone(),

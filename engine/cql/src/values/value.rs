@@ -107,7 +107,9 @@ impl Value {
         let Some(bytes) = bytes else { return Ok(Value::Null) };
         let of = of.unreversed();
         of.validate(bytes).map_err(|e| invalid(e.0))?;
-        if bytes.is_empty() && !matches!(of, Type::Utf8 | Type::Ascii | Type::Bytes | Type::Custom(_) | Type::Tuple(_) | Type::Udt(_)) {
+        if bytes.is_empty()
+            && !matches!(of, Type::Utf8 | Type::Ascii | Type::Bytes | Type::Custom(_) | Type::Tuple(_) | Type::Udt(_))
+        {
             return Ok(Value::Empty);
         }
         let wrong = |_| invalid(format!("{} bytes are no {}", bytes.len(), of.cql_name()));
@@ -190,8 +192,16 @@ impl Value {
             // A text may be written where people write texts.
             (
                 Value::Text(text),
-                Type::Ascii | Type::Inet | Type::Timestamp | Type::SimpleDate | Type::Time | Type::Duration | Type::Decimal
-                | Type::Integer | Type::Uuid | Type::TimeUuid,
+                Type::Ascii
+                | Type::Inet
+                | Type::Timestamp
+                | Type::SimpleDate
+                | Type::Time
+                | Type::Duration
+                | Type::Decimal
+                | Type::Integer
+                | Type::Uuid
+                | Type::TimeUuid,
             ) => return read(of, text),
             (Value::Blob(bytes), Type::Bytes | Type::Custom(_)) => bytes.clone(),
             (Value::Uuid(uuid), Type::Uuid | Type::TimeUuid | Type::LexicalUuid) => uuid.as_bytes().to_vec(),
@@ -235,9 +245,8 @@ impl Value {
                 if let Some((unknown, _)) = fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == *n)) {
                     return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
                 }
-                let field = |(name, of): &(String, Type)| {
-                    fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of))
-                };
+                let field =
+                    |(name, of): &(String, Type)| fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of));
                 put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
             }
             _ => return Err(invalid(format!("a value of another type than {}: {self:?}", of.cql_name()))),
