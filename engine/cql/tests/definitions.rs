@@ -3,7 +3,6 @@
 //! - `cql`: the statements of the input, each ended by `;`; an error is told with its class, and nothing after it is run;
 //! - `reopen`: closes the database and opens it again;
 //! - `ids`: the numbers of a table's columns, its dropped columns and its indexes;
-//! - `value type=…`: every line of the input as a constant of this type: its bytes, its literal, its JSON.
 //!
 //! After every `cql` the records that are stored must give the definitions that are in use.
 
