@@ -40,7 +40,9 @@ impl Merge for CounterMerge {
 
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
         let folded = sum(base.into_iter().chain(operands.iter().copied()));
-        folded.map(Folded::Value).ok_or_else(|| firn_kv::Error::corruption("a counter's value or increment is none").keys(key, key))
+        folded
+            .map(Folded::Value)
+            .ok_or_else(|| firn_kv::Error::corruption("a counter's value or increment is none").keys(key, key))
     }
 
     fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
@@ -227,8 +229,14 @@ pub struct Facts {
 }
 
 impl Facts {
-    const NONE: Facts =
-        Facts { entries: 0, droppable: 0, min_timestamp: i64::MAX, max_timestamp: i64::MIN, min_local: i64::MAX, max_local: i64::MIN };
+    const NONE: Facts = Facts {
+        entries: 0,
+        droppable: 0,
+        min_timestamp: i64::MAX,
+        max_timestamp: i64::MIN,
+        min_local: i64::MAX,
+        max_local: i64::MIN,
+    };
 
     /// Reads the stored form; `None` when it isn't one.
     pub fn decode(bytes: &[u8]) -> Option<Facts> {

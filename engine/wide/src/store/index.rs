@@ -15,11 +15,11 @@ use crate::base::error::{Error, Result, invalid};
 use crate::cell::{Cell, State, Stored, StoredPurge};
 use crate::key::END;
 
+use super::Store;
 use super::family::{Family, Index, IndexSpec};
 use super::reader::Body;
 use super::slice::{Partitions, Slice};
 use super::view::At;
-use super::Store;
 
 fn tree_name(id: u32) -> String {
     format!("ix-{id}")
@@ -171,7 +171,14 @@ impl Store {
     }
 
     /// Adds the entries of a cell that is written.
-    pub(super) fn index_cell(&self, family: &Family, key: &[u8], partition: usize, stored: &[u8], batch: &mut Batch) -> Result<()> {
+    pub(super) fn index_cell(
+        &self,
+        family: &Family,
+        key: &[u8],
+        partition: usize,
+        stored: &[u8],
+        batch: &mut Batch,
+    ) -> Result<()> {
         for index in family.indexes().iter().filter(|i| i.is_about(family.layout(), &key[partition..])) {
             if let Some(cell) = valued(stored)? {
                 put_entry(index, key, cell, batch)?;
@@ -180,7 +187,14 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn index_at(&self, at: At<'_>, family: &Family, index: u32, value: &[u8], from: Option<&[u8]>) -> Result<IndexScan> {
+    pub(super) fn index_at(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        index: u32,
+        value: &[u8],
+        from: Option<&[u8]>,
+    ) -> Result<IndexScan> {
         let index = self.index_of(family, index)?;
         if !index.built.load(Ordering::Acquire) {
             return Err(invalid(format!("the index {} is being built", index.spec.id)));
@@ -246,7 +260,11 @@ impl IndexScan {
     pub fn next(&mut self) -> Result<Option<Hit<'_>>> {
         let mut full = vec![];
         loop {
-            if self.started { self.cursor.next()? } else { self.cursor.first()? }
+            if self.started {
+                self.cursor.next()?
+            } else {
+                self.cursor.first()?
+            }
             self.started = true;
             if !self.cursor.valid() {
                 return Ok(None);

@@ -128,7 +128,15 @@ impl Mutation {
         self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
     }
 
-    fn container(&mut self, f: &Family, what: Container, timestamp: i64, place: &[u8], value: &[u8], local: Option<i64>) -> &mut Self {
+    fn container(
+        &mut self,
+        f: &Family,
+        what: Container,
+        timestamp: i64,
+        place: &[u8],
+        value: &[u8],
+        local: Option<i64>,
+    ) -> &mut Self {
         self.push(f, OpKind::Container { what, local }, timestamp, place, value)
     }
 

@@ -276,7 +276,13 @@ impl Store {
     }
 
     /// Makes it known that a family holds a kind of deletions.
-    fn note_kind<'a>(&self, family: &'a Family, what: Container, batch: &mut Batch, noted: &mut Vec<(&'a Family, u8)>) -> Result<()> {
+    fn note_kind<'a>(
+        &self,
+        family: &'a Family,
+        what: Container,
+        batch: &mut Batch,
+        noted: &mut Vec<(&'a Family, u8)>,
+    ) -> Result<()> {
         let kind = match what {
             Container::Partition => PARTITIONS,
             Container::Row => ROWS,
