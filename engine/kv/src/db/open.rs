@@ -323,7 +323,7 @@ fn replay(
                     "a log record with a sound checksum holds no sound operations: this build or the one that wrote it is at fault; keep the files",
                 ));
             };
-            if tree >= state.next_tree {
+            if tree >= state.next_tree && tree != crate::base::ops::NO_TREE {
                 return Err(lost_edits(env, dir, manifest, tree));
             }
             if let Some(i) = trees.iter().position(|t| t.id == tree) {
