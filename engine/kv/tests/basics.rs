@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
-use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Folded, Merge, Policy, Result, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions};
 
 /// A directory that goes with the test.
 struct Place {
@@ -360,7 +360,7 @@ fn wrong_places_are_refused_with_words() {
 fn every_policy_keeps_everything() {
     let policies = [
         Policy::default(),
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10 },
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
         Policy::LazyLeveled { ratio: 3 },
         Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
         Policy::TimeWindow { window_secs: 3600, min_runs: 3 },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_kv::{
-    Compression, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, Policy, ReadMode, Result, Summary,
+    Compression, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, Movement, Policy, ReadMode, Result, Summary,
     SummaryPass, TreeOptions,
 };
 use firn_testkit::history::TREES;
@@ -44,7 +44,7 @@ impl Set {
 fn policies() -> Vec<Policy> {
     vec![
         Policy::default(),
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10 },
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
         Policy::LazyLeveled { ratio: 3 },
         Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
         Policy::TimeWindow { window_secs: 3600, min_runs: 2 },
