@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::base::tombstone::{Fragment, Fragments};
@@ -75,8 +76,19 @@ pub fn run(
     oldest_tombstone: Option<u64>,
     outputs: &mut dyn Outputs,
 ) -> Result<Made> {
+    run_on(Merging::new(sources), rules, cuts, oldest_tombstone, outputs)
+}
+
+/// As [`run`], for an input that is merged already: user keys ascending, newest first.
+pub fn run_on<C: Cursor>(
+    input: C,
+    rules: Rules,
+    cuts: &Cuts,
+    oldest_tombstone: Option<u64>,
+    outputs: &mut dyn Outputs,
+) -> Result<Made> {
     let tombstones: Fragments = retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle);
-    let mut input = Retain::new(Merging::new(sources), rules);
+    let mut input = Retain::new(input, rules);
     let mut cutter = Cutter { cuts, next: 0 };
     let mut made = Made::default();
     let mut writer: Option<TableWriter> = None;

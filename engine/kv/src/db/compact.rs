@@ -14,7 +14,7 @@ use crate::base::hooks::PurgeJob;
 use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::job::unite;
-use crate::compaction::{Action, Job, RunShape, Shape, TableShape, manual, pick, run_limits};
+use crate::compaction::{Action, Job, RunShape, Shape, TableShape, manual, pick, pressure};
 use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Rules};
@@ -31,6 +31,16 @@ pub struct Claimed {
     job: Job,
     version: Arc<Version>,
     options: Arc<TreeOptions>,
+}
+
+/// What a job has read and written: bytes, entries, output tables.
+#[derive(Default)]
+struct Effect {
+    read: u64,
+    written: u64,
+    entries_in: u64,
+    entries_out: u64,
+    tables: Vec<u64>,
 }
 
 impl Core {
@@ -96,9 +106,7 @@ impl Core {
         let files = tree.files.lock();
         let view = tree.view.load_full();
         let shape = self.shape(&view.version, &view.options, &files);
-        let (soft, hard) = run_limits(&view.options.policy, &shape);
-        let runs = shape.runs.len();
-        if runs <= soft { 0.0 } else { (runs - soft) as f64 / (hard.saturating_sub(soft)).max(1) as f64 }
+        pressure(&view.options.policy, &shape)
     }
 
     /// Sets the writers' pace by the tree that is furthest behind.
@@ -123,18 +131,18 @@ impl Core {
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.signal_done();
-        let (read, written) = done?;
+        let Effect { read, written, entries_in, entries_out, tables } = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         self.counters.compacted(claimed.job.action, read, written, nanos);
         self.events.note("compaction", |e| {
             e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
             e.num("bytes_in", read).num("bytes_out", written).num("level", claimed.job.output_level as u64);
-            e.num("micros", nanos / 1000);
+            e.num("entries_in", entries_in).num("entries_out", entries_out).list("tables", tables).num("micros", nanos / 1000);
         });
         Ok(())
     }
 
-    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<(u64, u64)> {
+    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<Effect> {
         let inputs = c.inputs();
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let mut deletions = vec![];
@@ -167,25 +175,31 @@ impl Core {
         let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
         let now = self.env.wall_micros();
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
-        let written = tables.iter().map(|t| t.size).sum();
+        let effect = Effect {
+            read,
+            written: tables.iter().map(|t| t.size).sum(),
+            entries_in: all.iter().map(|t| t.meta.entries).sum(),
+            entries_out: made.entries,
+            tables: tables.iter().map(|t| t.id).collect(),
+        };
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);
         self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
-        Ok((read, written))
+        Ok(effect)
     }
 
-    fn move_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+    fn move_job(&self, c: &Claimed) -> Result<Effect> {
         let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
         let ids = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
         self.install(&c.tree, ids, added, None)?;
-        Ok((0, 0))
+        Ok(Effect::default())
     }
 
-    fn drop_job(&self, c: &Claimed) -> Result<(u64, u64)> {
+    fn drop_job(&self, c: &Claimed) -> Result<Effect> {
         let ids = c.inputs().iter().flat_map(|r| &r.tables).map(|t| t.meta.id).collect();
         self.install(&c.tree, ids, vec![], None)?;
-        Ok((0, 0))
+        Ok(Effect::default())
     }
 
     /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for

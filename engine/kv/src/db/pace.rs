@@ -1,8 +1,7 @@
 //! Back-pressure: writers are slowed smoothly as compaction falls behind, and wait only when every memtable is full.
 //!
 //! Invariants:
-//! - The delay grows from nothing at the policy's soft limit of runs to [`MAX_NANOS_PER_KIB`] at its hard limit and no further:
-//!   a writer is slow then, never stopped by runs.
+//! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed by runs, never stopped.
 //! - Waiting for a memtable ends with the next flush, and a flush never waits for writers or compactions, so no history ends in
 //!   a Db that cannot be written.
 //! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call.
@@ -11,12 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::compaction::delay;
 
 use super::core::Core;
 use super::tree::TreeCore;
 
-/// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
-pub const MAX_NANOS_PER_KIB: u64 = 250_000;
 const SLEEP: u64 = 1_000_000;
 
 /// The state of back-pressure.
@@ -33,9 +31,7 @@ pub struct Pace {
 impl Pace {
     /// Sets the delay from the position between the soft and the hard limit: 0 is none, 1 the most.
     pub fn set(&self, pressure: f64) {
-        let p = pressure.clamp(0.0, 1.0);
-        // Squared: gentle at first, steep at the end.
-        self.nanos_per_kib.store((p * p * MAX_NANOS_PER_KIB as f64) as u64, Ordering::Relaxed);
+        self.nanos_per_kib.store(delay(pressure), Ordering::Relaxed);
     }
 
     /// The present delay in nanoseconds for each KiB written.
