@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
@@ -388,4 +389,20 @@ fn every_policy_keeps_everything() {
         db.wait_idle().unwrap();
         assert_eq!(dump(&tree), all, "{policy:?}, then another");
     }
+}
+
+/// The bound on the age of deletes must not make work where there is no delete.
+#[test]
+fn a_table_without_deletes_never_is_overdue() {
+    let env = MemEnv::new(1);
+    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let options = TreeOptions { tombstone_age_secs: 10, ..TreeOptions::default() };
+    let tree = db.tree("t", options).unwrap();
+    tree.put(b"a", b"1").unwrap();
+    tree.flush().unwrap();
+    env.advance(Duration::from_secs(100));
+    tree.put(b"b", b"2").unwrap();
+    db.wait_idle().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.flushes, stats.compactions, stats.moves), (1, 0, 0));
 }
