@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::key::Seq;
+use crate::base::key::{Seq, Trailer};
 use crate::base::tombstone::{Fragment, Fragments};
 use crate::merge::merging::{Merging, Source};
 use crate::merge::retain::{Dropped, Retain, Rules, retain_tombstones};
@@ -27,6 +27,11 @@ pub trait Outputs {
     fn create(&mut self) -> Result<TableWriter>;
     /// Called now and then; an error stops the job.
     fn progress(&mut self) -> Result<()>;
+    /// Called after an entry has been added to the table made last.
+    #[inline]
+    fn added(&mut self, key: &[u8], trailer: Trailer) {
+        let _ = (key, trailer);
+    }
 }
 
 /// What a job has made.
@@ -69,23 +74,23 @@ fn slice(all: &Fragments, from: &[u8], until: Option<&[u8]>) -> Fragments {
 
 /// Merges `sources` (newest first, each with the newest sequence number it can hold) into output tables. `oldest_tombstone` is
 /// the wall clock in microseconds of the oldest deletion among them.
-pub fn run(
+pub fn run<O: Outputs>(
     sources: Vec<(Source, Seq)>,
     rules: Rules,
     cuts: &Cuts,
     oldest_tombstone: Option<u64>,
-    outputs: &mut dyn Outputs,
+    outputs: &mut O,
 ) -> Result<Made> {
     run_on(Merging::new(sources), rules, cuts, oldest_tombstone, outputs)
 }
 
 /// As [`run`], for an input that is merged already: user keys ascending, newest first.
-pub fn run_on<C: Cursor>(
+pub fn run_on<C: Cursor, O: Outputs>(
     input: C,
     rules: Rules,
     cuts: &Cuts,
     oldest_tombstone: Option<u64>,
-    outputs: &mut dyn Outputs,
+    outputs: &mut O,
 ) -> Result<Made> {
     let tombstones: Fragments = retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle);
     let mut input = Retain::new(input, rules);
@@ -113,6 +118,7 @@ pub fn run_on<C: Cursor>(
             }
         };
         w.add(key, input.trailer(), input.value())?;
+        outputs.added(key, input.trailer());
         if last != key {
             last.clear();
             last.extend_from_slice(key);
