@@ -137,6 +137,14 @@ impl Exact {
         })
     }
 
+    /// What the next operation takes of a memtable.
+    fn next_cost(&mut self) -> usize {
+        let id = self.next_seq;
+        let Some(op) = self.ops.peek() else { return 0 };
+        let len = if op.delete { 0 } else { self.content.len_of(id) };
+        Memtable::cost(self.content.key_len.max(8), len)
+    }
+
     /// Puts the operation into the memtable and gives its bytes; `None` when there is no room.
     fn add(&mut self, op: Op, stamp: u64) -> Option<f64> {
         let id = self.next_seq;
@@ -230,7 +238,8 @@ impl Store for Exact {
     }
 
     fn seal(&mut self) -> Result<()> {
-        let fresh = Buffer { mem: Memtable::new(&self.arenas, self.options.memtable_size)?, entries: vec![] };
+        let capacity = Memtable::capacity_for(self.options.memtable_size, self.next_cost());
+        let fresh = Buffer { mem: Memtable::new(&self.arenas, capacity)?, entries: vec![] };
         self.sealed.push_back(std::mem::replace(&mut self.active, fresh).entries);
         Ok(())
     }

@@ -1,6 +1,11 @@
-//! Firn's compaction policies on virtual tables.
+//! Firn's compaction policies on virtual tables: how many bytes a store would write, how much space it would take and how long its
+//! writers would wait, without the store.
+
+pub mod engine;
 pub mod exact;
 pub mod machine;
+pub mod meter;
+pub mod sim;
 pub mod size;
 pub mod store;
 pub mod summary;

@@ -231,7 +231,7 @@ impl Core {
     /// Seals the active memtable of `tree`. The caller holds the write lock.
     pub fn seal(&self, w: &WriteState, tree: &TreeCore, cost: usize) -> Result<()> {
         let end = w.end();
-        let capacity = tree.view.load_full().options.memtable_size.max(cost + cost / 8 + (64 << 10));
+        let capacity = Memtable::capacity_for(tree.view.load_full().options.memtable_size, cost);
         let fresh = MemHandle::new(Memtable::new(&self.arenas, capacity)?, end);
         tree.change_view(|v| {
             // Set once: only the holder of the write lock seals.
