@@ -5,6 +5,7 @@ pub mod engine;
 pub mod exact;
 pub mod machine;
 pub mod meter;
+pub mod policy;
 pub mod sim;
 pub mod size;
 pub mod store;
