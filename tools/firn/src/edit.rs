@@ -8,10 +8,11 @@ use clap::Args;
 use firn_kv::{Batch, Db, Tree};
 use serde_json::json;
 
-use crate::io::{Watch, stdout};
 use crate::load::Durable;
-use crate::output::{self, Done, Failure, Progress, things};
-use crate::store::{self, Global, RangeArgs};
+use crate::store::{self, Global};
+use firn_tools::io::{Watch, stdout};
+use firn_tools::keys::{self, RangeArgs};
+use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const DELETE_EXAMPLES: &str = "\
 All keys named are deleted at once or not at all. A range costs the same however many keys are in it.
@@ -46,7 +47,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     if args.keys.is_empty() && args.range.is_empty() {
         return Err(Failure::with_next("nothing is named to be deleted", "give keys, or --from and --to, or --prefix"));
     }
-    let keys = args.keys.iter().map(|k| store::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
+    let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let range = args.range.range(args.hex)?;
     let db = global.open_to_write(false, 0)?;
     let tree = store::tree(&db, args.tree.as_deref())?;
@@ -69,7 +70,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
 }
 
 /// A range without an end goes up to the last key there is, that key included.
-fn delete_range(tree: &Tree, batch: &mut Batch, range: &store::KeyRange) -> Done {
+fn delete_range(tree: &Tree, batch: &mut Batch, range: &keys::KeyRange) -> Done {
     let to = match &range.to {
         Some(to) => to.clone(),
         None => {
@@ -115,7 +116,7 @@ pub struct CompactArgs {
 /// Runs `firn compact`.
 pub fn compact(global: &Global, args: &CompactArgs) -> Done {
     let ends = match (&args.from, &args.to) {
-        (Some(from), Some(to)) => Some((store::key(from, args.hex)?, store::key(to, args.hex)?)),
+        (Some(from), Some(to)) => Some((keys::key(from, args.hex)?, keys::key(to, args.hex)?)),
         _ => None,
     };
     let db = global.open_to_write(false, 0)?;

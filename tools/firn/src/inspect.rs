@@ -7,9 +7,9 @@ use firn_kv::{Stats, TreeStats};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
-use crate::io::stdout;
-use crate::output::{Done, bytes, count, print_table, row, table, things};
 use crate::store::Global;
+use firn_tools::io::stdout;
+use firn_tools::output::{Done, bytes, count, print_table, row, table, things};
 
 pub const STATS_EXAMPLES: &str = "\
 Shows what the store holds: trees, their runs and tables, sizes, what compaction still has to do, and the memory that opening it

@@ -11,10 +11,10 @@ use clap::{Args, ValueEnum};
 use firn_kv::{Batch, Db, Durability, ErrorKind, Tree, TreeOptions};
 use serde_json::json;
 
-use crate::io::{self, Input, Watch};
-use crate::output::{self, Done, Failure, Progress, things};
 use crate::record::{Choice, Coding, Format, Record, Records, Trouble, Values};
 use crate::store::{DEFAULT_TREE, Global};
+use firn_tools::io::{self, Input, Watch};
+use firn_tools::output::{self, Done, Failure, Progress, things};
 
 /// A chunk ends early when its batch is as large as this.
 const CHUNK_BYTES: usize = 16 << 20;

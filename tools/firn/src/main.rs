@@ -5,11 +5,8 @@
 
 mod bench;
 mod edit;
-mod escape;
 mod inspect;
-mod io;
 mod load;
-mod output;
 mod read;
 mod record;
 mod store;
@@ -18,6 +15,8 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use firn_kv::{Error, ErrorKind};
+use firn_tools::output;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (damage, a bad line, a missing key), 2 it could not run.
@@ -90,5 +89,24 @@ fn main() -> ExitCode {
         Command::Compact(args) => edit::compact(global, args),
         Command::Bench(args) => bench::run(global, args),
     };
-    output::finish(done, global.style())
+    output::finish(done, global.style(), advice)
+}
+
+/// What a user can do about an error of the engine.
+fn advice(e: &Error) -> Option<&'static str> {
+    Some(match e.kind() {
+        ErrorKind::Corruption => {
+            "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
+        }
+        ErrorKind::Locked => {
+            "another program has the store open for writing: end it or wait; get, scan, stats, trees and verify work beside it"
+        }
+        ErrorKind::NotFound => {
+            "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
+        }
+        ErrorKind::NoSpace => "free some space and run the command again: what was written before is safe",
+        ErrorKind::Incompatible => "use the version of firn, and the hooks, that the store was written with",
+        ErrorKind::ReadOnly => "look at the first error above, and at the device; then run the command again",
+        _ => return None,
+    })
 }

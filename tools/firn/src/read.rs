@@ -6,10 +6,12 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
-use crate::escape::{self, Show, encode};
-use crate::io::{stdout, stdout_is_terminal};
-use crate::output::{Done, Failure};
-use crate::store::{self, Global, RangeArgs};
+use crate::store::{self, Global};
+use firn_tools::escape::{self, Show, encode};
+use firn_tools::io::{stdout, stdout_is_terminal};
+use firn_tools::json::put_field;
+use firn_tools::keys::{self, RangeArgs};
+use firn_tools::output::{Done, Failure};
 
 pub const GET_EXAMPLES: &str = "\
 One key prints its value and a line end; several print lines of key, tab and value, escaped as `firn scan` does.
@@ -39,19 +41,11 @@ pub struct GetArgs {
     hex: bool,
 }
 
-/// A key or value as JSON fields: as text if it is UTF-8, else in hexadecimal under `NAME_hex`.
-fn put_field(object: &mut Map<String, Value>, name: &str, bytes: &[u8], hex: bool) {
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !hex => object.insert(name.to_owned(), Value::from(text)),
-        _ => object.insert(format!("{name}_hex"), Value::from(escape::hex(bytes))),
-    };
-}
-
 /// Runs `firn get`.
 pub fn get(global: &Global, args: &GetArgs) -> Done {
     let db = global.open_to_read()?;
     let tree = store::tree(&db, args.tree.as_deref())?;
-    let keys = args.keys.iter().map(|k| store::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
+    let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let show = show(args.hex);
     let mut out = stdout();
     let mut line = vec![];

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use csv::ByteRecord;
 use serde_json::{Map, Value};
 
-use crate::escape;
+use firn_tools::escape;
 
 /// The longest line: a key and a value of the engine's limits, each byte escaped as `\xNN`, fit.
 pub const MAX_LINE: usize = 4 * (firn_kv::MAX_KEY_LEN + firn_kv::MAX_VALUE_LEN) + 16;

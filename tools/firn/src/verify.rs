@@ -13,12 +13,11 @@ use firn_kv::env::os::OsEnv;
 use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::{TableHandle, TableOpener};
 use firn_kv::{Error, ErrorKind, ReadMode};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::escape;
-use crate::io::{self, Watch, stdout};
-use crate::output::{self, Done, Failure, Progress, things};
 use crate::store::Global;
+use firn_tools::io::{self, Watch, stdout};
+use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
 Reads every live table past the caches and checks each block's checksum and place, the order and bounds of keys, filters and
@@ -122,26 +121,12 @@ fn remedy(e: &Error) -> &'static str {
     }
 }
 
-/// An error of the engine as JSON.
-fn error_json(e: &Error) -> Value {
-    let keys = e.key_range().map(|(a, b)| json!([escape::words(a), escape::words(b)]));
-    json!({
-        "kind": e.kind().name(),
-        "message": e.message(),
-        "file": e.file().map(|f| f.display().to_string()),
-        "offset": e.offset(),
-        "block": e.block_kind(),
-        "keys": keys,
-        "advice": remedy(e),
-    })
-}
-
 fn print(global: &Global, r: &Report, seconds: f64) -> Done {
     let mut out = stdout();
     if global.json {
         let v = json!({
             "sound": r.errors.is_empty(), "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "bytes": r.bytes,
-            "seconds": seconds, "errors": r.errors.iter().map(error_json).collect::<Vec<_>>(),
+            "seconds": seconds, "errors": r.errors.iter().map(|e| firn_tools::json::error(e, remedy(e))).collect::<Vec<_>>(),
         });
         writeln!(out, "{v:#}")?;
         return Ok(out.flush()?);

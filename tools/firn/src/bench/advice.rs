@@ -2,8 +2,8 @@
 
 use super::BenchArgs;
 use super::run::Bench;
-use crate::output::{bytes, nanos, rate};
 use crate::store::Global;
+use firn_tools::output::{bytes, nanos, rate};
 
 /// One step in figures.
 #[derive(Clone, Debug, Default)]

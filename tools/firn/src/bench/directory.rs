@@ -7,8 +7,8 @@ use std::path::Path;
 
 use firn_kv::env::os::OsEnv;
 
-use crate::io;
-use crate::output::{Done, Failure};
+use firn_tools::io;
+use firn_tools::output::{Done, Failure};
 
 /// The file that says who made the store.
 const MARK: &str = "BENCH";

@@ -18,8 +18,8 @@ use firn_workload::spec::parse_count;
 use firn_workload::{Distribution, ValueSize};
 
 use crate::load::Durable;
-use crate::output::Done;
 use crate::store::Global;
+use firn_tools::output::Done;
 
 pub const EXAMPLES: &str = "\
 Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 100 bytes that compress to about 55 %, on a fresh

@@ -6,7 +6,7 @@ use firn_kv::{DbOptions, Movement, Policy, TreeOptions};
 use firn_workload::{Config, Phase, Workload};
 
 use super::BenchArgs;
-use crate::output::{Done, Failure};
+use firn_tools::output::{Done, Failure};
 
 /// The run of a bench without arguments: writes, reads of what they left, then the same reads of the compacted store.
 const STANDARD: &str = "fillrandom,overwrite,wait,readrandom,readmissing,readseq,readreverse,seekrandom,\

@@ -9,9 +9,9 @@ use super::advice::{Facts, advise};
 use super::plan::policy_name;
 use super::run::{Bench, Measured};
 use crate::inspect::stats_json;
-use crate::io::stdout;
-use crate::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 use crate::store::Global;
+use firn_tools::io::stdout;
+use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 
 /// Prints it all.
 pub fn print(global: &Global, args: &BenchArgs, bench: &Bench) -> Done {
@@ -55,7 +55,7 @@ fn settings(global: &Global, args: &BenchArgs) -> String {
     )
 }
 
-fn steps_table(bench: &Bench) -> comfy_table::Table {
+fn steps_table(bench: &Bench) -> firn_tools::output::Table {
     let header = ["step", "ops/s", "p50", "p99", "p99.9", "worst", "seconds", "w-amp", "runs", "disk", "memory"];
     let mut t = table(&header);
     for m in &bench.steps {

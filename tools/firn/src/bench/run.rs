@@ -10,9 +10,9 @@ use firn_workload::{Outcome, Phase, Runner};
 use super::plan::{Plan, Step};
 use super::target::{FirnStore, Timed};
 use super::{BenchArgs, directory};
-use crate::io::{self, Watch};
-use crate::output::{self, Done, Failure, Progress};
 use crate::store::Global;
+use firn_tools::io::{self, Watch};
+use firn_tools::output::{self, Done, Failure, Progress};
 
 /// The tree that is measured.
 pub const TREE: &str = "bench";

@@ -9,7 +9,7 @@ use firn_workload::process::disk_bytes;
 use firn_workload::{Batch, Direction, Result, Store, StoreStats};
 use hdrhistogram::Histogram;
 
-use crate::io::Watch;
+use firn_tools::io::Watch;
 
 /// A tree of a Firn store.
 pub struct FirnStore {

@@ -1,4 +1,4 @@
-//! The command's own door to the world: the files that a user names on the command line, standard input and output, and a
+//! A command's own door to the world: the files that a user names on the command line, standard input and output, and a
 //! stopwatch. Stores are reached through the engine only.
 // The engine reaches files and clocks through its Env, so that tests can replace them; what this module touches belongs to the
 // user and the terminal, and nothing of it is part of a store.

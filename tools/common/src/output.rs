@@ -1,4 +1,4 @@
-//! What the command says: failures with a next step, exit codes, numbers for people, tables, progress.
+//! What a command says: failures with a next step, exit codes, numbers for people, tables, progress.
 //!
 //! Invariants: data goes to standard output and talk to standard error; colour and progress only where the terminal is; a reader
 //! that closed the pipe ends the command quietly.
@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use firn_kv::{Error, ErrorKind};
+pub use comfy_table::Table;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
+use firn_kv::Error;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::io::{stderr_is_terminal, stdout_is_terminal};
@@ -69,27 +70,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What a user can do about an error of the engine.
-pub fn advice(e: &Error) -> Option<&'static str> {
-    Some(match e.kind() {
-        ErrorKind::Corruption => {
-            "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
-        }
-        ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait; get, scan, stats, trees and verify work beside it"
-        }
-        ErrorKind::NotFound => {
-            "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
-        }
-        ErrorKind::NoSpace => "free some space and run the command again: what was written before is safe",
-        ErrorKind::Incompatible => "use the version of firn, and the hooks, that the store was written with",
-        ErrorKind::ReadOnly => "look at the first error above, and at the device; then run the command again",
-        _ => return None,
-    })
-}
-
-/// Ends the command: prints what is left to say and chooses the exit code.
-pub fn finish(done: Done, style: Style) -> ExitCode {
+/// Ends the command: prints what is left to say and chooses the exit code. `advice` knows what a user can do about an error of the
+/// engine.
+pub fn finish(done: Done, style: Style, advice: fn(&Error) -> Option<&'static str>) -> ExitCode {
     match done {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
         Err(Failure::Found) => ExitCode::from(1),

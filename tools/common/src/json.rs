@@ -1,0 +1,28 @@
+//! Keys, values and the engine's errors as JSON.
+
+use firn_kv::Error;
+use serde_json::{Map, Value, json};
+
+use crate::escape;
+
+/// A key or value as JSON fields: as text if it is UTF-8, else in hexadecimal under `NAME_hex`.
+pub fn put_field(object: &mut Map<String, Value>, name: &str, bytes: &[u8], hex: bool) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !hex => object.insert(name.to_owned(), Value::from(text)),
+        _ => object.insert(format!("{name}_hex"), Value::from(escape::hex(bytes))),
+    };
+}
+
+/// An error of the engine, all that it names, and what to do about it.
+pub fn error(e: &Error, advice: &str) -> Value {
+    let keys = e.key_range().map(|(a, b)| json!([escape::words(a), escape::words(b)]));
+    json!({
+        "kind": e.kind().name(),
+        "message": e.message(),
+        "file": e.file().map(|f| f.display().to_string()),
+        "offset": e.offset(),
+        "block": e.block_kind(),
+        "keys": keys,
+        "advice": advice,
+    })
+}

@@ -1,0 +1,93 @@
+//! Keys and ranges of keys as a command line gives them.
+
+use std::ops::Bound;
+
+use clap::Args;
+use firn_kv::base::key::prefix_end;
+
+use crate::escape;
+use crate::output::{Done, Failure};
+
+/// A key from the command line: its bytes as they are, or hexadecimal.
+pub fn key(text: &std::ffi::OsStr, hex: bool) -> Done<Vec<u8>> {
+    let text = text.as_encoded_bytes();
+    if !hex {
+        return Ok(text.to_vec());
+    }
+    let mut out = vec![];
+    escape::decode_hex(text, &mut out).map_err(|why| Failure::new(format!("the key {}: {why}", escape::words(text))))?;
+    Ok(out)
+}
+
+/// A range of keys as the command line gives it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RangeArgs {
+    /// The first key
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<std::ffi::OsString>,
+    /// The key behind the last one: it is not part of the range
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<std::ffi::OsString>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "BYTES")]
+    pub prefix: Option<std::ffi::OsString>,
+}
+
+/// A half-open range of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Its first key; empty for the very first.
+    pub from: Vec<u8>,
+    /// The key behind its last; `None` for no bound.
+    pub to: Option<Vec<u8>>,
+}
+
+impl RangeArgs {
+    /// Whether nothing was given.
+    pub fn is_empty(&self) -> bool {
+        self.from.is_none() && self.to.is_none() && self.prefix.is_none()
+    }
+
+    /// The range that all of it together means.
+    pub fn range(&self, hex: bool) -> Done<KeyRange> {
+        let bytes = |k: &Option<std::ffi::OsString>| k.as_ref().map(|k| key(k, hex)).transpose();
+        let mut range = KeyRange { from: bytes(&self.from)?.unwrap_or_default(), to: bytes(&self.to)? };
+        if let Some(prefix) = bytes(&self.prefix)? {
+            let end = prefix_end(&prefix);
+            range.to = match (range.to, end) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            range.from = range.from.max(prefix);
+        }
+        Ok(range)
+    }
+}
+
+impl KeyRange {
+    /// For the engine.
+    pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (Bound::Included(&self.from), self.to.as_ref().map_or(Bound::Unbounded, |k| Bound::Excluded(k.as_slice())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_meet() {
+        let range = |from: Option<&str>, to: Option<&str>, prefix: Option<&str>| {
+            let r = RangeArgs { from: from.map(Into::into), to: to.map(Into::into), prefix: prefix.map(Into::into) };
+            let r = r.range(false).unwrap();
+            (String::from_utf8(r.from).unwrap(), r.to.map(|t| String::from_utf8(t).unwrap()))
+        };
+        let owned = |a: &str, b: Option<&str>| (a.to_owned(), b.map(str::to_owned));
+        assert_eq!(range(None, None, None), owned("", None));
+        assert_eq!(range(Some("b"), Some("d"), None), owned("b", Some("d")));
+        assert_eq!(range(Some("a"), Some("z"), Some("user:")), owned("user:", Some("user;")));
+        assert_eq!(range(Some("user:5"), Some("user:7"), Some("user:")), owned("user:5", Some("user:7")));
+        assert_eq!(key("00Ff".as_ref(), true).unwrap(), [0, 255]);
+        assert!(key("0".as_ref(), true).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! `sstable-dump props`: what tables say about themselves.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use firn_kv::Compression;
+use firn_kv::sstable::Properties;
+use firn_tools::escape;
+use firn_tools::output::{Done, bytes, count};
+use serde_json::{Value, json};
+
+use crate::Screen;
+use crate::target::open_table;
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  sstable-dump props firn-data/00000012.sst
+  sstable-dump props *.sst --json | jq '.[].entries'";
+
+/// What `props` takes.
+#[derive(Args, Clone, Debug)]
+pub struct PropsArgs {
+    /// Tables
+    #[arg(required = true, value_name = "TABLE")]
+    pub tables: Vec<PathBuf>,
+}
+
+/// The name of a codec.
+pub fn codec(c: Compression) -> &'static str {
+    match c {
+        Compression::None => "none",
+        Compression::Lz4 => "lz4",
+    }
+}
+
+fn filter(p: &Properties) -> &'static str {
+    match p.filter {
+        firn_kv::FilterKind::None => "none",
+        firn_kv::FilterKind::Fuse8 => "fuse8",
+        firn_kv::FilterKind::Fuse16 => "fuse16",
+    }
+}
+
+/// All properties as JSON.
+pub fn props_json(id: u64, size: u64, p: &Properties) -> Value {
+    json!({
+        "id": id, "size": size, "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
+        "entries": p.entries, "deletes": p.deletes, "merges": p.merges, "range_deletes": p.range_deletes,
+        "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
+        "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
+        "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": codec(p.compression),
+        "filter": filter(p), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
+        "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
+        "summary_hex": escape::hex(&p.summary_bytes),
+    })
+}
+
+fn lines(p: &Properties, size: u64) -> Vec<(&'static str, String)> {
+    let raw = p.raw_key_bytes + p.raw_value_bytes;
+    let mut v = vec![
+        ("size", bytes(size)),
+        ("raw", format!("{} ({} of keys, {} of values)", bytes(raw), bytes(p.raw_key_bytes), bytes(p.raw_value_bytes))),
+        ("entries", format!("{} ({} deletes, {} merge operands)", count(p.entries), count(p.deletes), count(p.merges))),
+        ("range deletes", count(p.range_deletes)),
+        ("largest entry", bytes(p.largest_entry)),
+        ("first key", escape::words(&p.first_key)),
+        ("last key", escape::words(&p.last_key)),
+        ("sequence", format!("{} to {}", p.min_seq, p.max_seq)),
+        ("tree, level", format!("{}, {}", p.tree, p.level)),
+        ("blocks", format!("{} of {}, {}", count(p.data_blocks), bytes(p.block_size), codec(p.compression))),
+        ("filter", format!("{}, {} hashes", filter(p), count(p.filter_keys))),
+        ("created", format!("{} us since 1970", p.created_micros)),
+        ("writer", p.writer.clone()),
+    ];
+    let hooks = [("merge", &p.merge), ("purge", &p.purge), ("summary", &p.summary), ("filter prefix", &p.filter_prefix)];
+    let named: Vec<String> = hooks.iter().filter(|h| !h.1.is_empty()).map(|h| format!("{} {:?}", h.0, h.1)).collect();
+    if !named.is_empty() {
+        v.push(("hooks", named.join(", ")));
+    }
+    v
+}
+
+/// Runs `props`.
+pub fn run(screen: &mut Screen<'_>, args: &PropsArgs) -> Done {
+    let mut all = vec![];
+    for path in &args.tables {
+        let t = open_table(path)?;
+        if screen.json {
+            let mut v = props_json(t.id(), t.size(), t.properties());
+            v["file"] = path.display().to_string().into();
+            all.push(v);
+            continue;
+        }
+        writeln!(screen.out, "{}", screen.style.heading(path.display()))?;
+        for (name, value) in lines(t.properties(), t.size()) {
+            writeln!(screen.out, "  {name:<14} {value}")?;
+        }
+    }
+    if screen.json {
+        writeln!(screen.out, "{:#}", Value::from(all))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What a path on the command line is: a table, a log segment, a manifest or a whole store; and opening tables.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::cache::Cache;
+use firn_kv::env::os::OsEnv;
+use firn_kv::env::{Env, ReadFile};
+use firn_kv::manifest::manifest_number;
+use firn_kv::sstable::Table;
+use firn_kv::wal::segment_number;
+use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::output::{Done, Failure};
+
+/// The most memory taken for one block, stored or decoded, in bytes.
+pub const MAX_BLOCK: u64 = 1 << 30;
+
+/// A file's or directory's kind, and the number in its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A table; `None` when its name holds no number.
+    Table(Option<u64>),
+    /// A log segment.
+    Wal(u64),
+    /// A manifest.
+    Manifest(u64),
+    /// A store's directory.
+    Store,
+}
+
+/// The door to files.
+pub fn env() -> Arc<dyn Env> {
+    OsEnv::new()
+}
+
+/// What `path` is, by its name: what is none of the others is taken for a table.
+pub fn kind(path: &Path) -> Done<Kind> {
+    if path.is_dir() {
+        return Ok(Kind::Store);
+    }
+    if !path.exists() {
+        let e = Error::new(ErrorKind::NotFound, "there is no such file or directory").in_file(path);
+        return Err(Failure::Engine(e));
+    }
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    Ok(match (segment_number(name), manifest_number(name)) {
+        (Some(n), _) => Kind::Wal(n),
+        (_, Some(n)) => Kind::Manifest(n),
+        _ => Kind::Table(table_number(name)),
+    })
+}
+
+/// The number in a table's file name: `None` for names that are no table's.
+pub fn table_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".sst")?;
+    digits.parse().ok().filter(|_| digits.len() >= 8)
+}
+
+/// The directory of a file, for calls that want directory and number.
+pub fn dir_of(path: &Path) -> PathBuf {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// A table's file and its id: from its name, or else from its footer.
+pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
+    let file = env().open_read(path, false)?;
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let id = match table_number(name) {
+        Some(id) => id,
+        None => {
+            let mut b = [0; 8];
+            let at = file.len().saturating_sub(firn_kv::sstable::format::FOOTER as u64);
+            if file.len() >= at + 8 {
+                file.read_at(at, &mut b)?;
+            }
+            u64::from_le_bytes(b)
+        }
+    };
+    Ok((file, id))
+}
+
+/// Opens a table.
+pub fn open_table(path: &Path) -> Result<Arc<Table>> {
+    let (file, id) = table_file(path)?;
+    Table::open(file, path, id, Cache::new(1 << 20))
+}
