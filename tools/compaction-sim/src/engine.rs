@@ -19,7 +19,8 @@ use crate::workload::{Ops, Workload};
 /// What the engine says.
 pub fn run_in_memory(options: &TreeOptions, workload: &Workload, interval: u64) -> Result<(Stats, String)> {
     let env = MemEnv::new(1);
-    let db_options = DbOptions { background_threads: 0, wal_segment: 64 << 20, memory_budget: 64 << 20, ..DbOptions::default() };
+    let db_options =
+        DbOptions { background_threads: 0, wal_segment: 64 << 20, memory_budget: 64 << 20, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", db_options)?;
     let step = |_| env.advance(Duration::from_nanos(interval));
     let stats = write(&db, options, workload, interval as f64, step)?;

@@ -98,7 +98,14 @@ mod tests {
 
     #[test]
     fn jobs_share_what_there_is() {
-        let m = Machine { cores: 2.0, write_bandwidth: 1e9, read_bandwidth: 1e9, sync_latency: 0.0, merge: (0.0, 1.0), ..Machine::default() };
+        let m = Machine {
+            cores: 2.0,
+            write_bandwidth: 1e9,
+            read_bandwidth: 1e9,
+            sync_latency: 0.0,
+            merge: (0.0, 1.0),
+            ..Machine::default()
+        };
         let cost = m.merge_cost(0.0, 500_000_000, 500_000_000);
         assert_eq!((cost.cpu, cost.device), (1e9, 1e9));
         assert_eq!(m.nanos(cost, 1, 1), 2e9);

@@ -78,7 +78,8 @@ pub fn parse(text: &str, options: &TreeOptions) -> Result<Named, String> {
         }
         "leveled" => {
             most(3)?;
-            let by = given.get(2).map_or(Ok(Movement::default()), |m| movement(m).ok_or(format!("no movement is called {m:?}")))?;
+            let by =
+                given.get(2).map_or(Ok(Movement::default()), |m| movement(m).ok_or(format!("no movement is called {m:?}")))?;
             leveled(at(&given, 1, 4)?, at(&given, 0, 10)?, by)
         }
         "lazy" => {

@@ -328,12 +328,8 @@ impl<'a, S: Store> Sim<'a, S> {
 
     fn finish(&mut self, work: Running) -> Result<()> {
         let out = work.bytes_out();
-        let moment = Moment {
-            seconds: self.now / 1e9,
-            shape: &self.shape,
-            making: self.making() + out,
-            live: self.store.live(),
-        };
+        let moment =
+            Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making() + out, live: self.store.live() };
         self.meter.space(&moment);
         let words = match work.job {
             None => {
@@ -350,8 +346,7 @@ impl<'a, S: Store> Sim<'a, S> {
         debug_assert_eq!(self.shape.check(), Ok(()));
         self.dirty = true;
         self.delay = delay(pressure(&self.options.policy, &self.shape));
-        let moment =
-            Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making(), live: self.store.live() };
+        let moment = Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making(), live: self.store.live() };
         if words.is_none() {
             self.meter.after_flush(&moment);
         }

@@ -12,11 +12,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use firn_kv::base::key::{Kind, Trailer};
 use firn_kv::compaction::{Job, Shape, TableShape};
 use firn_kv::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
-use firn_kv::base::key::{Kind, Trailer};
 
 use crate::size::{EntrySize, Sizes};
 use crate::store::{Clock, Live, Made, Store, Written};
@@ -147,8 +147,8 @@ pub struct Summary {
     workload: Workload,
     populations: Vec<Population>,
     sizes: Sizes,
-    /// Memtable bytes that a put and a delete take, and that an empty memtable has.
-    cost: (f64, f64),
+    /// Memtable bytes that an operation of each phase takes.
+    cost: Vec<(f64, f64)>,
     phase: usize,
     done: u64,
     active: Buffer,
@@ -165,8 +165,8 @@ impl Summary {
     /// # Errors
     /// What the engine's parts refuse.
     pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Summary> {
-        let cost = memtable_cost(workload, options.memtable_size)?;
-        let per_memtable = (options.memtable_size as f64 / cost.0) as u64;
+        let cost = costs(workload, options.memtable_size)?;
+        let per_memtable = (options.memtable_size as f64 / cost.first().map_or(1.0, |c| c.0)) as u64;
         let sizes = Sizes::measure(&options, &workload.content, per_memtable.max(1), workload.ops().max(1))?;
         let keys = workload.keys.max(1) as f64;
         Ok(Summary {
@@ -183,6 +183,11 @@ impl Summary {
             whole: vec![],
             next_id: 1,
         })
+    }
+
+    /// How many operations of the first phase fill a memtable.
+    pub fn per_memtable(&self) -> u64 {
+        (self.options.memtable_size as f64 / self.cost.first().map_or(1.0, |c| c.0)) as u64
     }
 
     fn keys(&self) -> f64 {
@@ -266,6 +271,13 @@ impl Summary {
             }
         }
         merged
+    }
+
+    /// Counts different keys anew, of a part that was drawn in portions.
+    fn recount(&self, p: &mut Part) {
+        let share = p.deletes / (p.puts + p.deletes).max(1e-9);
+        let all = self.populations[p.phase].distinct(p.draws, p.width());
+        (p.puts, p.deletes) = (all * (1.0 - share), all * share);
     }
 
     fn part_bytes(&self, p: &Part, size: &EntrySize) -> f64 {
@@ -425,30 +437,35 @@ fn from_key(key: &[u8]) -> f64 {
     firn_kv::base::key::head(key) as f64 / 2f64.powi(64)
 }
 
-/// What a put and a delete take of a memtable, measured by filling a small one.
-fn memtable_cost(workload: &Workload, size: usize) -> Result<(f64, f64)> {
+/// What an operation of a phase takes of a memtable, measured by filling a small one.
+fn memtable_cost(workload: &Workload, pattern: Phase, size: usize) -> Result<f64> {
     let capacity = size.min(4 << 20);
-    let mut cost = [0.0; 2];
-    for (delete, cost) in [false, true].into_iter().zip(&mut cost) {
-        let mem = Memtable::new(&ArenaPool::new(0), capacity)?;
-        let mut ops = Ops::new(&Workload { phases: vec![Phase { pattern: Pattern::Unique, ops: u64::MAX, deletes: 0.0 }], ..workload.clone() });
-        if let Some(Phase { pattern: Pattern::Series(_) | Pattern::Queue(_), .. }) = workload.phases.first() {
-            ops = Ops::new(&Workload { phases: vec![Phase { pattern: Pattern::Series(1), ops: u64::MAX, deletes: 0.0 }], ..workload.clone() });
+    let mem = Memtable::new(&ArenaPool::new(0), capacity)?;
+    let alone = Workload { phases: vec![Phase { ops: u64::MAX, ..pattern }], ..workload.clone() };
+    let (mut key, mut value, mut n) = (vec![], vec![], 0u64);
+    for op in Ops::new(&alone) {
+        let len = if op.delete { 0 } else { workload.content.len_of(n + 1) };
+        workload.content.key(op.place, &mut key);
+        if !mem.reserve(Memtable::cost(key.len(), len)) {
+            break;
         }
-        let (mut key, mut value, mut n) = (vec![], vec![], 0u64);
-        for op in &mut ops {
-            let len = if delete { 0 } else { workload.content.len_of(n + 1) };
-            workload.content.key(op.place, &mut key);
-            if !mem.reserve(Memtable::cost(key.len(), len)) {
-                break;
-            }
-            value.resize(len, 0);
-            n += 1;
-            mem.add(&key, Trailer::new(n, if delete { Kind::Delete } else { Kind::Put }), &value);
-        }
-        *cost = capacity as f64 / n.max(1) as f64;
+        value.resize(len, 0);
+        n += 1;
+        mem.add(&key, Trailer::new(n, if op.delete { Kind::Delete } else { Kind::Put }), &value);
     }
-    Ok((cost[0], cost[1]))
+    Ok(capacity as f64 / n.max(1) as f64)
+}
+
+/// The cost of each phase's operations; of a queue those before it has its length and those after.
+fn costs(workload: &Workload, size: usize) -> Result<Vec<(f64, f64)>> {
+    let of = |p: &Phase| match p.pattern {
+        Pattern::Queue(_) => {
+            let grown = memtable_cost(workload, Phase { pattern: Pattern::Queue(1), ..*p }, size)?;
+            Ok((memtable_cost(workload, Phase { pattern: Pattern::Series(1), ..*p }, size)?, grown))
+        }
+        _ => memtable_cost(workload, *p, size).map(|c| (c, c)),
+    };
+    workload.phases.iter().map(of).collect()
 }
 
 impl Store for Summary {
@@ -470,7 +487,10 @@ impl Store for Summary {
                 Pattern::Uniform | Pattern::Zipfian(_) => phase.deletes,
                 _ => 0.0,
             };
-            let cost = self.cost.0 * (1.0 - deletes) + self.cost.1 * deletes;
+            let cost = match phase.pattern {
+                Pattern::Queue(live) if self.done >= live => self.cost[self.phase].1,
+                _ => self.cost[self.phase].0,
+            };
             let room = ((self.options.memtable_size as f64 - self.active.used) / cost).max(0.0) as u64;
             let change = match phase.pattern {
                 Pattern::Queue(live) if self.done < live => live - self.done,
@@ -507,12 +527,7 @@ impl Store for Summary {
     fn flush(&mut self, now_micros: u64) -> Result<Made> {
         let Some(buffer) = self.sealed.pop_front() else { return Ok(Made::default()) };
         let mut runs: Vec<Vec<Part>> = buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
-        for p in runs.iter_mut().flatten() {
-            // What was drawn in portions was counted in portions.
-            let share = p.deletes / (p.puts + p.deletes).max(1e-9);
-            let all = self.populations[p.phase].distinct(p.draws, p.width());
-            (p.puts, p.deletes) = (all * (1.0 - share), all * share);
-        }
+        runs.iter_mut().flatten().for_each(|p| self.recount(p));
         let flushed = |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed);
         let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place = Place { now_micros, newest_micros: now_micros, oldest: Some(now_micros), bottom: false };
@@ -540,7 +555,9 @@ impl Store for Summary {
                 runs.push(parts);
             }
             if !first {
-                beneath.extend(run.tables.iter().filter(|t| !taken.contains(&t.id)).map(|t| (from_key(&t.first), from_key(&t.last))));
+                beneath.extend(
+                    run.tables.iter().filter(|t| !taken.contains(&t.id)).map(|t| (from_key(&t.first), from_key(&t.last))),
+                );
             }
         }
         beneath.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -581,7 +598,8 @@ impl Store for Summary {
     }
 
     fn live(&self) -> Live {
-        let newest_first: Vec<Vec<Part>> = self.whole.iter().rev().map(|p| vec![*p]).collect();
+        let mut newest_first: Vec<Vec<Part>> = self.whole.iter().rev().map(|p| vec![*p]).collect();
+        newest_first.iter_mut().flatten().for_each(|p| self.recount(p));
         let mut keys = 0.0;
         for (lo, hi, runs) in pieces(&newest_first, &[]) {
             keys += self.merge_piece(&runs, lo, hi).iter().map(|p| p.puts).sum::<f64>();

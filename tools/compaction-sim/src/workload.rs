@@ -78,7 +78,8 @@ pub enum Kind {
 
 impl Kind {
     /// The names, for help texts.
-    pub const NAMES: &str = "insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE]";
+    pub const NAMES: &str =
+        "insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE]";
 
     /// The phases for `ops` operations over `keys` keys, and the number of keys that this takes.
     pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<Phase>) {
@@ -262,7 +263,8 @@ mod tests {
 
     #[test]
     fn every_workload_has_its_operations_and_is_repeatable() {
-        for name in ["insert", "sequential", "uniform", "zipfian:0.8", "deletes", "timeseries:7", "queue:0.2", "massdelete:0.3"] {
+        for name in ["insert", "sequential", "uniform", "zipfian:0.8", "deletes", "timeseries:7", "queue:0.2", "massdelete:0.3"]
+        {
             let kind: Kind = name.parse().unwrap();
             assert_eq!(kind.to_string().split(':').next(), name.split(':').next());
             let (_, all) = ops(kind, 5000, 1000);

@@ -32,14 +32,8 @@ fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) ->
 fn compare(options: TreeOptions, workload: Workload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
-    let machine = Machine {
-        threads: 0,
-        instant: true,
-        ingest: 0.0,
-        write_op: INTERVAL as f64,
-        cores: 64.0,
-        ..Machine::default()
-    };
+    let machine =
+        Machine { threads: 0, instant: true, ingest: 0.0, write_op: INTERVAL as f64, cores: 64.0, ..Machine::default() };
     let setup = Setup { options, workload, machine, exact: true, picture: false };
     let (o, shape) = run_to_shape(&setup, &mut |_| ()).unwrap();
     assert!(stats.flushes > 8 && o.user_bytes == stats.user_bytes as f64, "{what}");
@@ -56,7 +50,8 @@ fn compare(options: TreeOptions, workload: Workload) {
         ],
         "{what}"
     );
-    let real: Vec<_> = stats.trees[0].runs.iter().map(|r| (r.level, r.number, r.tables, r.bytes, r.entries, r.deletes)).collect();
+    let real: Vec<_> =
+        stats.trees[0].runs.iter().map(|r| (r.level, r.number, r.tables, r.bytes, r.entries, r.deletes)).collect();
     let sum = |f: fn(&firn_kv::compaction::TableShape) -> u64, r: &firn_kv::compaction::RunShape| r.tables.iter().map(f).sum();
     let ours: Vec<_> = shape
         .runs
@@ -109,7 +104,11 @@ fn every_workload() {
         let kind: Kind = name.parse().unwrap();
         compare(options(Policy::default(), Compression::None, 0), workload(kind, 6_000, 0, (80, 80)));
         compare(
-            options(Policy::Leveled { level0_runs: 4, ratio: 4, base: 128 << 10, movement: Movement::default() }, Compression::None, 3),
+            options(
+                Policy::Leveled { level0_runs: 4, ratio: 4, base: 128 << 10, movement: Movement::default() },
+                Compression::None,
+                3,
+            ),
             workload(kind, 6_000, 0, (80, 80)),
         );
     }
