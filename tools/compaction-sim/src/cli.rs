@@ -71,8 +71,8 @@ pub enum Command {
         after_help = "Examples:\n  compaction-sim compare firn-data\n  compaction-sim compare firn-data/EVENTS.jsonl --tolerance 10"
     )]
     Compare(CompareArgs),
-    /// Measure the simulator against the engine and against closed forms
-    #[command(after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate closed-forms compressed")]
+    /// Measure the simulator against the engine, and itself
+    #[command(after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md")]
     Validate(ValidateArgs),
 }
 
@@ -248,8 +248,8 @@ pub struct CompareArgs {
 /// `validate`.
 #[derive(Args, Debug, Clone)]
 pub struct ValidateArgs {
-    /// Which: exact, closed-forms, compressed, overload, sweep; all if none is named
-    #[arg(value_parser = ["exact", "closed-forms", "compressed", "overload", "sweep"])]
+    /// Which: compressed, overload, sweep; all if none is named
+    #[arg(value_parser = ["compressed", "overload", "sweep"])]
     pub parts: Vec<String>,
     /// A file of real data for values: a book, a log, source code
     #[arg(long, value_name = "FILE")]
@@ -327,7 +327,14 @@ impl Model {
             ));
         }
         let machine = self.machine.machine();
-        let workload = Workload { keys, phases, content, ttl_micros: self.ttl.saturating_mul(1_000_000), seed: self.seed };
+        let workload = Workload {
+            keys,
+            phases,
+            content,
+            ttl_micros: self.ttl.saturating_mul(1_000_000),
+            seed: self.seed,
+            per_memtable: None,
+        };
         let mut options = TreeOptions { policy: named.policy.clone(), ..options.clone() };
         if named.ages && options.tombstone_age_secs == 0 {
             let nanos = ops as f64 * machine.interval(workload.put_bytes(), 0, 1);

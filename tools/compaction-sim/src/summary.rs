@@ -165,7 +165,12 @@ impl Summary {
     /// # Errors
     /// What the engine's parts refuse.
     pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Summary> {
-        let cost = costs(workload, options.memtable_size)?;
+        let cost = match workload.per_memtable {
+            Some(n) => {
+                vec![(options.memtable_size as f64 / n.max(1) as f64, options.memtable_size as f64 / n.max(1) as f64); 8]
+            }
+            None => costs(workload, options.memtable_size)?,
+        };
         let per_memtable = (options.memtable_size as f64 / cost.first().map_or(1.0, |c| c.0)) as u64;
         let sizes = Sizes::measure(&options, &workload.content, per_memtable.max(1), workload.ops().max(1))?;
         let keys = workload.keys.max(1) as f64;
@@ -537,12 +542,14 @@ impl Store for Summary {
 
     fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made> {
         let taken: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let Some((first_key, last_key)) = job.range(shape) else { return Ok(Made::default()) };
         let (mut runs, mut beneath, mut entries_in) = (vec![], vec![], 0.0);
         let (mut newest, mut oldest): (u64, Option<u64>) = (0, None);
         let mut first = true;
         for run in &shape.runs {
             let mut parts: Vec<Part> = vec![];
-            for t in run.tables.iter() {
+            let near = &run.tables[run.overlapping(&first_key, &last_key)];
+            for t in near {
                 if taken.contains(&t.id) {
                     parts.extend(self.tables.get(&t.id).into_iter().flatten());
                     entries_in += t.entries as f64;
@@ -555,9 +562,7 @@ impl Store for Summary {
                 runs.push(parts);
             }
             if !first {
-                beneath.extend(
-                    run.tables.iter().filter(|t| !taken.contains(&t.id)).map(|t| (from_key(&t.first), from_key(&t.last))),
-                );
+                beneath.extend(near.iter().filter(|t| !taken.contains(&t.id)).map(|t| (from_key(&t.first), from_key(&t.last))));
             }
         }
         beneath.sort_by(|a, b| a.0.total_cmp(&b.0));

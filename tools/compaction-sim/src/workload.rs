@@ -53,6 +53,8 @@ pub struct Workload {
     pub ttl_micros: u64,
     /// The seed of all chance.
     pub seed: u64,
+    /// How many operations fill a memtable, where that was recorded; else it is measured. For the summary model only.
+    pub per_memtable: Option<u64>,
 }
 
 /// A workload by name, before it is known how large it is.
@@ -256,7 +258,7 @@ mod tests {
     fn ops(kind: Kind, n: u64, keys: u64) -> (u64, Vec<Op>) {
         let (keys, phases) = kind.phases(n, keys);
         let content = Content { key_len: 16, value_len: (10, 10), random: 1.0, sample: vec![] };
-        let workload = Workload { keys, phases, content, ttl_micros: 0, seed: 1 };
+        let workload = Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
         assert_eq!(workload.ops(), n);
         (keys, Ops::new(&workload).collect())
     }

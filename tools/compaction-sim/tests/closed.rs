@@ -18,7 +18,7 @@ const M: u64 = 1 << 20;
 fn workload(ops: u64) -> Workload {
     let (keys, phases) = Kind::Insert.phases(ops, 0);
     let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
-    Workload { keys, phases, content, ttl_micros: 0, seed: 1 }
+    Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }
 
 /// After so many flushes: the bytes that merges have written for each that is there, and those that are there for each flush, over a

@@ -14,7 +14,7 @@ const INTERVAL: u64 = 1_000_000;
 fn workload(kind: Kind, ops: u64, ttl_secs: u64, value_len: (usize, usize)) -> Workload {
     let (keys, phases) = kind.phases(ops, ops / 3);
     let content = Content { key_len: 16, value_len, random: 0.5, sample: vec![] };
-    Workload { keys, phases, content, ttl_micros: ttl_secs * 1_000_000, seed: 7 }
+    Workload { keys, phases, content, ttl_micros: ttl_secs * 1_000_000, seed: 7, per_memtable: None }
 }
 
 fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) -> TreeOptions {
