@@ -354,7 +354,7 @@ fn thin<T>(all: &mut Vec<T>) {
 
 /// The tables of a run as few bars.
 fn bars(tables: &[TableShape]) -> Vec<[u16; 3]> {
-    let thousandth = |k: &[u8]| (u128::from(head(k)) * 1000 >> 64) as u16;
+    let thousandth = |k: &[u8]| ((u128::from(head(k)) * 1000) >> 64) as u16;
     let per_bar = tables.len().div_ceil(MOST_BARS).max(1);
     let bar = |chunk: &[TableShape]| {
         let (first, last) = (&chunk[0], &chunk[chunk.len() - 1]);

@@ -130,7 +130,7 @@ impl History {
         let puts = (entries - deletes.min(entries)).max(1);
         let content = |len: usize| Content { key_len: 16, value_len: (len, len), random: 0.0, sample: vec![] };
         let mut value = written as f64 / puts as f64;
-        for _ in 0..6 {
+        for _ in 0..3 {
             let size = Sizes::measure(&options, &content(value as usize), per_memtable, entries)?.flushed;
             value = (value + written as f64 / puts as f64 - size.put).clamp(0.0, 1e7);
         }
@@ -168,9 +168,11 @@ impl History {
         }
         let instant = Machine { threads: 0, instant: true, ..Machine::default() };
         let (mut lo, mut hi) = ((entries / self.flushes as f64).max(2.0).ln(), unique.ln());
-        for _ in 0..24 {
+        let mut setup = self.setup(policy.clone(), entries, instant)?;
+        for _ in 0..14 {
             let middle = f64::midpoint(lo, hi);
-            let o = sim::run(&self.setup(policy.clone(), middle.exp(), instant)?, &mut |_| ())?;
+            setup.workload.keys = middle.exp() as u64;
+            let o = sim::run(&setup, &mut |_| ())?;
             let keeps = o.merge_written as f64 / (o.merge_read as f64).max(1.0);
             if keeps < self.merged[1] as f64 / (self.merged[0] as f64).max(1.0) { lo = middle } else { hi = middle }
         }

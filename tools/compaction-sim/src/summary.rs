@@ -579,7 +579,7 @@ impl Store for Summary {
                 let parts = || runs.iter().flatten();
                 let shadowed = parts().map(|p| p.deletes).sum::<f64>() - merged.iter().map(|p| p.deletes).sum::<f64>();
                 if shadowed > 0.0 {
-                    let when = parts().filter(|p| p.deletes > 0.0).map(|p| p.deleted_at).last().unwrap_or_default();
+                    let when = parts().filter(|p| p.deletes > 0.0).map(|p| p.deleted_at).next_back().unwrap_or_default();
                     note_ages(&mut vanished, shadowed, when, now_micros as f64);
                 }
                 if alone {

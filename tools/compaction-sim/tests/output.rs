@@ -64,7 +64,10 @@ fn a_recorded_history_is_predicted() {
     let (stats, log) = run_in_memory(&options, &workload, 1000).unwrap();
     let h = parse(&log, None).unwrap();
     assert_eq!(h.policy, Some(options.policy));
-    assert_eq!((h.flushes, h.flushed[2], h.jobs), (stats.flushes, stats.flush_bytes, [stats.compactions, stats.moves, stats.drops]));
+    assert_eq!(
+        (h.flushes, h.flushed[2], h.jobs),
+        (stats.flushes, stats.flush_bytes, [stats.compactions, stats.moves, stats.drops])
+    );
     assert_eq!(h.merged[..2], [stats.compaction_read, stats.compaction_written]);
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("events.jsonl");
     firn_tools::io::write(&file, log.as_bytes()).unwrap();
