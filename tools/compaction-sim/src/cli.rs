@@ -20,7 +20,7 @@ Workloads: insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeser
 
 Examples:
   compaction-sim run --policy lazy:4 --workload uniform --data 100G --html lazy.html
-  compaction-sim run --policy tiered --data 1P --keys 1e12 --memtable-size 1G --table-size 64G
+  compaction-sim run --policy tiered --data 1P --keys 1e12 --value-size 1000 --memtable-size 2G --table-size 64G
   compaction-sim sweep --data 1T --workload deletes:0.1
   compaction-sim sweep --policies tiered:3,tiered:6,lazy --table-sizes 16M,64M --csv sweep.csv --svg plots
   compaction-sim compare firn-data             the events of a real store beside the prediction
