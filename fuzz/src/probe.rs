@@ -41,7 +41,7 @@ pub fn interrogate(table: &Arc<Table>, probes: &[&[u8]]) -> Option<Vec<Entry>> {
     let (mut a, mut b) = (table.cursor(true), table.cursor(false));
     let forward = walk(&mut a, true);
     let mut backward = walk(&mut b, false);
-    let guard = crossbeam_epoch::pin();
+    let guard = firn_kv::base::epoch::pin();
     for p in probes {
         let hash = (table.properties().filter_prefix.is_empty()).then(|| key_hash(p));
         let hit = table.get(p, hash, MAX_SEQ, &guard).map(|h| h.map(|h| (h.trailer, h.value().to_vec(), h.pin().to_vec())));

@@ -4,7 +4,7 @@
 //! each stage in a process of its own, with a folder of its own, after the last one's data has been deleted and written back.
 //!
 //! A workspace of its own, so that building Firn never builds RocksDB, which needs a C++ compiler and libclang and takes long:
-//! `cargo build --release` here, with `--features firn` for Firn among the engines, then `target/release/peers run --help`.
+//! `cargo build --release` here, then `target/release/peers run --help`.
 // A measuring program reads the machine's clocks, starts processes and looks at files itself: none of it is engine code.
 #![allow(clippy::disallowed_methods)]
 
@@ -47,10 +47,10 @@ enum Cmd {
 
 const EXAMPLES: &str = "\
 Examples:
-  peers run --engines rocksdb,fjall,lmdb --workloads core --num 5m --reps 3 --json out.json
-  peers run --engines rocksdb,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
-  peers run --engines rocksdb,fjall --workloads ycsb --num 1m --max-time 60
-  peers run --engines rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
+  peers run --workloads core --num 5m --reps 3 --json out.json
+  peers run --engines firn,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
+  peers run --engines firn,fjall --workloads ycsb --num 1m --max-time 60
+  peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
 
 A workload is `name[@operations][:threads]`. `fresh` begins again with an empty store, `wait` waits until the background threads
 are idle, `flush` and `compact` do as they say. With several repetitions a figure is `median (least..greatest)`.";
@@ -58,7 +58,7 @@ are idle, `flush` and `compact` do as they say. With several repetitions a figur
 #[derive(Args)]
 struct Run {
     /// Engines; the first one (firn, if it is there) is compared with each of the others
-    #[arg(long, value_delimiter = ',', default_value = "rocksdb,fjall,lmdb")]
+    #[arg(long, value_delimiter = ',', default_value = "firn,rocksdb,fjall,lmdb")]
     engines: Vec<Engine>,
     /// Workloads, steps and presets; see `peers list`
     #[arg(long, default_value = "core")]

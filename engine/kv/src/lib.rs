@@ -39,6 +39,7 @@ pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, S
 pub use base::key::{MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
 pub use base::options::{Compression, DbOptions, Durability, FilterKind, Movement, Policy, ReadMode, TreeOptions};
 pub use db::{
-    Batch, Cursor, Db, Memory, Range, RunStats, Snapshot, SnapshotInfo, Stats, Transaction, Tree, TreeStats, Verified,
+    Batch, Cursor, Db, Latencies, Latency, Memory, Pin, PinKind, Range, RunStats, Snapshot, SnapshotInfo, Space, Stats,
+    Transaction, Tree, TreeStats, Verified,
 };
 pub use merge::value::Value;

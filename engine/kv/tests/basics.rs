@@ -406,3 +406,17 @@ fn a_table_without_deletes_never_is_overdue() {
     let stats = db.stats();
     assert_eq!((stats.flushes, stats.compactions, stats.moves), (1, 0, 0));
 }
+
+/// A job that a worker had just taken was once overlooked: neither wanted any more nor counted yet.
+#[test]
+fn idle_means_that_no_job_runs() {
+    let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", small()).unwrap();
+    let all_go = TreeOptions { policy: Policy::Fifo { max_bytes: 1, max_age_secs: 0 }, ..tiny_tree() };
+    let tree = db.tree("t", all_go).unwrap();
+    for round in 0..2000 {
+        tree.put(b"key", b"value").unwrap();
+        tree.flush().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(tree.get(b"key").unwrap(), None, "after {round} rounds");
+    }
+}

@@ -1,5 +1,6 @@
 //! The model test: random histories of operations on a store, each answer compared with that of plain ordered maps; every history
-//! under every set of options, so the answers are the same under all of them.
+//! under every set of options, so the answers are the same under all of them. Beside that, under some of the sets, threads that write at
+//! the same time (`model/threads.rs`).
 //!
 //! By default the histories hold a million steps in all. In the environment:
 //! - `FIRN_MODEL_OPS=20000000` for a longer run: so many steps, over all option sets together.
@@ -8,17 +9,24 @@
 //! A failure prints the option set, the seed, the step, what was expected and what came, how to run it again, and a shorter
 //! history that fails too.
 
+#[path = "model/compare.rs"]
+mod compare;
+#[path = "model/place.rs"]
+mod place;
 #[path = "model/run.rs"]
 mod run;
 #[path = "model/sets.rs"]
 mod sets;
+#[path = "model/threads.rs"]
+mod threads;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use firn_testkit::history::{History, Kind, Step, WEIGHTS, shrink};
 
-use run::{Failure, Runner};
+use compare::Failure;
+use run::Runner;
 use sets::{HOOKED, Set};
 
 /// Steps of one history. Fixed, so that a seed is enough to find a failure again.
@@ -104,5 +112,5 @@ macro_rules! tests {
 
 tests! {
     inline one_thread two_threads leveled leveled_threads lazy unified unified_threads window fifo no_filter wide_filter
-    prefix_filter os_map os_pread small_budget roomy tombstone_age power_log quiet
+    prefix_filter os_map os_pread small_budget roomy tombstone_age power_log quiet early_merge purge
 }

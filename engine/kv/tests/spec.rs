@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_kv::base::coding::u32_at;
 use firn_kv::base::cursor::Cursor;
+use firn_kv::base::hash::key_hash;
 use firn_kv::base::key::{Kind, Trailer};
 use firn_kv::base::ops::{Op, Ops, encode};
+use firn_kv::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::cache::Cache;
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
+use firn_kv::manifest::{Edit, Manifest, State};
 use firn_kv::sstable::{Table, TableOptions, TableWriter};
 use firn_kv::wal::{Item, SegmentReader, Wal, recover};
 use firn_kv::{Compression, FilterKind};
@@ -50,6 +54,62 @@ fn the_log_of_the_example() {
     let mut r = SegmentReader::open(&env, dir, 1).unwrap();
     let Some(Item::Record(record)) = r.next().unwrap() else { panic!("no record") };
     assert_eq!((record.seq, record.lsn, record.size, Ops::new(record.payload).count()), (5, Some(0), 40, 1));
+}
+
+/// A mark follows the record when the log is sealed.
+#[test]
+fn the_mark_of_the_example() {
+    let (env, dir) = (MemEnv::new(0), Path::new("/db"));
+    env.create_dir_all(dir).unwrap();
+    let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
+    let mut wal = Wal::create(Arc::new(env.clone()), dir, &end, 64 << 10).unwrap();
+    wal.append(5, &[&ops()]).unwrap();
+    wal.finish().unwrap();
+    let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();
+    let told = dump("#### A mark");
+    assert_eq!(told, &bytes[104..136], "\n{}", show(&bytes[104..136]));
+}
+
+/// The filter block and the tombstone block of table 8.
+#[test]
+fn the_filter_and_the_tombstones_of_the_example() {
+    let env = MemEnv::new(0);
+    env.create_dir_all(Path::new("/db")).unwrap();
+    let path = Path::new("/db/00000008.sst");
+    let options =
+        TableOptions { tree: 1, compression: Compression::None, filter: FilterKind::Fuse8, ..TableOptions::default() };
+    let mut w = TableWriter::new(env.create(path).unwrap(), path, 8, options);
+    w.add(b"k", Trailer::new(5, Kind::Put), b"v").unwrap();
+    let range = |start: &[u8], end: &[u8], seq| RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq };
+    let fragments = Fragments::build(vec![range(b"a", b"m", 3), range(b"c", b"m", 9)]);
+    w.set_tombstones(&fragments, Some(0));
+    w.finish().unwrap();
+    let written = env.read_file(path).unwrap();
+    let filter_at = 24 + 31;
+    let told = dump("### A filter block");
+    assert_eq!(told, &written[filter_at..filter_at + told.len()], "\n{}", show(&written[filter_at..]));
+    let tombstones_at = filter_at + told.len();
+    let told = dump("### A tombstone block");
+    assert_eq!(told, &written[tombstones_at..tombstones_at + told.len()], "\n{}", show(&written[tombstones_at..]));
+    assert_eq!(u32_at(&written, written.len() - 64 + 20) as usize, told.len());
+    let table = Table::open(env.open_read(path, false).unwrap(), path, 8, Cache::new(1 << 20)).unwrap();
+    assert!(table.may_contain(key_hash(b"k")) && !table.may_contain(key_hash(b"l")));
+    assert_eq!(**table.tombstones(), fragments);
+}
+
+#[test]
+fn the_manifest_of_the_example() {
+    let (env, dir) = (MemEnv::new(0), Path::new("/db"));
+    env.create_dir_all(dir).unwrap();
+    let state = State { id: 300, created_micros: 1, next_file: 2, next_tree: 1, ..State::default() };
+    let mut m = Manifest::create(&env, dir, 1, &state).unwrap();
+    m.append(&[Edit::Counters { next_file: 9, last_seq: 5, wal_floor: 40 }]).unwrap();
+    let bytes = env.read_file(&dir.join("MANIFEST-000001")).unwrap();
+    assert_eq!(dump("### A manifest"), bytes, "\n{}", show(&bytes));
+    let current = env.read_file(&dir.join("CURRENT")).unwrap();
+    assert_eq!(dump("#### CURRENT"), current, "\n{}", show(&current));
+    let (state, _) = Manifest::load(&env, dir).unwrap().unwrap();
+    assert_eq!((state.id, state.next_file, state.last_seq, state.wal_floor), (300, 9, 5, 40));
 }
 
 #[test]

@@ -203,6 +203,18 @@ pub fn table(header: &[&str]) -> Table {
     t
 }
 
+/// A table without lines whose columns are aligned as `sides` says, a letter each: `l` to the left, others to the right. Rows are added
+/// with [`Table::add_row`].
+pub fn listing(header: &[&str], sides: &str) -> Table {
+    let mut t = Table::new();
+    t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    t.set_header(header);
+    for (column, side) in t.column_iter_mut().zip(sides.chars()) {
+        column.set_cell_alignment(if side == 'l' { CellAlignment::Left } else { CellAlignment::Right });
+    }
+    t
+}
+
 /// Adds a row to a [`table`].
 pub fn row(t: &mut Table, cells: impl IntoIterator<Item = String>) {
     t.add_row(cells.into_iter().enumerate().map(|(i, c)| aligned(i, c)).collect::<Vec<_>>());

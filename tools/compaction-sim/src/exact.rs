@@ -1,6 +1,10 @@
 //! The exact model: every key is held, no value is. Memtables, retention, cutting and sizes are the engine's own code: its memtable,
 //! its [`job::run_on`] and its table writer, writing into files that only count. So on one history the bytes and tables are those of
 //! the engine to the byte; `tests/exact.rs` holds it to that. For histories that fit in memory.
+//!
+//! What it does not do is copy whole blocks, as the engine does where nothing else overlaps them: there are no blocks here to copy. So
+//! it is exact for trees whose blocks are never copied, as those with a summary hook, and for others as far as their runs overlap:
+//! where they do not, blocks end elsewhere and tables are a little longer.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -109,7 +113,7 @@ impl Exact {
     /// Memory for the memtable that is not given.
     pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Exact> {
         let arenas = ArenaPool::new(1);
-        let opener = TableOpener::new(Arc::new(MemEnv::new(0)), Path::new("/"), Cache::new(1 << 20), ReadMode::Pread);
+        let opener = TableOpener::new(Arc::new(MemEnv::new(0)), Path::new("/"), Cache::new(1 << 20), ReadMode::Pread, false);
         let active = Buffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
         let mut content = workload.content.clone();
         if options.compression.iter().all(|&c| c == Compression::None) {

@@ -74,7 +74,7 @@ pub fn parse(text: &str, options: &TreeOptions) -> Result<Named, String> {
         "tiered" => {
             most(3)?;
             let min_runs = at(&given, 0, 3)?;
-            Policy::Tiered { min_runs, max_runs: at(&given, 1, 32.max(min_runs))?, bucket: at(&given, 2, 2.0)? }
+            Policy::Tiered { min_runs, max_runs: at(&given, 1, 32.max(min_runs))?, bucket: at(&given, 2, 3.0)? }
         }
         "leveled" => {
             most(3)?;

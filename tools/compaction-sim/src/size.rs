@@ -38,6 +38,7 @@ pub fn counted_table(options: &TreeOptions, level: u8, id: u64, now_micros: u64)
         block_size: options.block_size,
         compression: options.compression_at(level as usize),
         filter: options.filter_at(level as usize),
+        summary: options.summary.clone(),
         purge: options.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
         created_micros: now_micros,
         ..TableOptions::default()

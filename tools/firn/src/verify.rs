@@ -74,7 +74,7 @@ fn from_below(dir: &Path, why: Error) -> Report {
         Ok(None) => return Report { errors: vec![why], ..report },
         Err(e) => return Report { errors: vec![e], ..report },
     };
-    let opener = TableOpener::new(env.clone(), dir, Cache::new(1 << 20), ReadMode::Pread);
+    let opener = TableOpener::new(env.clone(), dir, Cache::new(1 << 20), ReadMode::Pread, false);
     let opener = Arc::new(opener);
     let live: Vec<_> = state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).collect();
     let progress = Progress::bytes("verify", Some(live.iter().map(|t| t.size).sum()));
@@ -112,12 +112,16 @@ fn remedy(e: &Error) -> &'static str {
     match () {
         () if name.ends_with(".sst") => {
             "tables never change: put back the file of this name from a checkpoint or a backup of this store; only the keys named are \
-             concerned"
+             concerned; `sstable-dump salvage` saves the rest"
         }
         () if name.ends_with(".wal") => {
-            "the log holds the newest writes: put back the file, or go back to a checkpoint or a backup of the store"
+            "the log holds the newest writes: put back the file, go back to a checkpoint or a backup of the store, or save \
+             the rest with `sstable-dump salvage`"
         }
-        () => "this file says what belongs to the store: restore the directory from a checkpoint or a backup",
+        () => {
+            "this file says what belongs to the store: restore the directory from a checkpoint or a backup, or \
+             rebuild it with `sstable-dump repair`"
+        }
     }
 }
 

@@ -5,8 +5,29 @@
 //! store's directory is only read: no lock is taken and no byte written in it; whatever the bytes are, a command ends with an answer or
 //! an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's own metadata.
 
+pub mod ages;
+pub mod check;
+pub mod evidence;
+pub mod filters;
+pub mod find;
+pub mod from_json;
+pub mod layout;
+pub mod logcopy;
+pub mod manifest;
+pub mod merged;
+pub mod newstore;
 pub mod props;
+pub mod raw;
+pub mod recompress;
+pub mod repair;
+pub mod rescue;
+pub mod salvage;
+pub mod scan;
+pub mod space;
+pub mod survey;
 pub mod target;
+pub mod text;
+pub mod wal;
 
 use std::io::Write;
 
@@ -18,8 +39,17 @@ const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (damage, a missing key), 2 it could not run.
 Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too.
 
+A PATH is a table (.sst), a log segment (.wal), a manifest (MANIFEST-…) or a store's directory.
+
 Examples:
-  sstable-dump props firn-data/00000012.sst    what a table says about itself";
+  sstable-dump check firn-data                       everything that is wrong, with file, offset, block and keys
+  sstable-dump salvage firn-data --out saved         a sound store of what can be read, and what was lost
+  sstable-dump repair firn-data --out repaired       the same when the manifest is gone
+  sstable-dump find firn-data apple                  every version of a key, and which one a read returns
+  sstable-dump space firn-data --delimiter /         where the bytes are
+  sstable-dump layout firn-data/00000012.sst         a file as a map of its bytes
+  sstable-dump raw firn-data/00000003.wal            every field as the format specification names it
+  sstable-dump COMMAND --help                        what a command takes, with examples";
 
 /// Look into Firn's files, find damage, save what can be saved.
 #[derive(Parser, Debug)]
@@ -38,9 +68,48 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Verify files or a whole store, and name all damage
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::CheckArgs),
+    /// Every version of a key, and which one a read returns
+    #[command(after_help = find::EXAMPLES)]
+    Find(find::FindArgs),
+    /// Write what can be read of something damaged into something sound
+    #[command(after_help = salvage::EXAMPLES)]
+    Salvage(salvage::SalvageArgs),
+    /// Rebuild a store whose manifest is gone
+    #[command(after_help = repair::EXAMPLES)]
+    Repair(repair::RepairArgs),
+    /// A manifest's edits, and the state at its end
+    #[command(after_help = manifest::EXAMPLES)]
+    Manifest(manifest::ManifestArgs),
+    /// Log segments: records, marks, how the log ends
+    #[command(after_help = wal::EXAMPLES)]
+    Wal(wal::WalArgs),
+    /// Where the bytes are, by prefix or range of keys
+    #[command(after_help = space::EXAMPLES)]
+    Space(space::SpaceArgs),
+    /// Measure filters' false positives
+    #[command(after_help = filters::EXAMPLES)]
+    Filters(filters::FiltersArgs),
+    /// What if a table had other blocks: size and cost of reads
+    #[command(after_help = recompress::EXAMPLES)]
+    Recompress(recompress::RecompressArgs),
+    /// A file as a map of its bytes
+    #[command(after_help = layout::EXAMPLES)]
+    Layout(layout::LayoutArgs),
     /// What tables say about themselves
     #[command(after_help = props::EXAMPLES)]
     Props(props::PropsArgs),
+    /// Every field of files, as the format specification names it
+    #[command(after_help = raw::EXAMPLES)]
+    Raw(raw::RawArgs),
+    /// The entries of a table
+    #[command(after_help = scan::EXAMPLES)]
+    Scan(scan::ScanArgs),
+    /// Make a table of what scan --json printed
+    #[command(after_help = from_json::EXAMPLES)]
+    FromJson(from_json::FromJsonArgs),
 }
 
 impl Cli {
@@ -64,7 +133,20 @@ pub struct Screen<'a> {
 pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
     let screen = &mut Screen { out, json: cli.json, style: cli.style() };
     match &cli.command {
+        Command::Layout(args) => layout::run(screen, args),
+        Command::Check(args) => check::run(screen, args),
+        Command::Manifest(args) => manifest::run(screen, args),
+        Command::Wal(args) => wal::run(screen, args),
+        Command::Salvage(args) => salvage::run(screen, args),
+        Command::Repair(args) => repair::run(screen, args),
+        Command::Find(args) => find::run(screen, args),
+        Command::Space(args) => space::run(screen, args),
+        Command::Filters(args) => filters::run(screen, args),
+        Command::Recompress(args) => recompress::run(screen, args),
         Command::Props(args) => props::run(screen, args),
+        Command::Raw(args) => raw::run(screen, args),
+        Command::Scan(args) => scan::run(screen, args),
+        Command::FromJson(args) => from_json::run(screen, args),
     }
 }
 

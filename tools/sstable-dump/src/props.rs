@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use firn_kv::Compression;
 use firn_kv::sstable::Properties;
+use firn_kv::{Compression, FilterKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, bytes, count};
 use serde_json::{Value, json};
 
 use crate::Screen;
 use crate::target::open_table;
+use crate::text;
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -34,11 +35,12 @@ pub fn codec(c: Compression) -> &'static str {
     }
 }
 
-fn filter(p: &Properties) -> &'static str {
-    match p.filter {
-        firn_kv::FilterKind::None => "none",
-        firn_kv::FilterKind::Fuse8 => "fuse8",
-        firn_kv::FilterKind::Fuse16 => "fuse16",
+/// The name of a kind of filter.
+pub fn filter_name(f: FilterKind) -> &'static str {
+    match f {
+        FilterKind::None => "none",
+        FilterKind::Fuse8 => "fuse8",
+        FilterKind::Fuse16 => "fuse16",
     }
 }
 
@@ -50,7 +52,7 @@ pub fn props_json(id: u64, size: u64, p: &Properties) -> Value {
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
         "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
         "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": codec(p.compression),
-        "filter": filter(p), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
+        "filter": filter_name(p.filter), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
         "summary_hex": escape::hex(&p.summary_bytes),
     })
@@ -64,13 +66,13 @@ fn lines(p: &Properties, size: u64) -> Vec<(&'static str, String)> {
         ("entries", format!("{} ({} deletes, {} merge operands)", count(p.entries), count(p.deletes), count(p.merges))),
         ("range deletes", count(p.range_deletes)),
         ("largest entry", bytes(p.largest_entry)),
-        ("first key", escape::words(&p.first_key)),
-        ("last key", escape::words(&p.last_key)),
+        ("first key", text::key(&p.first_key)),
+        ("last key", text::key(&p.last_key)),
         ("sequence", format!("{} to {}", p.min_seq, p.max_seq)),
         ("tree, level", format!("{}, {}", p.tree, p.level)),
         ("blocks", format!("{} of {}, {}", count(p.data_blocks), bytes(p.block_size), codec(p.compression))),
-        ("filter", format!("{}, {} hashes", filter(p), count(p.filter_keys))),
-        ("created", format!("{} us since 1970", p.created_micros)),
+        ("filter", format!("{}, {} hashes", filter_name(p.filter), count(p.filter_keys))),
+        ("created", text::moment(p.created_micros)),
         ("writer", p.writer.clone()),
     ];
     let hooks = [("merge", &p.merge), ("purge", &p.purge), ("summary", &p.summary), ("filter prefix", &p.filter_prefix)];

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::base::key::Seq;
 use firn_kv::cache::Cache;
 use firn_kv::env::os::OsEnv;
 use firn_kv::env::{Env, ReadFile};
 use firn_kv::manifest::manifest_number;
 use firn_kv::sstable::Table;
+use firn_kv::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
 use firn_kv::wal::segment_number;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::{Done, Failure};
@@ -69,7 +71,7 @@ pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
         Some(id) => id,
         None => {
             let mut b = [0; 8];
-            let at = file.len().saturating_sub(firn_kv::sstable::format::FOOTER as u64);
+            let at = file.len().saturating_sub(FOOTER as u64);
             if file.len() >= at + 8 {
                 file.read_at(at, &mut b)?;
             }
@@ -80,7 +82,32 @@ pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
 }
 
 /// Opens a table.
+///
+/// # Errors
+/// As [`Table::open`], and `Corruption` for a table with a block over [`MAX_BLOCK`].
 pub fn open_table(path: &Path) -> Result<Arc<Table>> {
     let (file, id) = table_file(path)?;
-    Table::open(file, path, id, Cache::new(1 << 20))
+    open_file(file, path, id, 0)
+}
+
+/// Opens `file` as table `id`; `seq` is the number of an ingested table's entries, 0 for others.
+///
+/// # Errors
+/// As [`open_table`].
+pub fn open_file(file: Arc<dyn ReadFile>, path: &Path, id: u64, seq: Seq) -> Result<Arc<Table>> {
+    if let Some(at) = file.len().checked_sub(FOOTER as u64) {
+        let mut f = [0; FOOTER];
+        file.read_at(at, &mut f)?;
+        let footer = Footer::decode(&f, path, id, at)?;
+        let parts = [footer.data_len, footer.tombstones_at(), footer.index_at(), footer.properties_at()];
+        for offset in parts.into_iter().filter(|&o| o + BLOCK_HEADER as u64 <= at) {
+            let mut h = [0; BLOCK_HEADER];
+            file.read_at(offset, &mut h)?;
+            let large = BlockHeader::read(&h).is_ok_and(|h| h.raw_len.max(h.stored_len) as u64 > MAX_BLOCK);
+            if large {
+                return Err(Error::corruption("a block over 1 GiB: no tool takes so much memory").at(path, offset));
+            }
+        }
+    }
+    Table::open_ingested(file, path, id, Cache::new(1 << 20), seq)
 }

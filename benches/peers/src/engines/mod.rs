@@ -5,7 +5,6 @@
 //! handed to the operating system through when it returns, and no sync unless asked for. Everything else is as the engine's
 //! authors ship it.
 
-#[cfg(feature = "firn")]
 mod firn;
 mod fjall;
 mod lmdb;
@@ -35,7 +34,6 @@ pub struct Settings {
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// This project's.
-    #[cfg(feature = "firn")]
     Firn,
     /// RocksDB.
     Rocksdb,
@@ -47,7 +45,6 @@ pub enum Engine {
 
 impl Engine {
     const ALL: &[(Engine, &'static str)] = &[
-        #[cfg(feature = "firn")]
         (Engine::Firn, "firn"),
         (Engine::Rocksdb, "rocksdb"),
         (Engine::Fjall, "fjall"),
@@ -56,13 +53,12 @@ impl Engine {
 
     /// The engine that the others are compared with, if it is among those measured.
     pub fn is_ours(self) -> bool {
-        self.to_string() == "firn"
+        self == Engine::Firn
     }
 
     /// Opens a new store of this engine in the empty folder `dir` and takes `visitor` to it.
     pub fn visit<V: Visitor>(self, dir: &Path, settings: &Settings, visitor: V) -> Result<V::Out> {
         match self {
-            #[cfg(feature = "firn")]
             Engine::Firn => visitor.visit(&firn::open(dir, settings)?),
             Engine::Rocksdb => visitor.visit(&rocksdb::open(dir, settings)?),
             Engine::Fjall => visitor.visit(&fjall::open(dir, settings)?),
@@ -86,8 +82,7 @@ impl FromStr for Engine {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         Engine::ALL.iter().find(|(_, name)| *name == text).map(|(e, _)| *e).ok_or_else(|| {
             let names: Vec<&str> = Engine::ALL.iter().map(|(_, name)| *name).collect();
-            let hint = if text == "firn" { " (build with --features firn)" } else { "" };
-            format!("no engine is called {text:?} here; there are {}{hint}", names.join(", "))
+            format!("no engine is called {text:?} here; there are {}", names.join(", "))
         })
     }
 }

@@ -13,6 +13,9 @@
 use super::error::Result;
 use super::key::{Trailer, head};
 
+/// How many steps [`Cursor::approach`] has.
+pub const STEPS_AHEAD: usize = 3;
+
 /// A position in a sorted sequence of entries.
 pub trait Cursor {
     /// Whether the cursor stands on an entry.
@@ -28,6 +31,10 @@ pub trait Cursor {
     fn head(&self) -> u64 {
         head(self.key())
     }
+    /// Asks the memory for what a seek to `key` will look at, a step further with each of the steps 0 to [`STEPS_AHEAD`] - 1, so that
+    /// several cursors can wait for their cache misses at the same time. It moves nothing and may do nothing.
+    #[inline]
+    fn approach(&mut self, _key: &[u8], _step: usize) {}
     /// To the first entry at or after `(key, at)`.
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()>;
     /// To the last entry whose user key is less than `key`.

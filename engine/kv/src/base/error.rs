@@ -15,7 +15,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Bytes on disk are not what was written. Run `firn verify`; the error names the place.
+    /// Bytes on disk are not what was written; the error names the place. `firn verify` and `sstable-dump check` find all of them,
+    /// `sstable-dump salvage` and `sstable-dump repair` save what can be saved.
     Corruption,
     /// The operating system refused an operation. The source says why.
     Io,
@@ -101,6 +102,14 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
+    /// A file of a format version that a newer version of the program wrote. `what` begins the message: "the manifest".
+    pub fn newer(what: &str, found: u32, known: u32) -> Self {
+        let words = format!(
+            "{what} has format version {found}, of a newer version; this build reads version {known}: use a newer build"
+        );
+        Self::new(ErrorKind::Incompatible, words)
+    }
+
     /// An operating-system error while doing `what` to `file`. A full device or quota becomes [`ErrorKind::NoSpace`],
     /// a missing file [`ErrorKind::NotFound`].
     pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
@@ -109,7 +118,8 @@ impl Error {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Io,
         };
-        let mut e = Self::new(kind, format!("cannot {what}: {source}"));
+        let next = if kind == ErrorKind::NoSpace { "; free some and try again" } else { "" };
+        let mut e = Self::new(kind, format!("cannot {what}: {source}{next}"));
         let inner = Arc::make_mut(&mut e.0);
         inner.file = Some(file.as_ref().to_path_buf());
         inner.source = Some(Arc::new(source));

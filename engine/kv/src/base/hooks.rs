@@ -68,8 +68,8 @@ pub struct PurgeJob {
 
 /// One pass of a [`Purge`] hook over the output of one job.
 pub trait PurgePass: Send {
-    /// Judges one entry. `alone` says that no older table outside this job can hold the key, so that dropping the entry uncovers
-    /// nothing. Only entries that no snapshot can see differently are shown.
+    /// Judges one entry. `alone` says that nothing older of the key can be left, in another table or for a snapshot, so that dropping
+    /// the entry uncovers nothing. Only entries that no snapshot can see differently are shown.
     fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict;
 }
 

@@ -12,6 +12,12 @@ pub mod horizon;
 pub mod key;
 pub mod ops;
 pub mod options;
+pub mod prefetch;
 pub mod shared;
 pub(crate) mod sync;
 pub mod tombstone;
+
+/// Pinning the epoch: what a caller of the rooms that lend out shared memory ([`shared`], [`cache`](crate::cache)) must do first.
+pub mod epoch {
+    pub use super::sync::epoch::{Guard, pin};
+}

@@ -143,7 +143,7 @@ pub enum Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy::Tiered { min_runs: 3, max_runs: 32, bucket: 2.0 }
+        Policy::Tiered { min_runs: 3, max_runs: 32, bucket: 3.0 }
     }
 }
 

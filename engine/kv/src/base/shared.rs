@@ -5,7 +5,7 @@
 //! 2. The reference that was replaced is dropped after the epoch, so what a pinned reader loaded stays alive, with a count of at
 //!    least one, until it is unpinned. That makes `&'g T` sound, and counting up from it too.
 //! 3. Replacing releases and loading acquires, so a reader sees the whole value.
-//! 4. All this needs every guard to be one of the default collector; this crate has no other.
+//! 4. All this needs every guard to be of one collector: the guard's own type sees to that (`sync`).
 #![allow(unsafe_code)]
 
 use std::fmt;

@@ -2,17 +2,46 @@
 //!
 //! Normally these are `std`'s atomics and `crossbeam-epoch`. Under `--cfg loom` they are loom's, with an epoch reduced to its contract:
 //! what was deferred runs when nobody is pinned any more. All code of this crate that pins takes its guards from here, so that there is
-//! one epoch only.
+//! one epoch only, and the type of the guard says so.
 //!
 //! All models of the crate run with
 //! `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release loom`.
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use crossbeam_epoch as epoch;
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
     pub(crate) use std::thread::yield_now;
+
+    /// `crossbeam-epoch`'s default collector.
+    pub mod epoch {
+        /// A pinned thread. Only [`pin`] makes one, so it is always of the one collector, whose garbage the engine's is; a guard of
+        /// another, or `crossbeam_epoch::unprotected`, is of another type.
+        pub struct Guard(crossbeam_epoch::Guard);
+
+        /// Pins the calling thread: what it loads meanwhile stays. Keep it short; everybody's garbage waits for it.
+        #[inline]
+        pub fn pin() -> Guard {
+            Guard(crossbeam_epoch::pin())
+        }
+
+        impl Guard {
+            #[inline]
+            pub(crate) fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
+                self.0.defer(f);
+            }
+
+            #[inline]
+            pub(crate) fn flush(&self) {
+                self.0.flush();
+            }
+
+            #[inline]
+            pub(crate) fn repin_after<R>(&mut self, f: impl FnOnce() -> R) -> R {
+                self.0.repin_after(f)
+            }
+        }
+    }
 }
 #[cfg(not(loom))]
 pub(crate) use real::*;
@@ -23,7 +52,8 @@ mod model {
     pub(crate) use loom::thread::yield_now;
     pub(crate) use loom::thread::yield_now as spin_loop;
 
-    pub(crate) mod epoch {
+    /// The epoch of the models.
+    pub mod epoch {
         use loom::sync::Mutex;
 
         type Deferred = Box<dyn FnOnce() + Send>;
@@ -53,7 +83,8 @@ mod model {
         /// A pinned thread.
         pub struct Guard(());
 
-        pub(crate) fn pin() -> Guard {
+        /// Pins the calling thread.
+        pub fn pin() -> Guard {
             enter();
             Guard(())
         }

@@ -95,6 +95,12 @@ impl Fragments {
         self.0.get(i).filter(|f| f.start.as_slice() <= key)
     }
 
+    /// Whether any fragment covers a key in `first..=last`.
+    pub fn touches(&self, first: &[u8], last: &[u8]) -> bool {
+        let i = self.0.partition_point(|f| f.end.as_slice() <= first);
+        self.0.get(i).is_some_and(|f| f.start.as_slice() <= last)
+    }
+
     /// The newest deletion of `key` that a reader at `read` sees.
     pub fn newest_covering(&self, key: &[u8], read: Seq) -> Option<Seq> {
         self.covering(key)?.newest_at(read)

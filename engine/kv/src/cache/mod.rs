@@ -13,7 +13,7 @@
 //! let mut block = cache.allocate(5);
 //! block.copy_from_slice(b"block");
 //! let kept = cache.insert(&table, 3, block.freeze());
-//! let guard = crossbeam_epoch::pin();
+//! let guard = firn_kv::base::epoch::pin();
 //! assert_eq!(table.get(3, &guard).map(|f| &f[..]), Some(&b"block"[..]));
 //! assert_eq!(&kept[..], b"block");
 //! ```
@@ -146,6 +146,21 @@ impl Cache {
             self.settle(swath);
         }
         taken.unwrap_or_else(|| self.pool.take_loose(len))
+    }
+
+    /// A frame for `len` bytes, if there is memory that nothing else wants: for blocks that are written and may be read soon. Evicts
+    /// nothing and leaves what misses need.
+    pub fn spare(&self, len: usize) -> Option<FrameMut> {
+        let mut state = self.pool.lock();
+        let class = state.slab.class_for(len)?;
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        let may_grow = state.slab.resident() + 4 * state.slab.chunk_size() <= capacity;
+        let reserve = ((capacity / 64).min(RESERVE) / class_size(class)).max(2);
+        if !may_grow && state.slab.free_of(class) <= 4 * reserve {
+            return None;
+        }
+        let frame = self.pool.take(&mut state, class, len);
+        frame.or_else(|| state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten())
     }
 
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all is well.

@@ -17,6 +17,7 @@ use super::frame::{Frame, FrameRef, drop_all};
 use super::slab::Place;
 use super::sync::epoch::{self, Guard};
 use super::sync::{AtomicPtr, Ordering};
+use crate::base::prefetch::fetch_line;
 
 /// The cached blocks of one table: `n` words, each empty or leading to a frame. Dropping it lets its frames go.
 pub struct Slots {
@@ -64,6 +65,11 @@ impl Slots {
         let raw = self.words.get(i)?.load(Ordering::Acquire);
         // SAFETY: a frame found in a word while pinned is alive until unpinned (3), and its header was published (2).
         unsafe { raw.as_ref() }
+    }
+
+    /// Asks the memory for the word of block `i`, which may be out of range.
+    pub fn prefetch(&self, i: usize) {
+        fetch_line(self.words.as_ptr().wrapping_add(i).cast());
     }
 
     /// Links `frame` as block `i`. When another one is there already, that one is the error; `None` when `i` is out of range.

@@ -4,17 +4,19 @@
 //! - Outputs are sorted and disjoint in user keys; all versions of a key go to one table.
 //! - A range deletion is cut where the outputs are cut: just after the last key of a table, so that the bounds of neighbouring
 //!   tables never touch.
+//! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner.
 //! - Every output is synced when it is reported; nothing is installed here.
 
 use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::key::{Seq, Trailer};
+use crate::base::key::Trailer;
 use crate::base::tombstone::{Fragment, Fragments};
+use crate::cache::FrameRef;
 use crate::merge::merging::{Merging, Source};
 use crate::merge::retain::{Dropped, Retain, Rules, retain_tombstones};
-use crate::sstable::{TableFacts, TableWriter};
+use crate::sstable::{TableFacts, TableWriter, WholeBlock};
 
 use super::shape::Cuts;
 
@@ -27,10 +29,14 @@ pub trait Outputs {
     fn create(&mut self) -> Result<TableWriter>;
     /// Called now and then; an error stops the job.
     fn progress(&mut self) -> Result<()>;
-    /// Called after an entry has been added to the table made last.
+    /// Called after an entry has been added by itself (not with a copied block) to the table made last.
     #[inline]
     fn added(&mut self, key: &[u8], trailer: Trailer) {
         let _ = (key, trailer);
+    }
+    /// Table `id` is whole and on disk; `frames` are those of its blocks for which the cache had room, by their numbers.
+    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        let _ = (id, frames);
     }
 }
 
@@ -41,6 +47,8 @@ pub struct Made {
     pub tables: Vec<TableFacts>,
     /// Entries written.
     pub entries: u64,
+    /// Blocks that were copied as they are.
+    pub copied: u64,
     /// What was left out.
     pub dropped: Dropped,
 }
@@ -60,6 +68,11 @@ impl Cutter<'_> {
         }
         self.next > from || size >= self.cuts.size
     }
+
+    /// Whether a table that goes on must end before `key` or an earlier one.
+    fn cuts_before(&self, key: &[u8]) -> bool {
+        self.cuts.at.get(self.next).is_some_and(|b| &**b <= key)
+    }
 }
 
 /// The part of `all` in `[from, until)`.
@@ -72,19 +85,37 @@ fn slice(all: &Fragments, from: &[u8], until: Option<&[u8]>) -> Fragments {
     Fragments::from_sorted(inside.collect()).unwrap_or_default()
 }
 
-/// Merges `sources` (newest first, each with the newest sequence number it can hold) into output tables. `oldest_tombstone` is
-/// the wall clock in microseconds of the oldest deletion among them.
+/// Merges `sources` (newest first) into output tables; blocks that nothing else overlaps are copied. `oldest_tombstone` is the wall
+/// clock in microseconds of the oldest deletion among them.
+///
+/// # Errors
+/// Those of the sources and of `outputs`.
 pub fn run<O: Outputs>(
-    sources: Vec<(Source, Seq)>,
+    sources: Vec<Source>,
     rules: Rules,
     cuts: &Cuts,
     oldest_tombstone: Option<u64>,
     outputs: &mut O,
 ) -> Result<Made> {
-    run_on(Merging::new(sources), rules, cuts, oldest_tombstone, outputs)
+    let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
+    let mut input = Retain::new(Merging::new(sources), rules);
+    loop {
+        if let Some(block) = input.whole_block()?
+            && out.copy(&block)?
+        {
+            input.pass_block()?;
+        } else if input.advance()? {
+            out.add(input.key(), input.trailer(), input.value())?;
+        } else {
+            return out.finish(input.dropped());
+        }
+    }
 }
 
-/// As [`run`], for an input that is merged already: user keys ascending, newest first.
+/// As [`run`], entry by entry, for an input that is merged already: user keys ascending, newest first.
+///
+/// # Errors
+/// Those of the input and of `outputs`.
 pub fn run_on<C: Cursor, O: Outputs>(
     input: C,
     rules: Rules,
@@ -92,57 +123,121 @@ pub fn run_on<C: Cursor, O: Outputs>(
     oldest_tombstone: Option<u64>,
     outputs: &mut O,
 ) -> Result<Made> {
-    let tombstones: Fragments = retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle);
+    let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut input = Retain::new(input, rules);
-    let mut cutter = Cutter { cuts, next: 0 };
-    let mut made = Made::default();
-    let mut writer: Option<TableWriter> = None;
-    let mut from: Vec<u8> = vec![];
-    let mut last: Vec<u8> = vec![];
     while input.advance()? {
-        let key = input.key();
-        if let Some(w) = &writer
-            && last != key
-            && cutter.cut_before(key, w.estimated_size())
-            && let Some(w) = writer.take()
-        {
-            last.push(0);
-            made.tables.push(finish(w, &slice(&tombstones, &from, Some(&last)), oldest_tombstone)?);
-            std::mem::swap(&mut from, &mut last);
-        }
-        let w = match &mut writer {
-            Some(w) => w,
-            None => {
-                cutter.cut_before(key, 0);
-                writer.insert(outputs.create()?)
-            }
-        };
-        w.add(key, input.trailer(), input.value())?;
-        outputs.added(key, input.trailer());
-        if last != key {
-            last.clear();
-            last.extend_from_slice(key);
-        }
-        made.entries += 1;
-        if made.entries.is_multiple_of(PROGRESS_EVERY) {
-            outputs.progress()?;
-        }
+        out.add(input.key(), input.trailer(), input.value())?;
     }
-    let rest = slice(&tombstones, &from, None);
-    if writer.is_none() && !rest.is_empty() {
-        writer = Some(outputs.create()?);
-    }
-    if let Some(w) = writer {
-        made.tables.push(finish(w, &rest, oldest_tombstone)?);
-    }
-    made.dropped = input.dropped();
-    Ok(made)
+    out.finish(input.dropped())
 }
 
-fn finish(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>) -> Result<TableFacts> {
+/// The tables in the making.
+struct Output<'a, O> {
+    tombstones: Fragments,
+    oldest_tombstone: Option<u64>,
+    cutter: Cutter<'a>,
+    outputs: &'a mut O,
+    writer: Option<TableWriter>,
+    /// Where the range deletions of the table in the making begin.
+    from: Vec<u8>,
+    /// The key added last.
+    last: Vec<u8>,
+    made: Made,
+    /// Entries added since progress was told.
+    unseen: u64,
+}
+
+impl<'a, O: Outputs> Output<'a, O> {
+    fn new(rules: &Rules, cuts: &'a Cuts, oldest_tombstone: Option<u64>, outputs: &'a mut O) -> Self {
+        Output {
+            tombstones: retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle),
+            oldest_tombstone,
+            cutter: Cutter { cuts, next: 0 },
+            outputs,
+            writer: None,
+            from: vec![],
+            last: vec![],
+            made: Made::default(),
+            unseen: 0,
+        }
+    }
+
+    /// The writer for an entry of `key`.
+    #[inline]
+    fn writer(&mut self, key: &[u8]) -> Result<&mut TableWriter> {
+        if let Some(w) = &self.writer
+            && self.last != key
+            && self.cutter.cut_before(key, w.estimated_size())
+            && let Some(w) = self.writer.take()
+        {
+            self.last.push(0);
+            let tombstones = slice(&self.tombstones, &self.from, Some(&self.last));
+            self.made.tables.push(finish(w, &tombstones, self.oldest_tombstone, self.outputs)?);
+            std::mem::swap(&mut self.from, &mut self.last);
+        }
+        match &mut self.writer {
+            Some(w) => Ok(w),
+            none => {
+                self.cutter.cut_before(key, 0);
+                Ok(none.insert(self.outputs.create()?))
+            }
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
+        self.writer(key)?.add(key, trailer, value)?;
+        self.outputs.added(key, trailer);
+        if self.last != key {
+            self.last.clear();
+            self.last.extend_from_slice(key);
+        }
+        self.count(1)
+    }
+
+    /// Copies a block as it is. False when its entries must be added one by one.
+    fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
+        self.writer(block.first_key())?;
+        let Some(w) = &mut self.writer else { return Ok(false) };
+        if self.cutter.cuts_before(block.separator()) || !w.copy(block)? {
+            return Ok(false);
+        }
+        self.last.clear();
+        self.last.extend_from_slice(w.last_key());
+        self.made.copied += 1;
+        self.count(block.len() as u64)?;
+        Ok(true)
+    }
+
+    fn count(&mut self, entries: u64) -> Result<()> {
+        self.made.entries += entries;
+        self.unseen += entries;
+        if self.unseen < PROGRESS_EVERY {
+            return Ok(());
+        }
+        self.unseen = 0;
+        self.outputs.progress()
+    }
+
+    /// Ends the last table; `dropped` is what the input left out.
+    fn finish(mut self, dropped: Dropped) -> Result<Made> {
+        let rest = slice(&self.tombstones, &self.from, None);
+        if self.writer.is_none() && !rest.is_empty() {
+            self.writer = Some(self.outputs.create()?);
+        }
+        if let Some(w) = self.writer {
+            self.made.tables.push(finish(w, &rest, self.oldest_tombstone, self.outputs)?);
+        }
+        self.made.dropped = dropped;
+        Ok(self.made)
+    }
+}
+
+fn finish<O: Outputs>(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>, outputs: &mut O) -> Result<TableFacts> {
     let last = w.last_key().to_vec();
     w.set_tombstones(tombstones, oldest);
-    let mut facts = w.finish()?;
+    let (mut facts, frames) = w.finish_warm()?;
+    outputs.finished(facts.id, frames);
     // The end of a range deletion is not covered by it. One that was cut behind a key ends in a zero byte, and then the key itself
     // is the exact bound: so the bounds of neighbouring tables never touch.
     if let Some(f) = tombstones.as_slice().last()

@@ -14,9 +14,14 @@
 //!
 //! To these come the runs that are flushed while a merge is running: as many as the hard limit of
 //! [`run_limits`] allows, a memtable each.
+//!
+//! Who holds it: the policies by the jobs that they choose, [`fits`] by letting a second merge wait for the first, and the Db's pacing,
+//! which slows writers down as runs pile up. What may break it: tables that have left the manifest and that a reader still holds; a
+//! device on which compaction cannot keep up even with the slowest pace (writers are then slow, but never stopped); a compaction
+//! that somebody asks for, which does not wait; and old versions kept for snapshots, which are not counted as alive.
 
 use super::policy::run_limits;
-use super::shape::Shape;
+use super::shape::{Action, Job, RunShape, Shape};
 use crate::base::options::Policy;
 
 /// A declared bound: `live` × (`steady` + `peak`) + `flushed`, and not more than `most`.
@@ -26,7 +31,7 @@ pub struct SpaceBound {
     pub steady: f64,
     /// What a compaction may add while it runs, over live bytes.
     pub peak: f64,
-    /// Bytes that may be flushed before writes stop; 0 when the number of runs is not bounded.
+    /// Bytes that may be flushed before writes are slowed down most; 0 when the number of runs is not bounded.
     pub flushed: u64,
     /// A bound in bytes that holds whatever the data; `u64::MAX` for none.
     pub most: u64,
@@ -40,6 +45,23 @@ impl SpaceBound {
         let relative = if self.steady.is_infinite() { u64::MAX } else { relative as u64 };
         relative.min(self.most)
     }
+}
+
+/// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but for deletes and what they hide.
+pub fn one_copy(shape: &Shape) -> u64 {
+    shape.runs.iter().map(RunShape::size).max().unwrap_or(0)
+}
+
+/// Whether `job` may start beside merges that read so many bytes each (`merging`), or would break the bound that `policy` declares
+/// for one job at a time, and has to wait for one of them. What a merge adds while it runs is no more than it reads, and no more
+/// than one copy of every key. A job that runs alone may always start: without it the tree would only grow.
+pub fn fits(policy: &Policy, shape: &Shape, merging: &[u64], job: &Job) -> bool {
+    if merging.is_empty() || job.action != Action::Merge {
+        return true;
+    }
+    let copy = one_copy(shape);
+    let added: u64 = merging.iter().map(|&bytes| bytes.min(copy)).sum();
+    shape.size() + added + job.bytes(shape).min(copy) <= space_bound(policy, shape).bytes(copy)
 }
 
 /// The bound that `policy` declares for a tree of the sizes in `shape`.
@@ -60,5 +82,53 @@ pub fn space_bound(policy: &Policy, shape: &Shape) -> SpaceBound {
             let most = if *max_bytes == 0 { u64::MAX } else { max_bytes.saturating_add(memtable) };
             SpaceBound { steady: f64::INFINITY, peak: 0.0, flushed: 0, most }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::policy::pick;
+    use crate::compaction::shape::TableShape;
+
+    const MB: u64 = 1 << 20;
+
+    /// One run for each list of tables' sizes in MiB, newest first; tables lie side by side.
+    fn shape(runs: &[&[u64]]) -> Shape {
+        let mut id = 0;
+        let run = |(r, sizes): (usize, &&[u64])| {
+            let table = |(t, size): (usize, &u64)| {
+                id += 1;
+                let (first, last) = ([t as u8, 0][..].into(), [t as u8, 9][..].into());
+                TableShape { id, size: size * MB, entries: size * 1000, first, last, ..TableShape::default() }
+            };
+            let tables = sizes.iter().enumerate().map(table).collect();
+            RunShape { level: 0, number: (runs.len() - r) as u64, tables }
+        };
+        let runs: Vec<_> = runs.iter().enumerate().map(run).collect();
+        Shape { memtable_size: MB, table_size: 100 * MB, next_run: runs.len() as u64 + 1, runs, ..Shape::default() }
+    }
+
+    #[test]
+    fn a_second_merge_waits_for_room() {
+        let policy = Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 1.5 };
+        let shape = shape(&[&[400], &[400], &[400]]);
+        let job = pick(&policy, &shape).unwrap();
+        let bound = space_bound(&policy, &shape).bytes(one_copy(&shape));
+        assert_eq!(one_copy(&shape), 400 * MB);
+        assert!(shape.size() + 400 * MB <= bound && shape.size() + 800 * MB > bound, "{bound}");
+        assert!(fits(&policy, &shape, &[], &job));
+        assert!(!fits(&policy, &shape, &[400 * MB], &job), "two copies at once are more than was declared");
+        assert!(!fits(&policy, &shape, &[900 * MB], &job), "a merge writes at most one copy");
+        assert!(fits(&policy, &shape, &[MB], &Job { action: Action::Move, ..job.clone() }));
+    }
+
+    #[test]
+    fn small_merges_go_on_beside_a_large_one() {
+        let policy = Policy::default();
+        let shape = shape(&[&[1], &[1], &[1], &[300], &[300], &[300]]);
+        let job = pick(&policy, &shape).unwrap();
+        let small = Job { inputs: job.inputs.iter().take(1).cloned().collect(), ..job };
+        assert!(fits(&policy, &shape, &[900 * MB], &small));
     }
 }

@@ -106,7 +106,7 @@ impl Batch {
         self.point(tree, Kind::Merge, key, operand)
     }
 
-    /// Deletes every key in `[start, end)`.
+    /// Deletes every key in `[start, end)`. Adds nothing when `start` is not below `end`.
     ///
     /// # Errors
     /// As [`put`](Batch::put).

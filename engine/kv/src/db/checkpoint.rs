@@ -11,6 +11,7 @@ use crate::merge::run::table_path;
 
 use super::core::Core;
 use super::open::create_dir;
+use super::pins::PinKind;
 use super::{Db, Tree};
 
 /// What [`Db::verify`] has looked at.
@@ -56,6 +57,7 @@ impl Db {
                 tables.into_iter().map(move |t| (t, v.options.filter_prefix.clone()))
             })
             .collect();
+        let _task = core.watch.pins.begin(PinKind::Verify, None, String::new(), handles.iter().map(|h| h.0.clone()).collect());
         let all: u64 = handles.iter().map(|(h, _)| h.meta.size).sum();
         let mut v = Verified::default();
         for (h, prefix) in handles {
@@ -111,8 +113,9 @@ impl Core {
         self.check_writable()?;
         create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
-            return Err(Error::invalid(format!("the directory is not empty ({n})")).in_file(dir));
+            return Err(Error::invalid(format!("the directory is not empty ({n}); name an empty or a new one")).in_file(dir));
         }
+        let _task = self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
         let trees = self.trees.read().clone();
         let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
         let end = {

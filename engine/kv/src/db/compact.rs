@@ -11,10 +11,9 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::PurgeJob;
-use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::job::unite;
-use crate::compaction::{Action, Job, RunShape, Shape, TableShape, manual, pick, pressure};
+use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, pressure};
 use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Rules};
@@ -22,8 +21,25 @@ use crate::merge::run::{Run, RunCursor, TableHandle};
 
 use super::core::Core;
 use super::flush::{NewTables, meta};
+use super::meters::Timed;
+use super::pins::{PinKind, Task, tables_of};
 use super::tree::{Files, TreeCore};
 use super::view::Version;
+
+/// What came of a job.
+#[derive(Default)]
+struct Ran {
+    /// Bytes of table files.
+    read: u64,
+    written: u64,
+    /// Entries of the tables read and of those written.
+    entries_in: u64,
+    entries_out: u64,
+    /// Blocks that went over as they are.
+    copied: u64,
+    /// The tables that it made or moved.
+    tables: Vec<u64>,
+}
 
 /// A job with the tables that it holds.
 pub struct Claimed {
@@ -31,16 +47,7 @@ pub struct Claimed {
     job: Job,
     version: Arc<Version>,
     options: Arc<TreeOptions>,
-}
-
-/// What a job has read and written: bytes, entries, output tables.
-#[derive(Default)]
-struct Effect {
-    read: u64,
-    written: u64,
-    entries_in: u64,
-    entries_out: u64,
-    tables: Vec<u64>,
+    task: Arc<Task>,
 }
 
 impl Core {
@@ -75,15 +82,17 @@ impl Core {
         }
     }
 
-    /// The most urgent job of a tree, its tables marked as busy.
+    /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait for room: until another is done.
     pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
-        self.claim_by(tree, |options, shape| Ok(pick(&options.policy, shape)))
+        self.claim_by(tree, |options, shape, merging| {
+            Ok(pick(&options.policy, shape).filter(|job| fits(&options.policy, shape, merging, job)))
+        })
     }
 
     fn claim_by(
         &self,
         tree: &Arc<TreeCore>,
-        choose: impl FnOnce(&TreeOptions, &Shape) -> Result<Option<Job>>,
+        choose: impl FnOnce(&TreeOptions, &Shape, &[u64]) -> Result<Option<Job>>,
     ) -> Result<Option<Claimed>> {
         if tree.is_dropped() || !tree.is_hooked() {
             return Ok(None);
@@ -91,14 +100,22 @@ impl Core {
         let mut files = tree.files.lock();
         let view = tree.view.load_full();
         let shape = self.shape(&view.version, &view.options, &files);
-        let Some(job) = choose(&view.options, &shape)? else { return Ok(None) };
+        let merging: Vec<u64> = files.merging.values().copied().collect();
+        let Some(job) = choose(&view.options, &shape, &merging)? else { return Ok(None) };
         if let Err(words) = job.check(&shape) {
             return Err(Error::new(ErrorKind::InvalidArgument, format!("the policy chose a job that is not sound: {words}")));
         }
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in between.
         self.work.compacting.fetch_add(1, Ordering::Relaxed);
-        files.busy.extend(job.inputs.iter().flat_map(|i| i.tables.iter().copied()));
-        Ok(Some(Claimed { tree: tree.clone(), job, version: view.version.clone(), options: view.options.clone() }))
+        let mut inputs = job.inputs.iter().flat_map(|i| i.tables.iter().copied());
+        if let (Action::Merge, Some(first)) = (job.action, inputs.clone().next()) {
+            files.merging.insert(first, job.bytes(&shape));
+        }
+        files.busy.extend(inputs.by_ref());
+        let (version, options) = (view.version.clone(), view.options.clone());
+        let tables = tables_of(&version).cloned().collect();
+        let task = self.watch.pins.begin(PinKind::Compaction, Some((tree.id, &tree.name)), job.to_string(), tables);
+        Ok(Some(Claimed { tree: tree.clone(), job, version, options, task }))
     }
 
     /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1 is at the hard limit.
@@ -117,7 +134,7 @@ impl Core {
 
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.
     pub fn run_job(&self, claimed: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let from = self.env.monotonic_nanos();
+        let from = self.watch.meters.now();
         let done = match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),
             Action::Move => self.move_job(claimed),
@@ -127,22 +144,29 @@ impl Core {
             let mut files = claimed.tree.files.lock();
             claimed.job.inputs.iter().flat_map(|i| &i.tables).for_each(|t| {
                 files.busy.remove(t);
+                files.merging.remove(t);
             });
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.signal_done();
-        let Effect { read, written, entries_in, entries_out, tables } = done?;
+        let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
-        self.counters.compacted(claimed.job.action, read, written, nanos);
+        if claimed.job.action == Action::Merge {
+            self.watch.meters.record(Timed::Compaction, nanos);
+        }
+        self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
         self.events.note("compaction", |e| {
             e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
-            e.num("bytes_in", read).num("bytes_out", written).num("level", claimed.job.output_level as u64);
-            e.num("entries_in", entries_in).num("entries_out", entries_out).list("tables", tables).num("micros", nanos / 1000);
+            e.num("bytes_in", ran.read).num("bytes_out", ran.written).num("blocks_copied", ran.copied);
+            e.num("entries_in", ran.entries_in).num("entries_out", ran.entries_out);
+            e.num("level", claimed.job.output_level as u64);
+            e.list("removed", claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied())).list("tables", ran.tables);
+            e.num("micros", nanos / 1000);
         });
         Ok(())
     }
 
-    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<Effect> {
+    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<Ran> {
         let inputs = c.inputs();
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let mut deletions = vec![];
@@ -161,7 +185,7 @@ impl Core {
         let oldest_tombstone = all.iter().filter_map(|t| t.meta.oldest_tombstone_micros).min();
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
-        let sources = inputs.iter().map(|r| (Source::Run(RunCursor::new(r.clone(), false)), Seq::MAX)).collect();
+        let sources = inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect();
         let mut go_on =
             || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
         let mut out = NewTables {
@@ -169,37 +193,38 @@ impl Core {
             tree: &c.tree,
             options: c.options.clone(),
             level: c.job.output_level,
-            created: vec![],
+            task: c.task.clone(),
             during: &mut go_on,
         };
         let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
         let now = self.env.wall_micros();
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
-        let effect = Effect {
+        let ran = Ran {
             read,
             written: tables.iter().map(|t| t.size).sum(),
             entries_in: all.iter().map(|t| t.meta.entries).sum(),
             entries_out: made.entries,
+            copied: made.copied,
             tables: tables.iter().map(|t| t.id).collect(),
         };
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);
         self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
-        Ok(effect)
+        Ok(ran)
     }
 
-    fn move_job(&self, c: &Claimed) -> Result<Effect> {
+    fn move_job(&self, c: &Claimed) -> Result<Ran> {
         let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
-        let ids = tables.iter().map(|t| t.id).collect();
+        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
-        self.install(&c.tree, ids, added, None)?;
-        Ok(Effect::default())
+        self.install(&c.tree, ids.clone(), added, None)?;
+        Ok(Ran { tables: ids, ..Ran::default() })
     }
 
-    fn drop_job(&self, c: &Claimed) -> Result<Effect> {
+    fn drop_job(&self, c: &Claimed) -> Result<Ran> {
         let ids = c.inputs().iter().flat_map(|r| &r.tables).map(|t| t.meta.id).collect();
         self.install(&c.tree, ids, vec![], None)?;
-        Ok(Effect::default())
+        Ok(Ran::default())
     }
 
     /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for
@@ -208,7 +233,7 @@ impl Core {
         loop {
             let generation = *self.work.generation.lock();
             let mut blocked = false;
-            let claimed = self.claim_by(tree, |options, shape| {
+            let claimed = self.claim_by(tree, |options, shape, _| {
                 let job = manual(&options.policy, shape, range, true);
                 blocked = job.is_err();
                 Ok(job.unwrap_or(None))

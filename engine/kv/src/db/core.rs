@@ -21,7 +21,9 @@ use crate::merge::run::TableOpener;
 use crate::wal::{Lsn, Syncer};
 
 use super::events::Events;
+use super::meters::Meters;
 use super::pace::Pace;
+use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::TreeCore;
@@ -56,8 +58,10 @@ pub struct Core {
     pub trees: RwLock<Vec<Arc<TreeCore>>>,
     /// Live snapshots.
     pub snapshots: Snapshots,
-    /// Counters and histograms.
+    /// Counters.
     pub counters: Counters,
+    /// Latencies, and what holds space.
+    pub watch: Watch,
     /// The event log.
     pub events: Events,
     /// Back-pressure.
@@ -70,6 +74,15 @@ pub struct Core {
     pub is_latched: AtomicBool,
     /// Keeps other processes out.
     pub _lock: Option<Box<dyn FileLock>>,
+}
+
+/// What looks on: where operations are timed, and what holds space.
+#[derive(Clone)]
+pub struct Watch {
+    /// Histograms of latencies.
+    pub meters: Arc<Meters>,
+    /// Who holds space.
+    pub pins: Arc<Pins>,
 }
 
 /// The manifest with the state that it holds.
@@ -112,7 +125,7 @@ impl Core {
         match &*self.latched.lock() {
             Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
             Some(e) => Error::new(ErrorKind::ReadOnly, format!("the store has been read-only since a failure: {e}")),
-            None => Error::new(ErrorKind::ReadOnly, "the store was opened read-only"),
+            None => Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"),
         }
     }
 
@@ -133,7 +146,7 @@ impl Core {
 
     /// Makes the Db read-only from the start.
     pub fn latch_read_only(&self) {
-        *self.latched.lock() = Some(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
+        *self.latched.lock() = Some(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         self.is_latched.store(true, Ordering::Relaxed);
     }
 
@@ -155,7 +168,7 @@ impl Core {
             next.apply(e).map_err(|e| self.latch(e))?;
         }
         let Some(manifest) = &mut c.manifest else {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
+            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
         manifest.append(&edits).map_err(|e| self.latch(e))?;
         c.state = next;

@@ -14,8 +14,9 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{Seq, head};
-use crate::base::options::TreeOptions;
+use crate::base::key::head;
+use crate::base::options::{FilterKind, TreeOptions};
+use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
 use crate::manifest::{AddedTable, Edit, TableMeta};
@@ -26,6 +27,8 @@ use crate::merge::run::{TableHandle, table_path};
 use crate::sstable::{TableFacts, TableOptions, TableWriter};
 
 use super::core::Core;
+use super::meters::Timed;
+use super::pins::{PinKind, Task};
 use super::tree::{TreeCore, build_version};
 use super::view::{MemHandle, View};
 use crate::wal::Lsn;
@@ -36,14 +39,14 @@ pub(super) struct NewTables<'a> {
     pub tree: &'a TreeCore,
     pub options: Arc<TreeOptions>,
     pub level: u8,
-    pub created: Vec<u64>,
+    pub task: Arc<Task>,
     pub during: &'a mut dyn FnMut() -> Result<()>,
 }
 
 impl Outputs for NewTables<'_> {
     fn create(&mut self) -> Result<TableWriter> {
         let id = self.core.new_file();
-        self.created.push(id);
+        self.task.creates(id);
         let path = table_path(&self.core.dir, id);
         let file = self.core.env.create(&path)?;
         let o = &self.options;
@@ -52,12 +55,13 @@ impl Outputs for NewTables<'_> {
             level: self.level,
             block_size: o.block_size,
             compression: o.compression_at(self.level as usize),
-            filter: o.filter_at(self.level as usize),
+            filter: self.filter(),
             filter_prefix: o.filter_prefix.clone(),
             summary: o.summary.clone(),
             merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             created_micros: self.core.env.wall_micros(),
+            warm: Some(self.core.cache.clone()),
         };
         Ok(TableWriter::new(file, &path, id, options))
     }
@@ -65,17 +69,28 @@ impl Outputs for NewTables<'_> {
     fn progress(&mut self) -> Result<()> {
         (self.during)()
     }
+
+    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        self.core.opener.make_ready(id, frames);
+    }
 }
 
 impl NewTables<'_> {
+    /// The filter to make: none while the hook that says what belongs into it has not been handed in, or was not when the options
+    /// were taken.
+    fn filter(&self) -> FilterKind {
+        let same = || self.tree.view.load_full().options.filter_prefix.is_some() == self.options.filter_prefix.is_some();
+        if self.tree.is_hooked() && same() { self.options.filter_at(self.level as usize) } else { FilterKind::None }
+    }
+
     /// Runs a job; its files are removed again when it fails.
-    pub fn run(&mut self, sources: Vec<(Source, Seq)>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
+    pub fn run(&mut self, sources: Vec<Source>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
         let made = run(sources, rules, cuts, oldest, self).and_then(|made| {
             self.core.env.sync_dir(&self.core.dir)?;
             Ok(made)
         });
         if made.is_err() {
-            remove_tables(self.core, &self.created);
+            remove_tables(self.core, &self.task.created());
         }
         made
     }
@@ -84,6 +99,7 @@ impl NewTables<'_> {
 /// Removes files that were written but never named by the manifest. What stays is collected at the next open.
 pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
     for &id in ids {
+        core.opener.forget(id);
         let _ = core.env.remove(&table_path(&core.dir, id));
     }
 }
@@ -126,7 +142,8 @@ impl Core {
             return Ok(true);
         }
         self.check_writable()?;
-        let from = self.env.monotonic_nanos();
+        let from = self.watch.meters.now();
+        tree.fill.flush_began(from);
         let now = self.env.wall_micros();
         let made = self.write_memtable(tree, &view, sealed, now)?;
         let end = sealed.end.get().copied().unwrap_or(sealed.start);
@@ -139,11 +156,12 @@ impl Core {
         let ends = [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
         let added = tables.into_iter().map(|t| (0, number, t)).collect();
         let floor = self.install(tree, vec![], added, Some((sealed, end)))?;
-        let nanos = self.env.monotonic_nanos().saturating_sub(from);
+        let nanos = self.watch.meters.since(Timed::Flush, from);
+        tree.fill.flush_ended(from + nanos, sealed.mem.used());
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note("flush", |e| {
             e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
-            e.num("deletes", deletes).num("raw_bytes", raw).list("heads", ends.into_iter().flatten());
+            e.num("deletes", deletes).num("raw_bytes", raw).list("heads", ends.into_iter().flatten()).num("flushed", end);
             e.num("memory", sealed.mem.used() as u64).num("micros", nanos / 1000);
             e.num("paced_micros", self.pace.slept.load(Ordering::Relaxed) / 1000);
             e.num("stalled_micros", self.pace.stalled.load(Ordering::Relaxed) / 1000);
@@ -168,19 +186,15 @@ impl Core {
         };
         let cuts = Cuts { size: view.options.table_size, at: vec![] };
         let mut go_on = || Ok(());
-        let mut out =
-            NewTables { core: self, tree, options: view.options.clone(), level: 0, created: vec![], during: &mut go_on };
-        out.run(vec![(Source::Mem(Memtable::cursor(&sealed.mem)), Seq::MAX)], rules, &cuts, Some(now))
+        let task = self.watch.pins.begin(PinKind::Flush, Some((tree.id, &tree.name)), String::new(), vec![]);
+        let mut out = NewTables { core: self, tree, options: view.options.clone(), level: 0, task, during: &mut go_on };
+        out.run(vec![Source::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
     }
 
     /// Drops the memtable of a tree that is gone.
     fn forget(&self, tree: &TreeCore, sealed: &MemHandle) {
-        tree.change_view(|v| View {
-            active: v.active.clone(),
-            sealed: without(v, Some(sealed)),
-            version: v.version.clone(),
-            options: v.options.clone(),
-        });
+        sealed.set_flushed();
+        tree.change_view(|v| View { sealed: without(v, Some(sealed)), ..v.clone() });
     }
 
     /// Makes a change of tables durable and visible: `removed` leave, `added` (level, run, facts) come, and the memtable that they
@@ -219,15 +233,13 @@ impl Core {
                     state.runs.iter().flat_map(|r| r.tables.iter().map(|t| t.id)).collect();
                 gone.extend(removed.iter().filter(|id| !live.contains(id)).filter_map(|id| files.handles.remove(id)));
                 let version = Arc::new(build_version(state, &files));
-                tree.change_view(|v| View {
-                    active: v.active.clone(),
-                    sealed: without(v, flushed.map(|(m, _)| m)),
-                    version,
-                    options: v.options.clone(),
-                });
+                if let Some((m, _)) = flushed {
+                    m.set_flushed();
+                }
+                tree.change_view(|v| View { sealed: without(v, flushed.map(|(m, _)| m)), version, ..v.clone() });
             }
         }
-        gone.iter().for_each(|t| t.make_obsolete());
+        self.watch.pins.retire(tree.id, &gone);
         self.set_pace();
         self.rebalance();
         self.signal_done();
@@ -240,8 +252,8 @@ fn without(v: &View, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
     v.sealed.iter().filter(|m| !gone.is_some_and(|g| std::ptr::eq(&***m, g))).cloned().collect()
 }
 
-/// Whether a name is that of a table file, and which.
+/// The number in a table's file name; `None` for names that are no table's.
 pub(super) fn table_number(name: &str) -> Option<u64> {
-    let stem = Path::new(name).file_stem()?.to_str()?;
-    if !name.ends_with(".sst") || stem.len() < 8 { None } else { stem.parse().ok() }
+    let number = name.strip_suffix(".sst")?.parse().ok()?;
+    (table_path(Path::new(""), number) == Path::new(name)).then_some(number)
 }

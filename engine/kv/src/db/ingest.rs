@@ -24,6 +24,7 @@ use super::batch::{check_key, check_value};
 use super::core::Core;
 use super::flush::{NewTables, meta, remove_tables};
 use super::iter::key_range;
+use super::pins::PinKind;
 use super::tree::{TreeCore, build_version};
 use super::view::View;
 
@@ -60,7 +61,8 @@ impl Tree {
         self.core.check_live()?;
         let core = &self.handle.core;
         let source = core.env.open_read(file.as_ref(), false)?;
-        let table = Table::open(source, file.as_ref(), EXPORTED, core.cache.clone())?;
+        let table = Table::open(source, file.as_ref(), EXPORTED, core.cache.clone())
+            .map_err(|e| e.context("this is no file that `export` made"))?;
         table.verify(None, |_| {})?;
         let mut c = table.cursor(false);
         c.first()?;
@@ -80,13 +82,15 @@ impl Tree {
         let core = &self.handle.core;
         let file = file.as_ref();
         if core.env.file_len(file).is_ok() {
-            return Err(Error::invalid("the file exists").in_file(file));
+            return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
         let range = key_range(range);
         let mut c = self.cursor::<Vec<u8>>((
             std::ops::Bound::Included(range.from.clone()),
             range.until.clone().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),
         ))?;
+        let _task =
+            core.watch.pins.begin(PinKind::Export, Some((self.core.id, self.name())), file.display().to_string(), vec![]);
         let options = TableOptions { created_micros: core.env.wall_micros(), ..TableOptions::default() };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
         let mut n = 0;
@@ -128,7 +132,8 @@ impl Core {
         let mut go_on = || Ok(());
         let options = tree.view.load_full().options.clone();
         let size = options.table_size;
-        let mut out = NewTables { core: self, tree, options, level: 0, created: vec![], during: &mut go_on };
+        let task = self.watch.pins.begin(PinKind::Ingest, Some((tree.id, &tree.name)), String::new(), vec![]);
+        let mut out = NewTables { core: self, tree, options, level: 0, task, during: &mut go_on };
         let written = write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
             self.env.sync_dir(&self.dir)?;
             if !tables.is_empty() {
@@ -138,7 +143,7 @@ impl Core {
         });
         // After a failure of the manifest nobody knows whether it names the tables; then the next open decides.
         if written.is_err() && self.check_writable().is_ok() {
-            remove_tables(self, &out.created);
+            remove_tables(self, &out.task.created());
         }
         written
     }
@@ -150,6 +155,7 @@ impl Core {
             _ => return Ok(()),
         };
         let number = tables[0].id;
+        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         for _ in 0..TRIES {
             self.flush_tree(tree)?;
             // Flushes of this tree would give their runs newer numbers than the one taken above.
@@ -175,16 +181,14 @@ impl Core {
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
                 let version = Arc::new(build_version(state, &files));
-                tree.change_view(|v| View {
-                    active: v.active.clone(),
-                    sealed: v.sealed.clone(),
-                    version,
-                    options: v.options.clone(),
-                });
+                tree.change_view(|v| View { version, ..v.clone() });
             }
             w.next_seq = seq + 1;
             self.visible.publish(seq, 1);
             drop((w, files, c));
+            self.events.note("ingest", |e| {
+                e.str("tree", &tree.name).num("seq", seq).list("tables", ids);
+            });
             self.set_pace();
             self.signal_work();
             return Ok(());
@@ -223,6 +227,11 @@ impl Core {
             return Ok(());
         }
         let done = self.install(tree, gone.clone(), vec![], None);
+        if done.is_ok() {
+            self.events.note("drop", |e| {
+                e.str("tree", &tree.name).list("removed", gone.iter().copied());
+            });
+        }
         let mut files = tree.files.lock();
         gone.iter().for_each(|id| {
             files.busy.remove(id);

@@ -6,7 +6,7 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, prefix_end};
 use crate::merge::merging::Source;
 use crate::merge::run::RunCursor;
@@ -15,6 +15,7 @@ use crate::merge::value::Value;
 use crate::merge::visible::{KeyRange, Visible};
 
 use super::Tree;
+use super::meters::Timed;
 use super::snapshot::Snapshot;
 use super::view::View;
 
@@ -27,12 +28,12 @@ pub fn key_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> KeyRange {
 
 /// What a reader at `read` sees of `range`.
 pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
-    let mut sources: Vec<(Source, Seq)> = vec![];
+    let mut sources: Vec<Source> = vec![];
     let mut shadows = vec![];
     if !range.is_empty() {
         for m in view.memtables() {
             if m.mem.entries() > 0 {
-                sources.push((Source::Mem(m.mem.cursor()), Seq::MAX));
+                sources.push(Source::Mem(m.mem.cursor()));
             }
             shadows.extend(m.mem.tombstones());
         }
@@ -45,7 +46,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
             for t in here.filter(|t| t.meta.range_deletes > 0) {
                 shadows.push(t.table()?.tombstones().clone());
             }
-            sources.push((Source::Run(RunCursor::new(run.clone(), true)), run.max_seq()));
+            sources.push(Source::Run(RunCursor::new(run.clone(), true)));
         }
     }
     Ok(Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range))
@@ -73,10 +74,19 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
 /// ```
 pub struct Cursor {
     inner: Visible,
+    view: Arc<View>,
     _snapshot: Option<Snapshot>,
 }
 
 impl Cursor {
+    #[inline]
+    fn timed(&mut self, seek: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
+        let began = self.view.meters.begin();
+        let done = seek(&mut self.inner);
+        self.view.meters.end(Timed::Seek, began);
+        done
+    }
+
     /// Whether it stands on a key.
     #[inline]
     pub fn valid(&self) -> bool {
@@ -100,7 +110,7 @@ impl Cursor {
     /// # Errors
     /// This and all other moves: corruption and I/O errors of the tables read, and errors of the merge hook.
     pub fn first(&mut self) -> Result<()> {
-        self.inner.first()
+        self.timed(Visible::first)
     }
 
     /// To the last key of the range.
@@ -108,7 +118,7 @@ impl Cursor {
     /// # Errors
     /// As [`first`](Cursor::first).
     pub fn last(&mut self) -> Result<()> {
-        self.inner.last()
+        self.timed(Visible::last)
     }
 
     /// To the first key at or after `key`.
@@ -116,7 +126,7 @@ impl Cursor {
     /// # Errors
     /// As [`first`](Cursor::first).
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.inner.seek(key)
+        self.timed(|v| v.seek(key))
     }
 
     /// To the last key before `key`.
@@ -124,7 +134,7 @@ impl Cursor {
     /// # Errors
     /// As [`first`](Cursor::first).
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.inner.seek_before(key)
+        self.timed(|v| v.seek_before(key))
     }
 
     /// To the next key.
@@ -148,6 +158,9 @@ impl Cursor {
 }
 
 /// An iterator over the keys of a range, from both ends. Items own handles on what holds their bytes.
+///
+/// An item is an error where a table cannot be read or the merge hook refuses, and for a tree that has been dropped before
+/// ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An iterator that was made before its tree was dropped goes on to its end.
 pub struct Range {
     view: Arc<View>,
     range: KeyRange,
@@ -155,6 +168,8 @@ pub struct Range {
     front: Option<Visible>,
     back: Option<Visible>,
     done: bool,
+    /// What is given instead of the first item: the tree was dropped, or is not this store's.
+    refused: Option<Error>,
     _snapshot: Option<Snapshot>,
 }
 
@@ -165,8 +180,11 @@ impl Range {
             Some(v) if forward => v.next()?,
             Some(v) => v.prev()?,
             None => {
+                let began = self.view.meters.begin();
                 let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
-                if forward { v.first()? } else { v.last()? }
+                let done = if forward { v.first() } else { v.last() };
+                self.view.meters.end(Timed::Seek, began);
+                done?
             }
         }
         let (Some(here), other) = (if forward { (&self.front, &self.back) } else { (&self.back, &self.front) }) else {
@@ -193,6 +211,10 @@ impl Range {
         if self.done {
             return None;
         }
+        if let Some(e) = self.refused.take() {
+            self.done = true;
+            return Some(Err(e));
+        }
         let item = self.step(forward).transpose();
         if matches!(item, Some(Err(_))) {
             self.done = true;
@@ -218,28 +240,23 @@ impl DoubleEndedIterator for Range {
 impl std::iter::FusedIterator for Range {}
 
 impl Tree {
-    pub(super) fn range_at<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, read: Seq, snapshot: Option<Snapshot>) -> Range {
-        self.range_of(key_range(range), self.core.view.load_full(), read, snapshot)
-    }
-
-    pub(super) fn prefix_at(&self, prefix: &[u8], read: Seq, snapshot: Option<Snapshot>) -> Range {
-        let range = KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) };
-        self.range_of(range, self.core.view.load_full(), read, snapshot)
+    pub(super) fn range_at(&self, range: KeyRange, snapshot: &Snapshot) -> Range {
+        let mut range = self.range_of(range, self.core.view.load_full(), snapshot.seq(), Some(snapshot.clone()));
+        range.refused = snapshot.check_own(self).err().or(range.refused);
+        range
     }
 
     fn range_of(&self, range: KeyRange, view: Arc<View>, read: Seq, snapshot: Option<Snapshot>) -> Range {
-        Range { view, range, read, front: None, back: None, done: false, _snapshot: snapshot }
+        let refused = self.core.check_live().err();
+        Range { view, range, read, front: None, back: None, done: false, refused, _snapshot: snapshot }
     }
 
-    pub(super) fn cursor_at<K: AsRef<[u8]>>(
-        &self,
-        range: impl RangeBounds<K>,
-        read: Seq,
-        snapshot: Option<Snapshot>,
-    ) -> Result<Cursor> {
+    pub(super) fn cursor_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<Cursor> {
         self.core.check_live()?;
-        let inner = visible(&self.core.view.load_full(), key_range(range), read)?;
-        Ok(Cursor { inner, _snapshot: snapshot })
+        snapshot.check_own(self)?;
+        let view = self.core.view.load_full();
+        let inner = visible(&view, range, snapshot.seq())?;
+        Ok(Cursor { inner, view, _snapshot: Some(snapshot.clone()) })
     }
 
     /// The keys of a range with their values, in order, from both ends.
@@ -283,6 +300,6 @@ impl Tree {
         self.core.check_live()?;
         let view = self.core.view.load_full();
         let read = self.handle.core.read_point();
-        Ok(Cursor { inner: visible(&view, key_range(range), read)?, _snapshot: None })
+        Ok(Cursor { inner: visible(&view, key_range(range), read)?, view, _snapshot: None })
     }
 }

@@ -11,8 +11,10 @@ mod events;
 mod flush;
 mod ingest;
 mod iter;
+mod meters;
 mod open;
 mod pace;
+mod pins;
 mod read;
 mod snapshot;
 mod stats;
@@ -39,6 +41,8 @@ use crate::merge::value::Value;
 pub use batch::Batch;
 pub use checkpoint::Verified;
 pub use iter::{Cursor, Range};
+pub use meters::{Latencies, Latency};
+pub use pins::{Pin, PinKind, Space};
 pub use snapshot::{Snapshot, SnapshotInfo};
 pub use stats::{Memory, RunStats, Stats, TreeStats};
 pub use txn::Transaction;
@@ -143,10 +147,11 @@ impl Db {
         Ok(self.wrap(tree))
     }
 
-    /// The tree `name` as it was last opened or created; only for trees without hooks.
+    /// The tree `name` as it was last opened or created. A tree with hooks that were not handed in yet ([`Db::tree`]) can be looked at: it
+    /// is not compacted, filters of prefixes are not used, and what needs the merge hook is an error of kind `Incompatible`.
     ///
     /// # Errors
-    /// `NotFound` when there is no such tree, `Incompatible` when it has hooks that were not handed in yet.
+    /// `NotFound` when there is no such tree.
     pub fn existing_tree(&self, name: &str) -> Result<Tree> {
         let there = self.core().trees.read().iter().find(|t| t.name == name).cloned();
         let tree = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
@@ -314,11 +319,13 @@ impl Tree {
         self.handle.core.write_point(&self.core, Kind::Merge, key, operand, self.handle.core.options.durability)
     }
 
-    /// Deletes every key in `[start, end)`: O(1) however many there are.
+    /// Deletes every key in `[start, end)`: O(1) however many there are. Nothing happens when `start` is not below `end`.
     ///
     /// # Errors
     /// As [`put`](Tree::put).
     pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.core.check_live()?;
+        self.handle.core.check_writable()?;
         let mut batch = Batch::new();
         batch.delete_range(self, start, end)?;
         self.handle.core.write_batch(&batch, self.handle.core.options.durability, None)
@@ -328,7 +335,7 @@ impl Tree {
         let guard = epoch::pin();
         match self.core.view.load(&guard).options.merge {
             Some(_) => Ok(()),
-            None => Err(Error::invalid(format!("the tree {:?} has no merge hook", self.core.name))),
+            None => Err(Error::invalid(format!("the tree {:?} has no merge hook; open it with one", self.core.name))),
         }
     }
 
@@ -378,6 +385,9 @@ impl Core {
         };
         let tree = self.new_tree(state, options, true, start)?;
         self.trees.write().push(tree.clone());
+        self.events.note("tree", |e| {
+            e.str("tree", name).num("id", id as u64);
+        });
         Ok(tree)
     }
 
@@ -404,16 +414,18 @@ impl Core {
         self.sync_log()?;
         let mut c = self.catalog.lock();
         self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
+        self.events.note("tree dropped", |e| {
+            e.str("tree", &t.name).num("id", t.id as u64);
+        });
         t.mark_dropped();
         self.trees.write().retain(|o| !Arc::ptr_eq(o, &t));
         drop(c);
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
-        handles.iter().for_each(|(_, h)| h.make_obsolete());
-        t.change_view(|v| view::View {
-            active: v.active.clone(),
-            sealed: vec![],
-            version: Arc::new(view::Version { runs: vec![] }),
-            options: v.options.clone(),
+        self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));
+        t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
+        t.change_view(|v| {
+            let version = Arc::new(view::Version { runs: vec![] });
+            view::View { sealed: vec![], version, ..v.clone() }
         });
         self.signal_done();
         Ok(())
@@ -434,6 +446,7 @@ impl Core {
 
     /// The last act of a closing Db: what was written survives a power cut too, if the device allows.
     fn close(&self) {
+        self.opener.bury();
         self.opener.closed.store(true, Ordering::Release);
         if self.check_writable().is_ok() {
             let finished = self.write.lock().wal.as_mut().map_or(Ok(()), |w| w.finish());

@@ -18,16 +18,18 @@ use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::manifest::{CURRENT, Manifest, State, TreeState, manifest_name, manifest_number};
+use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener};
 use crate::wal::format::record_size;
-use crate::wal::{Lsn, Recovered, Wal, recover};
+use crate::wal::{Lsn, Recovered, Wal, recover_durable, segment_number};
 
-use super::core::{Catalog, Core, Work};
+use super::core::{Catalog, Core, Watch, Work};
 use super::events::Events;
 use super::flush::table_number;
+use super::meters::Meters;
 use super::pace::Pace;
+use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::{Files, TreeCore};
@@ -41,14 +43,21 @@ const READ_ONLY_TRIES: usize = 10;
 impl Core {
     /// Opens the store in `dir`.
     pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Core> {
+        let source = |e: &Error| std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if env.list(dir).is_err_and(|e| source(&e) == Some(std::io::ErrorKind::NotADirectory)) {
+            return Err(Error::invalid(
+                "this is a file, or lies below one; a store is a directory: name a new one or that of a store",
+            )
+            .in_file(dir));
+        }
         if options.read_only {
             let mut tries = 0;
             loop {
                 tries += 1;
                 match open_once(env.clone(), dir, options.clone(), None) {
                     Err(e) if tries < READ_ONLY_TRIES && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
-                        if !env.list(dir)?.iter().any(|n| n == CURRENT) {
-                            return Err(e);
+                        if !env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
+                            return Err(if e.kind() == ErrorKind::NotFound { no_store(dir) } else { e });
                         }
                     }
                     done => return done,
@@ -97,28 +106,36 @@ fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
     })
 }
 
+fn no_store(dir: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "there is no store here; check the name, or open with `create` to begin a new one")
+        .in_file(dir)
+}
+
 /// Refuses a directory that holds something else than a store.
 fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
-    let names = env.list(dir)?;
+    let names = match env.list(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_store(dir)),
+        names => names?,
+    };
     if names.iter().any(|n| n == CURRENT) {
         return Ok(());
     }
     if !create {
-        return Err(Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir));
+        return Err(no_store(dir));
     }
     let foreign = |n: &&String| {
-        let ours = ["LOCK", "CURRENT.tmp", "EVENTS.jsonl"].contains(&n.as_str());
-        !(ours || n.starts_with("MANIFEST-") || n.ends_with(".wal"))
+        let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str());
+        !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
     };
-    if let Some(n) = names.iter().find(foreign) {
-        let words = if table_number(n).is_some() {
-            format!("the directory has tables ({n}) but no CURRENT file: the manifest is lost; run `sstable-dump repair`")
-        } else {
-            format!("the directory is not empty ({n}) and holds no store: name an empty or a new one")
-        };
-        return Err(Error::invalid(words).in_file(dir));
+    let Some(n) = names.iter().find(foreign) else { return Ok(()) };
+    if table_number(n).is_some() {
+        let words = format!(
+            "this file is missing, and there are tables ({n}); restore it from a copy, or let `sstable-dump repair` make one"
+        );
+        return Err(Error::corruption(words).at(dir.join(CURRENT), 0).block("current"));
     }
-    Ok(())
+    let words = format!("the directory is not empty ({n}) and holds no store: name an empty or a new one");
+    Err(Error::invalid(words).in_file(dir))
 }
 
 /// What the log gave back.
@@ -130,7 +147,7 @@ struct Replayed {
 fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box<dyn FileLock>>) -> Result<Core> {
     let loaded = Manifest::load(&*env, dir)?;
     if loaded.is_none() && options.read_only {
-        return Err(Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir));
+        return Err(no_store(dir));
     }
     let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
@@ -140,7 +157,9 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
     let arenas = ArenaPool::new(1);
-    let opener = Arc::new(TableOpener::new(env.clone(), dir, cache.clone(), options.read_mode));
+    let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()) };
+    let workers = options.background_threads > 0 && !options.read_only;
+    let opener = Arc::new(TableOpener::new(env.clone(), dir, cache.clone(), options.read_mode, workers));
     let mut trees = vec![];
     for t in state.trees.values() {
         let tree_options = t.options.with_hooks_of(&TreeOptions::default());
@@ -150,14 +169,14 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         })?;
         let mem = Memtable::new(&arenas, tree_options.memtable_size)?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
-        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener));
+        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &watch));
     }
     if options.read_only {
         for h in trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()) {
             h.table()?;
         }
     }
-    let replayed = replay(&*env, dir, &state, &trees, &arenas)?;
+    let replayed = replay(&*env, dir, (&state, manifest_number), &trees, &arenas)?;
     let last_seq = state.last_seq.max(replayed.last_seq);
     if let Some(t) = &replayed.recovered.torn {
         events.note("log ended early", |e| {
@@ -188,6 +207,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         trees: RwLock::new(trees),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
+        watch,
         pace: Pace::default(),
         work: Work::default(),
         latched: Default::default(),
@@ -223,23 +243,28 @@ fn tree_of(
     hooked: bool,
     active: Arc<MemHandle>,
     opener: &Arc<TableOpener>,
+    watch: &Watch,
 ) -> Arc<TreeCore> {
     let mut files = Files::default();
     for m in state.runs.iter().flat_map(|r| &r.tables) {
         files.handles.insert(m.id, TableHandle::new(m.clone(), opener.clone()));
     }
-    TreeCore::new(state, options, hooked, active, files)
+    if !hooked && state.options.filter_prefix.is_some() {
+        files.handles.values().for_each(|h| h.use_filter(false));
+    }
+    TreeCore::new(state, options, hooked, active, files, watch)
 }
 
 impl Core {
     /// A tree that has just been created.
     pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, hooked: bool, start: Lsn) -> Result<Arc<TreeCore>> {
         let mem = Memtable::new(&self.arenas, options.memtable_size)?;
-        Ok(tree_of(state, options, hooked, MemHandle::new(mem, start), &self.opener))
+        Ok(tree_of(state, options, hooked, MemHandle::new(mem, start), &self.opener, &self.watch))
     }
 }
 
-/// Removes what a crash left behind: tables that the manifest does not name, other manifests, temporary files.
+/// Removes what a crash left behind: tables that the manifest does not name, other manifests, `CURRENT.tmp`. Only names that a Db gives
+/// its own files are looked at; whatever else is in the directory stays.
 fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u64) -> Result<()> {
     let live: std::collections::HashSet<u64> =
         state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
@@ -247,7 +272,7 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
         let garbage = match (table_number(&name), self::manifest_number(&name)) {
             (Some(id), _) => !live.contains(&id),
             (_, Some(number)) => number != manifest_number,
-            _ => name.ends_with(".tmp"),
+            _ => name == CURRENT_NEW,
         };
         if garbage {
             env.remove(&dir.join(&name))?;
@@ -258,11 +283,15 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
         match env.file_len(&path) {
             Ok(n) if n == t.size => {}
             Ok(n) => {
-                let words = format!("the manifest says {} bytes, the file has {n}; run `firn verify`, then salvage it", t.size);
+                let words = format!(
+                    "the manifest says {} bytes, the file has {n}; look at it with `sstable-dump check`, save what can be read with `sstable-dump salvage`",
+                    t.size
+                );
                 return Err(Error::corruption(words).at(path, n).keys(&t.first_key, &t.last_key));
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                let words = "a live table is missing; restore the file, or repair the store without it";
+                let words =
+                    "a live table is missing; restore the file from a copy, or let `sstable-dump repair` go on without it";
                 return Err(Error::corruption(words).at(path, 0).keys(&t.first_key, &t.last_key));
             }
             Err(e) => return Err(e),
@@ -272,17 +301,30 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
 }
 
 /// Puts the log's operations into memtables, skipping what a tree has in tables already.
-fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], arenas: &Arc<ArenaPool>) -> Result<Replayed> {
+///
+/// The manifest proves three things of the log: there is one, it reaches as far as any tree was flushed (the log is synced up to there
+/// before the manifest says so), and it names no tree that has not been created yet.
+fn replay(
+    env: &dyn Env,
+    dir: &Path,
+    (state, manifest): (&State, u64),
+    trees: &[Arc<TreeCore>],
+    arenas: &Arc<ArenaPool>,
+) -> Result<Replayed> {
     let mut last_seq = 0;
-    let recovered = recover(env, dir, state.wal_floor, &mut |seq, end, payload| {
+    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
+    let recovered = recover_durable(env, dir, state.wal_floor, durable, &mut |seq, end, payload| {
         let mut cost = vec![0usize; trees.len()];
         let mut count = 0;
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
                 return Err(Error::corruption(
-                    "a log record with a sound checksum holds no sound operations; a newer version?",
+                    "a log record with a sound checksum holds no sound operations: this build or the one that wrote it is at fault; keep the files",
                 ));
             };
+            if tree >= state.next_tree {
+                return Err(lost_edits(env, dir, manifest, tree));
+            }
             if let Some(i) = trees.iter().position(|t| t.id == tree) {
                 cost[i] += cost_of(&op);
             }
@@ -316,7 +358,30 @@ fn replay(env: &dyn Env, dir: &Path, state: &State, trees: &[Arc<TreeCore>], are
         last_seq = last_seq.max(seq + count.unwrap_or(1).max(1) - 1);
         Ok(())
     })?;
+    if recovered.segments.is_empty() && manifest > 0 && had_log(env, dir, manifest)? {
+        let words = "the log is missing: the store has no segment (*.wal) at all; restore them from a copy, \
+                     or let `sstable-dump repair` go on with what the tables hold";
+        return Err(Error::corruption(words).at(dir, 0).block("wal segment"));
+    }
     Ok(Replayed { recovered, last_seq })
+}
+
+/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later opening begins a new manifest: so only a
+/// checkpoint that has not been opened yet has none, and its manifest is the first and has one frame. (A new Db of one frame holds nothing.)
+fn had_log(env: &dyn Env, dir: &Path, manifest: u64) -> Result<bool> {
+    Ok(manifest > 1 || crate::manifest::read(env, dir, manifest)?.frames.len() > 1)
+}
+
+/// The log tells of a tree that the manifest does not know yet: the manifest's end is gone.
+fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
+    let path = dir.join(manifest_name(manifest));
+    let end = env.file_len(&path).unwrap_or(0);
+    Error::corruption(format!(
+        "the log has operations on tree {tree}, which this manifest does not know yet: its last edits are lost; restore it from a copy, \
+         or rebuild it with `sstable-dump repair`"
+    ))
+    .at(path, end)
+    .block("manifest")
 }
 
 impl TreeCore {
@@ -326,7 +391,7 @@ impl TreeCore {
             let _ = v.active.end.set(fresh.start);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            super::view::View { active: fresh.clone(), sealed, version: v.version.clone(), options: v.options.clone() }
+            super::view::View { active: fresh.clone(), sealed, ..v.clone() }
         });
         fresh
     }

@@ -2,26 +2,35 @@
 //!
 //! Invariants:
 //! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed by runs, never stopped.
+//! - When the memtable that is being filled would be full before the one that is being flushed is written, what is missing is spread
+//!   over it beforehand ([`Fill`]): a writer is a little slower for a while instead of standing still at the end.
 //! - Waiting for a memtable ends with the next flush, and a flush never waits for writers or compactions, so no history ends in
 //!   a Db that cannot be written.
-//! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call.
+//! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call; however many
+//!   threads write, they pay one after the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::compaction::delay;
+use crate::compaction::pace::MAX_NANOS_PER_KIB;
 
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 
 const SLEEP: u64 = 1_000_000;
+/// What a KiB of memtable takes to flush, in nanoseconds, as long as nothing has been flushed: 200 MiB/s.
+const FIRST_GUESS: u64 = 5_000;
 
 /// The state of back-pressure.
 #[derive(Default)]
 pub struct Pace {
     nanos_per_kib: AtomicU64,
     owed: AtomicU64,
+    /// When the last of those who sleep will wake.
+    wake: AtomicU64,
     /// Nanoseconds that writers have slept for pacing.
     pub slept: AtomicU64,
     /// Nanoseconds that writers have waited for a memtable.
@@ -40,11 +49,56 @@ impl Pace {
     }
 }
 
+/// How fast the memtables of one tree fill and how fast they are flushed; times in nanoseconds.
+#[derive(Default)]
+pub struct Fill {
+    nanos_per_kib: AtomicU64,
+    /// What a KiB of memtable took in the last flush.
+    flush_per_kib: AtomicU64,
+    /// When the flush that runs now began; 0 when none runs.
+    flushing_since: AtomicU64,
+    /// When the memtable that is being filled was begun, and what writers had slept until then.
+    begun: AtomicU64,
+    slept: AtomicU64,
+}
+
+impl Fill {
+    /// A flush begins.
+    pub fn flush_began(&self, now: u64) {
+        self.flushing_since.store(now, Ordering::Relaxed);
+    }
+
+    /// A flush of `memory` bytes of memtable ended well.
+    pub fn flush_ended(&self, now: u64, memory: usize) {
+        let took = now.saturating_sub(self.flushing_since.swap(0, Ordering::Relaxed));
+        self.flush_per_kib.store(took.saturating_mul(1024) / memory.max(1) as u64, Ordering::Relaxed);
+    }
+
+    /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the flush that runs is done (`wait`), its
+    /// writers are slowed by the time that would be missing: what the flush still needs, less what the last one took to fill.
+    fn begin(&self, now: u64, slept: u64, memory: usize, wait: bool) {
+        let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
+        let idle = slept.saturating_sub(self.slept.swap(slept, Ordering::Relaxed));
+        let kib = (memory / 1024).max(1) as u64;
+        let flush = match self.flush_per_kib.load(Ordering::Relaxed) {
+            0 => FIRST_GUESS,
+            known => known,
+        } * kib;
+        let done = match self.flushing_since.load(Ordering::Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        };
+        let missing = flush.saturating_sub(done).saturating_sub(elapsed.saturating_sub(idle));
+        let rate = if wait { (missing / kib).min(MAX_NANOS_PER_KIB) } else { 0 };
+        self.nanos_per_kib.store(rate, Ordering::Relaxed);
+    }
+}
+
 impl Core {
-    /// Slows the caller down if compaction is behind.
+    /// Slows the caller, who takes `bytes` of memtables, if compactions or the tree's flushes are behind.
     #[inline]
-    pub fn pace(&self, bytes: usize) {
-        let rate = self.pace.delay();
+    pub fn pace(&self, tree: &TreeCore, bytes: usize) {
+        let rate = self.pace.delay().max(tree.fill.nanos_per_kib.load(Ordering::Relaxed));
         if rate > 0 {
             self.pay(rate, bytes);
         }
@@ -52,19 +106,33 @@ impl Core {
 
     #[cold]
     fn pay(&self, rate: u64, bytes: usize) {
-        let owed = self.pace.owed.fetch_add(rate * bytes as u64 / 1024, Ordering::Relaxed);
-        if owed >= SLEEP {
-            let pay = self.pace.owed.swap(0, Ordering::Relaxed).min(100 * SLEEP);
-            if pay >= SLEEP {
-                self.env.sleep(Duration::from_nanos(pay));
-                self.pace.slept.fetch_add(pay, Ordering::Relaxed);
-            }
+        let owed = rate * bytes as u64 / 1024;
+        if self.pace.owed.fetch_add(owed, Ordering::Relaxed) + owed < SLEEP {
+            return;
         }
+        let pay = self.pace.owed.swap(0, Ordering::Relaxed).min(100 * SLEEP);
+        if pay == 0 {
+            return;
+        }
+        let now = self.env.monotonic_nanos();
+        self.pace.wake.fetch_max(now, Ordering::Relaxed);
+        let wake = self.pace.wake.fetch_add(pay, Ordering::Relaxed) + pay;
+        self.env.sleep(Duration::from_nanos((wake - now).min(100 * SLEEP)));
+        self.pace.slept.fetch_add(pay, Ordering::Relaxed);
+        self.watch.meters.record(Timed::Pace, pay);
+    }
+
+    /// A fresh memtable of `tree` has been begun, and `sealed` wait to be flushed.
+    pub fn begin_fill(&self, tree: &TreeCore, memory: usize, sealed: usize) {
+        // Without workers the writer flushes, and there is nobody to wait for.
+        let wait = sealed >= self.max_sealed && self.options.background_threads > 0;
+        let slept = self.pace.slept.load(Ordering::Relaxed);
+        tree.fill.begin(self.env.monotonic_nanos(), slept, memory, wait);
     }
 
     /// Waits until `tree` has room for another sealed memtable.
     pub fn wait_for_flush(&self, tree: &TreeCore) -> Result<()> {
-        let from = self.env.monotonic_nanos();
+        let from = self.watch.meters.now();
         self.signal_work();
         if self.options.background_threads == 0 {
             return self.work_inline();
@@ -79,7 +147,7 @@ impl Core {
             self.work.done.wait_for(&mut g, Duration::from_millis(50));
         }
         drop(g);
-        let waited = self.env.monotonic_nanos().saturating_sub(from);
+        let waited = self.watch.meters.since(Timed::Stall, from);
         self.pace.stalled.fetch_add(waited, Ordering::Relaxed);
         self.events.note("stall", |e| {
             e.str("tree", &tree.name).str("reason", "memtables full").num("micros", waited / 1000);

@@ -18,8 +18,12 @@ use crate::merge::value::Value;
 use crate::merge::visible::fold;
 
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
+
+/// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core has in flight.
+const AHEAD: usize = 16;
 
 /// What one source says about a key.
 enum Answer {
@@ -37,15 +41,21 @@ impl Core {
     /// The newest value of `key`.
     #[inline]
     pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
+        let began = self.watch.meters.begin();
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
-        search(view, key, self.read_point(), &guard)
+        let found = search(view, key, self.read_point(), &guard);
+        self.watch.meters.end(Timed::Get, began);
+        found
     }
 
     /// The value of `key` as a reader at `read` sees it.
     pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
+        let began = self.watch.meters.begin();
         let guard = epoch::pin();
-        search(tree.view.load(&guard), key, read, &guard)
+        let found = search(tree.view.load(&guard), key, read, &guard);
+        self.watch.meters.end(Timed::Get, began);
+        found
     }
 
     /// The values of several keys, all of one moment.
@@ -53,7 +63,16 @@ impl Core {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
         let read = self.read_point();
-        keys.iter().map(|k| search(view, k.as_ref(), read, &guard)).collect()
+        let mut values = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(AHEAD) {
+            if keys.len() >= AHEAD / 4 {
+                fetch_ahead(view, keys, &guard);
+            }
+            for k in keys {
+                values.push(search(view, k.as_ref(), read, &guard)?);
+            }
+        }
+        Ok(values)
     }
 
     /// The sequence number of the newest version of `key`, deletions included: for the checks of transactions.
@@ -80,6 +99,26 @@ impl Core {
             }
         }
         Ok(newest)
+    }
+}
+
+/// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for all of them together: a read is a
+/// chain of cache misses, and the chains of different keys can be waited for at once. It changes nothing and may guess wrong.
+fn fetch_ahead<K: AsRef<[u8]>>(view: &View, keys: &[K], guard: &Guard) {
+    let mut places = [None; AHEAD];
+    for (place, key) in places.iter_mut().zip(keys) {
+        let key = key.as_ref();
+        let hash = filter_hash(&view.options, key);
+        let mut tables = view.version.runs.iter().filter_map(|r| r.find(key)?.opened());
+        *place = tables.find(|t| t.may_contain(hash)).and_then(|t| Some((t, t.locate(key)?)));
+    }
+    for (table, block) in places.iter().flatten() {
+        table.fetch_block(*block, guard);
+    }
+    for (place, key) in places.iter().zip(keys) {
+        if let Some((table, block)) = place {
+            table.fetch_entry(*block, key.as_ref(), guard);
+        }
     }
 }
 

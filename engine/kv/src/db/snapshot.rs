@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::base::error::Result;
-use crate::base::key::Seq;
+use crate::base::error::{Error, Result};
+use crate::base::key::{Seq, prefix_end};
 use crate::merge::value::Value;
+use crate::merge::visible::KeyRange;
 
 use super::core::Core;
-use super::iter::{Cursor, Range};
+use super::iter::{Cursor, Range, key_range};
 use super::{Handle, Tree};
 
 /// The registry of live snapshots.
@@ -97,12 +98,22 @@ impl Snapshot {
         self.point.seq()
     }
 
+    /// An error when `tree` is one of another store: its sequence numbers mean something else.
+    pub(super) fn check_own(&self, tree: &Tree) -> Result<()> {
+        if Arc::ptr_eq(&self.point.handle, &tree.handle) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("the tree {:?} belongs to another store than the snapshot or transaction", tree.name())))
+    }
+
     /// The value of `key` in `tree` at the time of the snapshot.
     ///
     /// # Errors
-    /// Corruption and I/O errors of the tables read; `Closed` when the tree was dropped.
+    /// Corruption and I/O errors of the tables read; `Closed` when the tree was dropped, `InvalidArgument` for a
+    /// tree of another store.
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
         tree.core.check_live()?;
+        self.check_own(tree)?;
         tree.handle.core.get_at(&tree.core, key, self.seq())
     }
 
@@ -116,16 +127,19 @@ impl Snapshot {
 
     /// The keys of a range, from both ends.
     pub fn range<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl std::ops::RangeBounds<K>) -> Range {
-        tree.range_at(range, self.seq(), Some(self.clone()))
+        tree.range_at(key_range(range), self)
     }
 
     /// The keys that start with `prefix`, from both ends.
     pub fn prefix(&self, tree: &Tree, prefix: &[u8]) -> Range {
-        tree.prefix_at(prefix, self.seq(), Some(self.clone()))
+        tree.range_at(KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) }, self)
     }
 
     /// A cursor over a range.
+    ///
+    /// # Errors
+    /// As [`get`](Snapshot::get).
     pub fn cursor<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl std::ops::RangeBounds<K>) -> Result<Cursor> {
-        tree.cursor_at(range, self.seq(), Some(self.clone()))
+        tree.cursor_at(key_range(range), self)
     }
 }

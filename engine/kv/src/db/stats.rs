@@ -1,16 +1,18 @@
 //! What a Db can tell about itself: counters, memory, levels, what holds space back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hdrhistogram::Histogram;
-use parking_lot::Mutex;
-
 use crate::base::key::Seq;
-use crate::compaction::Action;
+use crate::compaction::{Action, SpaceBound, one_copy, space_bound};
 use crate::merge::retain::Dropped;
+use crate::merge::run::{Run, table_path};
 
 use super::core::Core;
+use super::meters::Latencies;
+use super::pins::{Pin, PinKind, Space, tables_of};
 use super::snapshot::SnapshotInfo;
+use super::tree::TreeCore;
 
 /// Counters kept since the Db was opened.
 pub struct Counters {
@@ -28,14 +30,6 @@ pub struct Counters {
     deletes: AtomicU64,
     covered: AtomicU64,
     purged: AtomicU64,
-    flush_micros: Mutex<Histogram<u64>>,
-    compact_micros: Mutex<Histogram<u64>>,
-}
-
-/// A histogram of microseconds up to an hour with 3 significant digits.
-fn histogram() -> Mutex<Histogram<u64>> {
-    let h = Histogram::new_with_bounds(1, 3_600_000_000, 3).or_else(|_| Histogram::new(3));
-    Mutex::new(h.unwrap_or_else(|_| unreachable!("3 significant digits are within the crate's bounds")))
 }
 
 impl Default for Counters {
@@ -56,8 +50,6 @@ impl Default for Counters {
             deletes: zero(),
             covered: zero(),
             purged: zero(),
-            flush_micros: histogram(),
-            compact_micros: histogram(),
         }
     }
 }
@@ -68,7 +60,6 @@ impl Counters {
         self.flush_in.fetch_add(memory, Ordering::Relaxed);
         self.flush_out.fetch_add(bytes, Ordering::Relaxed);
         self.flush_nanos.fetch_add(nanos, Ordering::Relaxed);
-        self.flush_micros.lock().saturating_record(nanos / 1000);
     }
 
     pub(super) fn compacted(&self, action: Action, read: u64, written: u64, nanos: u64) {
@@ -81,9 +72,6 @@ impl Counters {
         self.compact_in.fetch_add(read, Ordering::Relaxed);
         self.compact_out.fetch_add(written, Ordering::Relaxed);
         self.compact_nanos.fetch_add(nanos, Ordering::Relaxed);
-        if action == Action::Merge {
-            self.compact_micros.lock().saturating_record(nanos / 1000);
-        }
     }
 
     pub(super) fn dropped(&self, d: &Dropped) {
@@ -132,20 +120,22 @@ pub struct Stats {
     pub dropped_covered: u64,
     /// Entries dropped by the purge hook.
     pub dropped_purged: u64,
-    /// Median, 99th percentile and maximum of flush times in microseconds.
-    pub flush_micros: [u64; 3],
-    /// Median, 99th percentile and maximum of compaction times in microseconds.
-    pub compaction_micros: [u64; 3],
     /// Nanoseconds that writers slept because compaction was behind.
     pub paced_nanos: u64,
     /// Nanoseconds that writers waited for a memtable.
     pub stalled_nanos: u64,
+    /// How long operations took.
+    pub latencies: Latencies,
     /// Where the memory is.
     pub memory: Memory,
+    /// Bytes of table files, those of trees that were dropped included.
+    pub space: Space,
     /// The trees.
     pub trees: Vec<TreeStats>,
     /// Live snapshots, which hold old versions back.
     pub snapshots: Vec<SnapshotInfo>,
+    /// What holds space: snapshots, readers of old states, work in progress; oldest first.
+    pub pins: Vec<Pin>,
 }
 
 /// Anonymous memory of a Db in bytes.
@@ -183,6 +173,20 @@ pub struct TreeStats {
     pub runs: Vec<RunStats>,
     /// Bytes that its policy still wants rewritten.
     pub debt: u64,
+    /// Bytes of its table files.
+    pub space: Space,
+    /// What its policy declares `space` to stay below, but for what is pinned.
+    pub bound: Option<SpaceBound>,
+    /// Bytes of one copy of every key, as far as that is known: its largest run.
+    pub one_copy: u64,
+}
+
+impl TreeStats {
+    /// The declared bound in bytes, by what is known of the live bytes ([`one_copy`](TreeStats::one_copy)); `None` when the policy
+    /// declares none.
+    pub fn bound_bytes(&self) -> Option<u64> {
+        self.bound.map(|b| b.bytes(self.one_copy)).filter(|b| *b < u64::MAX)
+    }
 }
 
 /// One run.
@@ -221,11 +225,6 @@ impl Stats {
     }
 }
 
-fn percentiles(h: &Mutex<Histogram<u64>>) -> [u64; 3] {
-    let h = h.lock();
-    if h.is_empty() { [0; 3] } else { [h.value_at_quantile(0.5), h.value_at_quantile(0.99), h.max()] }
-}
-
 impl Core {
     /// Everything that can be told.
     pub fn stats(&self) -> Stats {
@@ -253,23 +252,72 @@ impl Core {
             dropped_deletes: get(&c.deletes),
             dropped_covered: get(&c.covered),
             dropped_purged: get(&c.purged),
-            flush_micros: percentiles(&c.flush_micros),
-            compaction_micros: percentiles(&c.compact_micros),
             paced_nanos: get(&self.pace.slept),
             stalled_nanos: get(&self.pace.stalled),
+            latencies: self.watch.meters.all(),
             memory: self.memory(),
+            space: Space::default(),
             trees: vec![],
             snapshots: self.snapshots.infos(),
+            pins: self.pins(),
         };
-        s.trees = self.trees.read().iter().map(|t| self.tree_stats(t)).collect();
+        let trees = self.trees.read().clone();
+        s.trees = trees.iter().map(|t| self.tree_stats(t)).collect();
+        let sum = |of: fn(&Space) -> u64| s.trees.iter().map(|t| of(&t.space)).sum();
+        s.space = Space { live: sum(|s| s.live), pinned: self.watch.pins.pinned(None), writing: sum(|s| s.writing) };
         s
     }
 
-    fn tree_stats(&self, t: &super::tree::TreeCore) -> TreeStats {
+    /// What holds space, oldest first.
+    fn pins(&self) -> Vec<Pin> {
+        let mut pins = self.watch.pins.list();
+        let now = self.env.wall_micros();
+        pins.extend(self.snapshots.infos().into_iter().map(|s| Pin {
+            kind: PinKind::Snapshot,
+            name: s.name,
+            tree: String::new(),
+            since_micros: s.since_micros,
+            age_micros: now.saturating_sub(s.since_micros),
+            holders: 1,
+            bytes: self.kept_for(s.seq),
+            memory: 0,
+        }));
+        pins.sort_by_key(|p| p.since_micros);
+        pins
+    }
+
+    /// Bytes of tables that old versions kept for a snapshot at `seq` may take at most: each newer entry in tables can have hidden
+    /// one, taken as of average size; or, where a newer one deletes a range, everything that the snapshot sees.
+    fn kept_for(&self, seq: Seq) -> u64 {
+        let ops = self.read_point().saturating_sub(seq);
+        let trees = self.trees.read().clone();
+        let of = |t: &Arc<TreeCore>| {
+            let view = t.view.load_full();
+            let (mut seen, mut entries, mut newer, mut ingested, mut ranges) = (0, 0, 0, 0, false);
+            for m in tables_of(&view.version).map(|t| &t.meta) {
+                if m.min_seq <= seq {
+                    seen += m.size;
+                    entries += m.entries;
+                }
+                if m.max_seq > seq {
+                    *(if m.ingested_seq > 0 { &mut ingested } else { &mut newer }) += m.entries;
+                    ranges |= m.range_deletes > 0;
+                }
+            }
+            // Every entry has a number of its own, but for those of an ingestion.
+            let hidden = newer.min(ops) + ingested;
+            let hidden = (u128::from(seen) * u128::from(hidden) / u128::from(entries.max(1))) as u64;
+            if ranges { seen } else { hidden.min(seen) }
+        };
+        trees.iter().map(of).sum()
+    }
+
+    fn tree_stats(&self, t: &TreeCore) -> TreeStats {
+        let writing = self.writing(t);
         let files = t.files.lock();
         let view = t.view.load_full();
         let shape = self.shape(&view.version, &view.options, &files);
-        let run = |r: &std::sync::Arc<crate::merge::run::Run>| RunStats {
+        let run = |r: &Arc<Run>| RunStats {
             level: r.level,
             number: r.number,
             tables: r.tables.len(),
@@ -284,7 +332,21 @@ impl Core {
             sealed: view.sealed.len(),
             runs: view.version.runs.iter().map(run).collect(),
             debt: crate::compaction::debt(&view.options.policy, &shape),
+            space: Space { live: shape.size(), pinned: self.watch.pins.pinned(Some(t.id)), writing },
+            bound: Some(space_bound(&view.options.policy, &shape)),
+            one_copy: one_copy(&shape),
         }
+    }
+
+    /// Bytes of the files that are being written for a tree and are not in the manifest yet.
+    fn writing(&self, t: &TreeCore) -> u64 {
+        let tasks = self.watch.pins.tasks();
+        let created = tasks.iter().filter(|task| task.tree() == Some(t.id)).flat_map(|task| task.created());
+        // A file whose length is not to be had has just been removed again.
+        let sizes: Vec<(u64, u64)> =
+            created.map(|id| (id, self.env.file_len(&table_path(&self.dir, id)).unwrap_or(0))).collect();
+        let files = t.files.lock();
+        sizes.iter().filter(|(id, _)| !files.handles.contains_key(id)).map(|s| s.1).sum()
     }
 
     /// Where the memory is.
@@ -302,7 +364,7 @@ impl Core {
     /// Bytes of indexes and filters of open tables.
     pub fn table_memory(&self) -> u64 {
         let trees = self.trees.read().clone();
-        let of = |t: &std::sync::Arc<super::tree::TreeCore>| -> u64 {
+        let of = |t: &Arc<TreeCore>| -> u64 {
             let view = t.view.load_full();
             let tables = view.version.runs.iter().flat_map(|r| &r.tables);
             tables.filter_map(|t| t.opened()).map(|t| t.memory() as u64).sum()

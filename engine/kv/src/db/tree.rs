@@ -13,6 +13,9 @@ use crate::base::shared::Shared;
 use crate::manifest::TreeState;
 use crate::merge::run::{Run, TableHandle};
 
+use super::core::Watch;
+use super::pace::Fill;
+use super::pins::Pins;
 use super::view::{MemHandle, Version, View};
 
 /// The inside of a tree.
@@ -24,8 +27,11 @@ pub struct TreeCore {
     /// What readers see.
     pub view: Shared<View>,
     view_lock: Mutex<()>,
+    pins: Arc<Pins>,
     /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a time.
     pub flushing: Mutex<()>,
+    /// How fast its memtables fill and empty.
+    pub fill: Fill,
     /// Files of the tree, and which of them a job holds. Changed together with the manifest.
     pub files: Mutex<Files>,
     dropped: AtomicBool,
@@ -40,19 +46,31 @@ pub struct Files {
     pub handles: HashMap<u64, Arc<TableHandle>>,
     /// Tables that a running job reads.
     pub busy: HashSet<u64>,
+    /// Bytes that each running merge reads, by the number of its first table.
+    pub merging: HashMap<u64, u64>,
 }
 
 impl TreeCore {
     /// A tree as the manifest describes it.
-    pub fn new(state: &TreeState, options: TreeOptions, hooked: bool, active: Arc<MemHandle>, files: Files) -> Arc<TreeCore> {
+    pub fn new(
+        state: &TreeState,
+        options: TreeOptions,
+        hooked: bool,
+        active: Arc<MemHandle>,
+        files: Files,
+        watch: &Watch,
+    ) -> Arc<TreeCore> {
         let version = Arc::new(build_version(state, &files));
-        let view = View { active, sealed: vec![], version, options: Arc::new(options) };
+        let meters = watch.meters.clone();
+        let view = View { active, sealed: vec![], version, options: Arc::new(options), meters };
         Arc::new(TreeCore {
             id: state.id,
             name: state.name.clone(),
             view: Shared::new(Arc::new(view)),
             view_lock: Mutex::new(()),
+            pins: watch.pins.clone(),
             flushing: Mutex::new(()),
+            fill: Fill::default(),
             files: Mutex::new(files),
             dropped: AtomicBool::new(false),
             hooked: AtomicBool::new(hooked),
@@ -64,6 +82,7 @@ impl TreeCore {
         let _one = self.view_lock.lock();
         let now = self.view.load_full();
         self.view.replace(Arc::new(f(&now)));
+        self.pins.replaced(&self.name, &now);
     }
 
     /// An error when the tree has been dropped.
@@ -92,13 +111,9 @@ impl TreeCore {
 
     /// Hands in the options with their hooks.
     pub fn set_options(&self, options: TreeOptions) {
+        self.files.lock().handles.values().for_each(|h| h.use_filter(true));
         let options = Arc::new(options);
-        self.change_view(|v| View {
-            active: v.active.clone(),
-            sealed: v.sealed.clone(),
-            version: v.version.clone(),
-            options: options.clone(),
-        });
+        self.change_view(|v| View { options, ..v.clone() });
         self.hooked.store(true, Ordering::Release);
     }
 }

@@ -93,6 +93,8 @@ impl Transaction {
     /// # Errors
     /// As [`Tree::get`].
     pub fn get(&mut self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
+        tree.core.check_live()?;
+        self.snapshot.check_own(tree)?;
         if let Some((_, own)) = self.writes.get(&(tree.core.id, key.to_vec())) {
             return Ok(own.as_deref().map(Value::from));
         }
@@ -105,6 +107,8 @@ impl Transaction {
     /// # Errors
     /// As [`Tree::get`].
     pub fn range<K: AsRef<[u8]>>(&mut self, tree: &Tree, range: impl RangeBounds<K>) -> Result<Vec<(Vec<u8>, Value)>> {
+        tree.core.check_live()?;
+        self.snapshot.check_own(tree)?;
         let range = key_range(range);
         let mut all: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
         if !range.is_empty() {
@@ -134,8 +138,9 @@ impl Transaction {
     /// Sets `key` to `value` when the transaction commits.
     ///
     /// # Errors
-    /// `InvalidArgument` when key or value are over the limits.
+    /// `InvalidArgument` when key or value are over the limits, or the tree is one of another store.
     pub fn put(&mut self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        self.snapshot.check_own(tree)?;
         check_key(key)?;
         check_value(value)?;
         self.writes.insert((tree.core.id, key.to_vec()), (tree.clone(), Some(value.to_vec())));
@@ -145,8 +150,9 @@ impl Transaction {
     /// Deletes `key` when the transaction commits.
     ///
     /// # Errors
-    /// `InvalidArgument` when the key is over the limit.
+    /// `InvalidArgument` when the key is over the limit, or the tree is one of another store.
     pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
+        self.snapshot.check_own(tree)?;
         check_key(key)?;
         self.writes.insert((tree.core.id, key.to_vec()), (tree.clone(), None));
         Ok(())
@@ -168,7 +174,6 @@ impl Transaction {
             // Read-only: everything was read at one snapshot, which is a place in the order of commits.
             return Ok(());
         }
-        self.db.check_own(&batch)?;
         let since = self.snapshot.seq();
         let check = |core: &Core| -> Result<()> {
             for (tree, key) in &self.keys {
@@ -198,17 +203,17 @@ fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> 
     }
     let view = tree.view.load_full();
     let until = range.until.as_deref();
-    let mut sources: Vec<(Source, Seq)> = vec![];
+    let mut sources: Vec<Source> = vec![];
     let mut deletions: Vec<Arc<Fragments>> = vec![];
     for m in view.memtables().filter(|m| !m.mem.is_empty()) {
-        sources.push((Source::Mem(m.mem.cursor()), Seq::MAX));
+        sources.push(Source::Mem(m.mem.cursor()));
         deletions.extend(m.mem.tombstones());
     }
     for run in view.version.runs.iter().filter(|r| r.max_seq() > since) {
         for t in run.tables.iter().filter(|t| t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), until)) {
             deletions.push(t.table()?.tombstones().clone());
         }
-        sources.push((Source::Run(RunCursor::new(run.clone(), true)), Seq::MAX));
+        sources.push(Source::Run(RunCursor::new(run.clone(), true)));
     }
     let overlaps = |f: &crate::base::tombstone::Fragment| f.end > range.from && until.is_none_or(|u| f.start.as_slice() < u);
     if deletions.iter().any(|d| d.as_slice().iter().any(|f| overlaps(f) && f.seqs[0] > since)) {

@@ -14,6 +14,8 @@ use crate::memtable::Memtable;
 use crate::merge::run::Run;
 use crate::wal::Lsn;
 
+use super::meters::Meters;
+
 /// A memtable with its place in the log.
 pub struct MemHandle {
     /// The memtable.
@@ -24,12 +26,14 @@ pub struct MemHandle {
     pub end: OnceLock<Lsn>,
     writers: AtomicU32,
     touched: AtomicBool,
+    flushed: AtomicBool,
 }
 
 impl MemHandle {
     /// A fresh memtable for records from `start` on.
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
-        Arc::new(MemHandle { mem, start, end: OnceLock::new(), writers: AtomicU32::new(0), touched: AtomicBool::new(false) })
+        let (writers, touched, flushed) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(MemHandle { mem, start, end: OnceLock::new(), writers, touched, flushed })
     }
 
     /// Says that a writer with a place in the log will insert here. Called under the write lock, before the memtable is sealed.
@@ -41,6 +45,16 @@ impl MemHandle {
     /// Whether any writer has been sent here.
     pub fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
+    }
+
+    /// Says that no current view names it any more: only readers of older states hold it now.
+    pub fn set_flushed(&self) {
+        self.flushed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether only readers of older states hold it.
+    pub fn is_flushed(&self) -> bool {
+        self.flushed.load(Ordering::Relaxed)
     }
 
     /// Says that the writer has inserted and published.
@@ -63,6 +77,7 @@ pub struct Version {
 }
 
 /// What a reader sees.
+#[derive(Clone)]
 pub struct View {
     /// The memtable that takes writes.
     pub active: Arc<MemHandle>,
@@ -72,6 +87,8 @@ pub struct View {
     pub version: Arc<Version>,
     /// The tree's options, hooks included.
     pub options: Arc<TreeOptions>,
+    /// Where seeks are timed.
+    pub meters: Arc<Meters>,
 }
 
 impl View {

@@ -1,8 +1,10 @@
 //! Background work: which thread does what, and the same work done by the caller where there are no threads.
 //!
 //! Invariants:
-//! - Flushes go before compactions. With two or more threads at most all but one compact at a time; with one, a compaction
-//!   stops for flushes as it goes. So a flush always finds someone to do it.
+//! - Flushes go before compactions. With two or more threads the first only flushes; with one, a compaction stops for flushes as
+//!   it goes. So a flush always finds someone to do it.
+//! - The threads that compact give way to all others: a reader or writer has the processor first, then flushes, then compactions.
+//!   Compactions that fall behind for it slow the writers (`pace.rs`), so they catch up.
 //! - A worker that meets an error latches the Db and goes on serving what can be served; it never ends the process.
 //! - Without threads the work is done at the end of the write that made it necessary, in tree order: one history, one directory.
 
@@ -25,15 +27,19 @@ impl Core {
         let mut threads = vec![];
         for i in 0..n {
             let core = self.clone();
-            threads.push(self.env.spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve()))?);
+            let compacts = i > 0 || n == 1;
+            threads.push(self.env.spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(compacts)))?);
         }
         Ok(threads)
     }
 
-    fn serve(&self) {
+    fn serve(&self, compacts: bool) {
+        if compacts && self.options.background_threads > 1 {
+            self.env.give_way();
+        }
         let mut seen = 0;
         while !self.is_closing() {
-            match self.work_once() {
+            match self.work_once(compacts) {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(e) => self.failed(e),
@@ -62,7 +68,8 @@ impl Core {
     }
 
     /// Does one piece of work. False when there is none.
-    fn work_once(&self) -> Result<bool> {
+    fn work_once(&self, compacts: bool) -> Result<bool> {
+        self.opener.bury();
         if self.check_writable().is_err() {
             return Ok(false);
         }
@@ -74,11 +81,7 @@ impl Core {
             self.signal_work();
             return Ok(true);
         }
-        let limit = self.options.background_threads.saturating_sub(1).max(1) as u64;
-        if self.work.compacting.load(Ordering::Relaxed) >= limit {
-            return Ok(false);
-        }
-        self.compact_once()
+        Ok(compacts && self.compact_once()?)
     }
 
     /// Flushes one memtable of some tree. False when none is sealed.
@@ -144,8 +147,8 @@ impl Core {
             let generation = *self.work.generation.lock();
             let trees = self.trees.read().clone();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
-            let compacting = self.work.compacting.load(Ordering::Relaxed) > 0;
-            if !flushing && !compacting && !trees.iter().any(|t| self.wants(t)) {
+            if !flushing && !trees.iter().any(|t| self.is_compacting_or_wants(t)) {
+                self.opener.bury();
                 return Ok(());
             }
             self.signal_work();
@@ -153,11 +156,15 @@ impl Core {
         }
     }
 
-    fn wants(&self, t: &super::tree::TreeCore) -> bool {
+    /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under which jobs are claimed: a job that is
+    /// taken in between would be neither.
+    fn is_compacting_or_wants(&self, t: &super::tree::TreeCore) -> bool {
         let files = t.files.lock();
         let view = t.view.load_full();
-        !t.is_dropped()
-            && t.is_hooked()
-            && crate::compaction::pick(&view.options.policy, &self.shape(&view.version, &view.options, &files)).is_some()
+        let wants = || {
+            let shape = self.shape(&view.version, &view.options, &files);
+            !t.is_dropped() && t.is_hooked() && crate::compaction::pick(&view.options.policy, &shape).is_some()
+        };
+        self.work.compacting.load(Ordering::Relaxed) > 0 || wants()
     }
 }

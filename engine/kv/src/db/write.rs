@@ -27,6 +27,7 @@ use crate::wal::{Lsn, Wal};
 
 use super::batch::{Batch, check_key, check_value};
 use super::core::Core;
+use super::meters::Timed;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
@@ -55,7 +56,7 @@ impl WriteState {
     fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         match &mut self.wal {
             Some(wal) => wal.append(seq, parts),
-            None => Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only")),
+            None => Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing")),
         }
     }
 }
@@ -93,9 +94,10 @@ impl Core {
                 &len[..n]
             }
         };
-        self.pace(key.len() + value.len());
-        let mut guard = epoch::pin();
+        let began = self.watch.meters.begin();
         let cost = Memtable::cost(key.len(), value.len());
+        self.pace(tree, cost);
+        let mut guard = epoch::pin();
         let (seq, lsn, mem) = {
             let mut w = self.write.lock();
             let mem = loop {
@@ -117,7 +119,7 @@ impl Core {
         self.visible.publish(seq, 1);
         mem.leave();
         drop(guard);
-        self.finish_write(lsn, durability)
+        self.finish_write(lsn, durability, began)
     }
 
     /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
@@ -125,7 +127,10 @@ impl Core {
         if batch.is_empty() {
             return Ok(());
         }
-        self.pace(batch.bytes.len());
+        let began = self.watch.meters.begin();
+        for (tree, cost) in &batch.trees {
+            self.pace(tree, *cost);
+        }
         let mut w = self.write.lock();
         // Making room in one tree may give up the lock, and then another tree's memtable may have been sealed: so all over.
         let mems = loop {
@@ -162,7 +167,7 @@ impl Core {
         for (_, m) in &mems {
             m.leave();
         }
-        self.finish_write(lsn, durability)
+        self.finish_write(lsn, durability, began)
     }
 
     fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g View> {
@@ -184,10 +189,13 @@ impl Core {
     }
 
     #[inline]
-    fn finish_write(&self, lsn: u64, durability: Durability) -> Result<()> {
+    fn finish_write(&self, lsn: Lsn, durability: Durability, began: u64) -> Result<()> {
         if durability == Durability::Power {
+            let from = self.watch.meters.now();
             self.sync_to(lsn)?;
+            self.watch.meters.since(Timed::Sync, from);
         }
+        self.watch.meters.end(Timed::Write, began);
         if self.options.background_threads == 0 {
             self.work_inline()?;
         }
@@ -233,13 +241,16 @@ impl Core {
         let end = w.end();
         let capacity = Memtable::capacity_for(tree.view.load_full().options.memtable_size, cost);
         let fresh = MemHandle::new(Memtable::new(&self.arenas, capacity)?, end);
+        let mut waiting = 0;
         tree.change_view(|v| {
             // Set once: only the holder of the write lock seals.
             let _ = v.active.end.set(end);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            View { active: fresh, sealed, version: v.version.clone(), options: v.options.clone() }
+            waiting = sealed.len();
+            View { active: fresh, sealed, ..v.clone() }
         });
+        self.begin_fill(tree, capacity, waiting);
         self.rebalance();
         Ok(())
     }

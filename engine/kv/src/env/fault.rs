@@ -342,6 +342,10 @@ impl Env for FaultEnv {
         self.inner.spawn(name, work)
     }
 
+    fn give_way(&self) {
+        self.inner.give_way();
+    }
+
     fn random(&self) -> u64 {
         self.inner.random()
     }

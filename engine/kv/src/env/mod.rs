@@ -117,6 +117,8 @@ pub trait Env: Send + Sync + 'static {
     fn sleep(&self, time: Duration);
     /// Starts a thread.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
+    /// Lets the calling thread give way to others that want the processor. Best effort, and for good.
+    fn give_way(&self) {}
     /// A random number from the operating system (or the seed of a test).
     fn random(&self) -> u64;
 }

@@ -218,6 +218,10 @@ impl Thread for OsThread {
     }
 }
 
+/// Niceness of threads that give way: a tenth of the share of others.
+#[cfg(target_os = "linux")]
+const GIVE_WAY: i32 = 10;
+
 /// Starts a real thread; the in-memory environment uses it too.
 pub(super) fn spawn_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
     match std::thread::Builder::new().name(name.to_string()).spawn(work) {
@@ -353,6 +357,13 @@ impl Env for OsEnv {
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
         spawn_thread(name, work)
+    }
+
+    /// On Linux, where priorities are each thread's own.
+    #[cfg(target_os = "linux")]
+    fn give_way(&self) {
+        // A sandbox may forbid it; then the thread runs as others do.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), GIVE_WAY);
     }
 
     fn random(&self) -> u64 {

@@ -53,7 +53,8 @@ pub use state::{AddedTable, Edit, RunState, State, TableMeta, TreeState};
 pub const VERSION: u32 = 1;
 /// The file that names the manifest.
 pub const CURRENT: &str = "CURRENT";
-const CURRENT_NEW: &str = "CURRENT.tmp";
+/// What becomes `CURRENT` by a rename.
+pub const CURRENT_NEW: &str = "CURRENT.tmp";
 
 const MAGIC: [u8; 8] = *b"FIRNMAN\n";
 const HEADER: usize = 16;
@@ -153,7 +154,7 @@ impl Manifest {
         let path = dir.join(manifest_name(number));
         let log = read(env, dir, number).map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::corruption(
-                "the manifest that CURRENT names is missing; restore it from a copy, or rebuild it with `firn repair`",
+                "the manifest that CURRENT names is missing; restore it from a copy, or rebuild it with `sstable-dump repair`",
             )
             .at(&path, 0)
             .block("manifest"),
@@ -184,7 +185,11 @@ impl Manifest {
 pub struct Frame {
     /// Offset in the file.
     pub offset: u64,
-    /// The edits.
+    /// Bytes it takes.
+    pub len: u64,
+    /// Its checksum.
+    pub checksum: u32,
+    /// The edits; none in a mark.
     pub edits: Vec<Edit>,
 }
 
@@ -195,6 +200,8 @@ pub struct Log {
     pub path: PathBuf,
     /// Its frames, marks left out.
     pub frames: Vec<Frame>,
+    /// Its marks.
+    pub marks: Vec<Frame>,
     /// Offset after the last sound frame; what lies behind was being written when the machine stopped.
     pub end: u64,
 }
@@ -208,7 +215,9 @@ impl Log {
         let place = |offset| move |e: Error| e.at(&self.path, offset).block("manifest");
         let first = self.frames.first().and_then(|f| f.edits.first());
         if !matches!(first, Some(Edit::Snapshot(_))) {
-            let e = Error::corruption("the manifest does not begin with a snapshot; restore it from a copy");
+            let e = Error::corruption(
+                "the manifest does not begin with a snapshot; restore it from a copy, or rebuild it with `sstable-dump repair`",
+            );
             return Err(place(HEADER as u64)(e));
         }
         let mut state = State::default();
@@ -228,7 +237,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
     check_header(&bytes, number).map_err(|e| e.at(&path, 0).block("manifest"))?;
-    let (mut at, mut frames, mut mark_is_due) = (HEADER, vec![], false);
+    let (mut at, mut frames, mut marks, mut mark_is_due) = (HEADER, vec![], vec![], false);
     loop {
         let Some(payload) = frame(&bytes, number, at) else {
             // Only a mark is not durable before the next frame is written (M2). One that is torn takes nothing with it.
@@ -239,37 +248,77 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
             }
             break;
         };
-        if !payload.is_empty() {
-            let edits = state::decode_edits(payload).map_err(|e| e.at(&path, at as u64).block("manifest"))?;
-            frames.push(Frame { offset: at as u64, edits });
-        }
+        let (offset, len, checksum) = (at as u64, (FRAME + payload.len()) as u64, u32_at(&bytes, at + 4));
+        let edits = state::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
+        if payload.is_empty() { &mut marks } else { &mut frames }.push(Frame { offset, len, checksum, edits });
         mark_is_due = !payload.is_empty();
         at += FRAME + payload.len();
     }
     if let Some(later) = sound_after(&bytes, number, at) {
         let e = Error::corruption(format!(
             "a frame of the manifest is damaged, and the one at {later} proves that it had been durable; \
-             restore the file from a copy, or rebuild it with `firn repair`"
+             restore the file from a copy, or rebuild it with `sstable-dump repair`"
         ));
         return Err(e.at(&path, at as u64).block("manifest"));
     }
-    Ok(Log { path, frames, end: at as u64 })
+    Ok(Log { path, frames, marks, end: at as u64 })
+}
+
+/// Bytes of a manifest that are no sound frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Offset in the file.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// Reads all that is sound in a manifest, over damage too: for the tools. [`Log::end`] lies behind the last sound frame. A torn end
+/// is a gap like any other; whether edits behind a gap still fit is for [`State::apply`] to say.
+///
+/// # Errors
+/// `NotFound`, `Incompatible`, and what the environment says; damage is none.
+pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<Gap>)> {
+    let path = dir.join(manifest_name(number));
+    let bytes = env.read_all(&path, MAX_LEN)?;
+    let (mut log, mut gaps) = (Log { path, frames: vec![], marks: vec![], end: 0 }, vec![]);
+    let mut at = HEADER.min(bytes.len());
+    match check_header(&bytes, number) {
+        Ok(()) => log.end = HEADER as u64,
+        Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e.at(&log.path, 0)),
+        Err(_) => gaps.push(Gap { offset: 0, len: at as u64 }),
+    }
+    while at < bytes.len() {
+        let edits = match frame(&bytes, number, at) {
+            Some(payload) => state::decode_edits(payload).map(|e| (e, payload.len())),
+            None => {
+                let next = sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
+                let next = next.unwrap_or(bytes.len());
+                gaps.push(Gap { offset: at as u64, len: (next - at) as u64 });
+                at = next;
+                continue;
+            }
+        };
+        let (edits, len) = edits.map_err(|e| e.at(&log.path, at as u64).block("manifest"))?;
+        let frames = if len == 0 { &mut log.marks } else { &mut log.frames };
+        frames.push(Frame { offset: at as u64, len: (FRAME + len) as u64, checksum: u32_at(&bytes, at + 4), edits });
+        at += FRAME + len;
+        log.end = at as u64;
+    }
+    Ok((log, gaps))
 }
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {
     let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC && u32_at(h, 12) == checksum(number, 0, &[&h[..12]]));
-    let header = header.ok_or_else(|| Error::corruption("the header of the manifest is damaged; restore it from a copy"))?;
+    let header = header.ok_or_else(|| {
+        Error::corruption(
+            "the header of the manifest is damaged; restore it from a copy, or rebuild it with `sstable-dump repair`",
+        )
+    })?;
     match u32_at(header, 8) {
         VERSION => Ok(()),
-        other => Err(newer(other)),
+        other => Err(Error::newer("the manifest", other, VERSION)),
     }
-}
-
-fn newer(version: u32) -> Error {
-    Error::new(
-        ErrorKind::Incompatible,
-        format!("the store has format version {version}; this build reads version {VERSION}: use a newer build"),
-    )
 }
 
 /// The payload of the sound frame at `at`.
@@ -316,31 +365,56 @@ fn set_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
 }
 
 /// The number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
-fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
+///
+/// # Errors
+/// `Corruption` for a `CURRENT` that is damaged; `Incompatible` for a newer format version.
+pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(CURRENT);
     let bytes = match env.read_all(&path, 4096) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    parse_current(&bytes).map(Some).map_err(|e| e.at(&path, 0).block("current"))
+    Current::decode(&bytes).map(|c| Some(c.manifest)).map_err(|e| e.at(&path, 0).block("current"))
 }
 
-fn parse_current(bytes: &[u8]) -> Result<u64> {
-    let damaged = || {
-        Error::corruption("this file is damaged; restore it from a copy, or let `firn repair` name the newest sound manifest")
-    };
-    let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
-    let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;
-    if crc != format!("{:08x}\n", crc32fast::hash(lines.as_bytes())) {
-        return Err(damaged());
+/// What a `CURRENT` file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Current {
+    /// Number of the manifest that counts.
+    pub manifest: u64,
+    /// The checksum on its last line.
+    pub checksum: u32,
+}
+
+impl Current {
+    /// Reads the content of a `CURRENT` file.
+    ///
+    /// # Errors
+    /// `Corruption`, or `Incompatible` for a newer format version.
+    pub fn decode(bytes: &[u8]) -> Result<Current> {
+        let damaged = || {
+            Error::corruption(
+                "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
+            )
+        };
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
+        let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;
+        let checksum = crc32fast::hash(lines.as_bytes());
+        if crc != format!("{checksum:08x}\n") {
+            return Err(damaged());
+        }
+        // Only the first line is promised to look the same in every version.
+        let mut lines = lines.lines();
+        let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
+        if version != VERSION {
+            return Err(Error::newer("the store", version, VERSION));
+        }
+        let manifest = lines.next().and_then(manifest_number).ok_or_else(damaged)?;
+        if text != current_text(version, &manifest_name(manifest)) {
+            return Err(damaged());
+        }
+        Ok(Current { manifest, checksum })
     }
-    // Only the first line is promised to look the same in every version.
-    let mut lines = lines.lines();
-    let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
-    if version != VERSION {
-        return Err(newer(version));
-    }
-    lines.next().and_then(manifest_number).ok_or_else(damaged)
 }
 
 /// Tells a directory without a Db from one whose `CURRENT` is lost. A crash while a Db is made leaves at most one manifest, with
@@ -359,7 +433,7 @@ fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
         if !unused {
             let name = manifest_name(number);
             return Err(Error::corruption(format!(
-                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `firn repair` name \
+                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `sstable-dump repair` name \
                  the newest sound manifest"
             ))
             .at(dir.join(CURRENT), 0)

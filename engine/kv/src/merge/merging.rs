@@ -3,8 +3,7 @@
 //! Invariants:
 //! - `order[..live]` lists the valid children with the heads of their keys, by their current entry: ascending when walking
 //!   forward, descending backward. Ties cannot happen: two sources never hold the same (key, trailer).
-//! - Children are given newest first; the newest sequence number each can hold is known, so that a range deletion can move all
-//!   older children past its end at once.
+//! - Children are given newest first.
 //! - Turning around costs one seek per child.
 //!
 //! A step moves the winner and lets it sink to its place. As long as the winner stays the winner that is one comparison of two
@@ -12,12 +11,13 @@
 
 use std::cmp::Ordering;
 
-use crate::base::cursor::Cursor;
+use crate::base::cursor::{Cursor, STEPS_AHEAD};
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer};
 use crate::memtable::MemCursor;
+use crate::sstable::WholeBlock;
 
-use super::run::RunCursor;
+use super::run::{RunCursor, is_inside};
 
 /// A source of entries inside a merge.
 #[allow(clippy::large_enum_variant)]
@@ -26,6 +26,32 @@ pub enum Source {
     Mem(MemCursor),
     /// A run of tables.
     Run(RunCursor),
+}
+
+impl Source {
+    /// Passes over whole blocks of deletes whose keys lie on this side of `limit`. True when it moved.
+    pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
+        match self {
+            Source::Mem(_) => Ok(false),
+            Source::Run(c) => c.pass_deletes(forward, limit),
+        }
+    }
+
+    /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
+    /// forward, before it going backward. True when it moved.
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+        match self {
+            Source::Run(c) => c.pass_older(seq, forward, edge),
+            Source::Mem(c) => {
+                let mut moved = false;
+                while c.valid() && c.trailer().seq() < seq && is_inside(c.key(), forward, edge) {
+                    if forward { c.next() } else { c.prev() }?;
+                    moved = true;
+                }
+                Ok(moved)
+            }
+        }
+    }
 }
 
 macro_rules! each {
@@ -58,6 +84,9 @@ impl Cursor for Source {
     fn head(&self) -> u64 {
         each!(self, c => c.head())
     }
+    fn approach(&mut self, key: &[u8], step: usize) {
+        each!(self, c => c.approach(key, step))
+    }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
         each!(self, c => c.seek(key, at))
     }
@@ -80,11 +109,6 @@ impl Cursor for Source {
     }
 }
 
-struct Child<C> {
-    cursor: C,
-    max_seq: Seq,
-}
-
 /// A child's place in the order.
 #[derive(Clone, Copy)]
 struct Rank {
@@ -94,7 +118,7 @@ struct Rank {
 
 /// The merge of several cursors.
 pub struct Merging<C> {
-    children: Vec<Child<C>>,
+    children: Vec<C>,
     order: Vec<Rank>,
     live: usize,
     forward: bool,
@@ -102,10 +126,9 @@ pub struct Merging<C> {
 }
 
 impl<C: Cursor> Merging<C> {
-    /// A merge of `sources`, each with the newest sequence number it can hold.
-    pub fn new(sources: Vec<(C, Seq)>) -> Self {
-        let order = (0..sources.len() as u32).map(|child| Rank { head: 0, child }).collect();
-        let children = sources.into_iter().map(|(cursor, max_seq)| Child { cursor, max_seq }).collect();
+    /// A merge of `children`.
+    pub fn new(children: Vec<C>) -> Self {
+        let order = (0..children.len() as u32).map(|child| Rank { head: 0, child }).collect();
         Merging { children, order, live: 0, forward: true, turn: vec![] }
     }
 
@@ -122,7 +145,7 @@ impl<C: Cursor> Merging<C> {
     /// The source of the current entry. Only while valid.
     #[inline]
     pub fn current(&self) -> &C {
-        &self.children[self.order[0].child as usize].cursor
+        &self.children[self.order[0].child as usize]
     }
 
     #[inline]
@@ -132,27 +155,36 @@ impl<C: Cursor> Merging<C> {
     }
 
     fn compare_keys(&self, a: Rank, b: Rank) -> Ordering {
-        let (x, y) = (&self.children[a.child as usize].cursor, &self.children[b.child as usize].cursor);
+        let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
         x.key().cmp(y.key()).then_with(|| y.trailer().cmp(&x.trailer()))
     }
 
     /// Puts all children in order after each was positioned.
     fn arrange(&mut self) {
         let mut order = std::mem::take(&mut self.order);
-        order.sort_unstable_by_key(|r| !self.children[r.child as usize].cursor.valid());
-        self.live = order.iter().take_while(|r| self.children[r.child as usize].cursor.valid()).count();
+        order.sort_unstable_by_key(|r| !self.children[r.child as usize].valid());
+        self.live = order.iter().take_while(|r| self.children[r.child as usize].valid()).count();
         for r in &mut order[..self.live] {
-            r.head = self.children[r.child as usize].cursor.head();
+            r.head = self.children[r.child as usize].head();
         }
         order[..self.live].sort_unstable_by(|&a, &b| self.compare(a, b));
         self.order = order;
+    }
+
+    /// Lets all children wait together for what a seek to `key` will look at.
+    fn approach_all(&mut self, key: &[u8]) {
+        if self.children.len() > 1 {
+            for step in 0..STEPS_AHEAD {
+                self.children.iter_mut().for_each(|c| c.approach(key, step));
+            }
+        }
     }
 
     fn position(&mut self, forward: bool, mut f: impl FnMut(&mut C) -> Result<()>) -> Result<()> {
         self.forward = forward;
         self.live = 0;
         for c in &mut self.children {
-            f(&mut c.cursor)?;
+            f(c)?;
         }
         self.arrange();
         Ok(())
@@ -161,10 +193,14 @@ impl<C: Cursor> Merging<C> {
     /// Moves the winner one entry on and lets it sink to its place.
     #[inline]
     fn step(&mut self) -> Result<()> {
+        if self.forward { self.move_winner(|c| c.next()) } else { self.move_winner(|c| c.prev()) }
+    }
+
+    #[inline]
+    fn move_winner(&mut self, to: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
         let child = self.order[0].child;
-        let forward = self.forward;
-        let c = &mut self.children[child as usize].cursor;
-        let moved = if forward { c.next() } else { c.prev() };
+        let c = &mut self.children[child as usize];
+        let moved = to(c);
         if moved.is_err() {
             self.live = 0;
             return moved;
@@ -181,26 +217,6 @@ impl<C: Cursor> Merging<C> {
             i += 1;
         }
         self.order[i - 1] = w;
-        Ok(())
-    }
-
-    /// Moves every child that holds only entries older than `seq` to `end` if it stands before it. Forward only.
-    pub fn skip_older(&mut self, end: &[u8], seq: Seq) -> Result<()> {
-        debug_assert!(self.forward);
-        let mut moved = false;
-        for i in 0..self.live {
-            let c = &mut self.children[self.order[i].child as usize];
-            if c.max_seq < seq && c.cursor.key() < end {
-                if let Err(e) = c.cursor.seek(end, Trailer::NEWEST) {
-                    self.live = 0;
-                    return Err(e);
-                }
-                moved = true;
-            }
-        }
-        if moved {
-            self.arrange();
-        }
         Ok(())
     }
 
@@ -221,6 +237,78 @@ impl<C: Cursor> Merging<C> {
         };
         self.turn = key;
         done
+    }
+}
+
+impl Merging<Source> {
+    /// Whether the merge stands on the first entry of a table's block.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.live > 0 && matches!(self.current(), Source::Run(c) if c.is_at_start())
+    }
+
+    /// The block of a table at whose start the merge stands, when no other child has a key in it and it is one that can be copied.
+    #[inline]
+    pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
+        let [winner, others @ ..] = &self.order[..self.live] else { return None };
+        let Source::Run(c) = &self.children[winner.child as usize] else { return None };
+        let block = c.whole_block()?;
+        others.first().is_none_or(|r| self.children[r.child as usize].key() > block.separator()).then_some(block)
+    }
+
+    /// To the first entry behind the block that [`whole_block`](Self::whole_block) gave.
+    pub fn pass_block(&mut self) -> Result<()> {
+        self.move_winner(|c| match c {
+            Source::Run(c) => c.pass_block(),
+            Source::Mem(_) => Ok(()),
+        })
+    }
+
+    /// Passes over whole blocks of deletes that no other child has an entry in. `bound` ends what is of interest.
+    pub fn pass_deletes(&mut self, forward: bool, bound: Option<&[u8]>) -> Result<()> {
+        let [winner, others @ ..] = &self.order[..self.live] else { return Ok(()) };
+        let mut limit = std::mem::take(&mut self.turn);
+        limit.clear();
+        let next = others.first().map(|r| self.children[r.child as usize].key());
+        let nearer = |a: &[u8], b: &[u8]| (a < b) == forward;
+        let bound = match (next, bound) {
+            (Some(n), Some(b)) => Some(if nearer(n, b) { n } else { b }),
+            (n, b) => n.or(b),
+        };
+        let limit_key = bound.map(|b| {
+            limit.extend_from_slice(b);
+            limit.as_slice()
+        });
+        let moved = self.children[winner.child as usize].pass_deletes(forward, limit_key);
+        self.turn = limit;
+        self.rearrange(moved)
+    }
+
+    /// Passes over all entries of all children that are older than `seq`: see [`Source::pass_older`].
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<()> {
+        let mut moved = Ok(false);
+        for r in &self.order[..self.live] {
+            moved = match self.children[r.child as usize].pass_older(seq, forward, edge) {
+                Ok(m) => moved.map(|before| before | m),
+                e => e,
+            };
+            if moved.is_err() {
+                break;
+            }
+        }
+        self.rearrange(moved)
+    }
+
+    fn rearrange(&mut self, moved: Result<bool>) -> Result<()> {
+        match moved {
+            Ok(true) => self.arrange(),
+            Ok(false) => {}
+            Err(e) => {
+                self.live = 0;
+                return Err(e);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -246,9 +334,11 @@ impl<C: Cursor> Cursor for Merging<C> {
         self.order[0].head
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
+        self.approach_all(key);
         self.position(true, |c| c.seek(key, at))
     }
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.approach_all(key);
         self.position(false, |c| c.seek_before(key))
     }
     fn first(&mut self) -> Result<()> {

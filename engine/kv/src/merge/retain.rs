@@ -8,6 +8,9 @@
 //! - R4: a put that every reader sees, and under which nothing older lies anywhere, loses its sequence number (becomes 0). Not
 //!   where a range deletion of the input covers its key: an older one that is kept for its other keys would hide the put then.
 //! - R5: order is kept: user key ascending, newest first.
+//!
+//! A block of puts that no other input and no range deletion overlaps needs no judging: [`Retain::whole_block`] gives it as it is. Its puts
+//! keep their sequence numbers, which hides and uncovers nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +20,9 @@ use crate::base::error::{Error, Result};
 use crate::base::hooks::{Folded, Merge, PurgePass, Verdict};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer, head};
 use crate::base::tombstone::{Fragment, Fragments};
+use crate::sstable::WholeBlock;
 
+use super::merging::{Merging, Source};
 use super::run::Run;
 use super::visible::fold;
 
@@ -165,8 +170,9 @@ impl<C: Cursor> Retain<C> {
         self.dropped
     }
 
-    /// To the next surviving entry; false at the end.
-    pub fn advance(&mut self) -> Result<bool> {
+    /// Leaves the current entry for what follows it in the input.
+    #[inline]
+    fn leave(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.shown, Shown::Nothing) {
             Shown::Queue => {
                 self.queue.pop_front();
@@ -175,10 +181,15 @@ impl<C: Cursor> Retain<C> {
             Shown::Nothing if !self.started => {
                 self.started = true;
                 self.input.first()?;
-                self.new_key();
             }
             Shown::Nothing => {}
         }
+        Ok(())
+    }
+
+    /// To the next surviving entry; false at the end.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.leave()?;
         loop {
             if let Some((t, _)) = self.queue.front() {
                 self.trailer = *t;
@@ -273,7 +284,8 @@ impl<C: Cursor> Retain<C> {
         if stripe == MAX_SEQ
             && let Some(purge) = &mut self.rules.purge
         {
-            match purge.judge(&self.key, kind, self.input.value(), alone) {
+            // What a snapshot makes this job keep of the key lies beneath too, though no other table has it.
+            match purge.judge(&self.key, kind, self.input.value(), alone && oldest) {
                 Verdict::Keep => {}
                 Verdict::Replace(v) => self.shown = Shown::Replaced(v),
                 Verdict::Drop => {
@@ -367,6 +379,33 @@ impl<C: Cursor> Retain<C> {
             }
         }
         self.queue.extend(oldest_first.into_iter().rev());
+    }
+}
+
+impl Retain<Merging<Source>> {
+    /// Leaves the current entry. A block, when all of it survives as it is and nothing comes in between: either it is taken, and then
+    /// [`pass_block`](Self::pass_block) must follow, or [`advance`](Self::advance) shows its entries.
+    #[inline]
+    pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
+        self.leave()?;
+        // Asked for every entry, so what is nearly always the answer is given without more ado.
+        if self.input.is_at_start() { Ok(self.block_here()) } else { Ok(None) }
+    }
+
+    #[inline(never)]
+    fn block_here(&self) -> Option<WholeBlock<'_>> {
+        if !self.queue.is_empty() || self.rules.purge.is_some() {
+            return None;
+        }
+        let tombstones = &self.rules.tombstones;
+        let free =
+            |b: &WholeBlock<'_>| b.first_key() != self.key.as_slice() && !tombstones.touches(b.first_key(), b.separator());
+        self.input.whole_block().filter(free)
+    }
+
+    /// Leaves the block that [`whole_block`](Self::whole_block) gave.
+    pub fn pass_block(&mut self) -> Result<()> {
+        self.input.pass_block()
     }
 }
 

@@ -2,22 +2,31 @@
 //!
 //! Invariants:
 //! - A [`Run`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie in one table.
-//! - A [`TableHandle`] keeps its file alive: the file is removed when the last handle goes, if it was made
+//! - A [`TableHandle`] keeps its file alive: the file is removed after the last handle has gone, if it was made
 //!   obsolete before and the Db is still open; else the next open removes it.
+//! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes tens of milliseconds, so where
+//!   there are workers it is only put on their list ([`TableOpener::bury`]).
 //! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs by its live files.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
 use crate::base::cursor::Cursor;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::options::ReadMode;
-use crate::cache::Cache;
+use crate::base::sync::epoch;
+use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
-use crate::sstable::{Table, TableCursor, TableValue};
+use crate::sstable::{Table, TableCursor, TableValue, WholeBlock};
+
+/// A file to be removed, and what still maps it.
+type Dead = (PathBuf, Option<Arc<Table>>);
 
 /// What is needed to open tables of one Db.
 pub struct TableOpener {
@@ -31,12 +40,55 @@ pub struct TableOpener {
     pub mode: ReadMode,
     /// Set when the Db has been closed: somebody else may have the directory now.
     pub closed: AtomicBool,
+    /// Files to be removed by a worker, with what still maps them; `None` where there is no worker.
+    dead: Option<Mutex<Vec<Dead>>>,
+    /// Tables that have been written and opened, so that no reader waits for it, and have no handle yet.
+    ready: Mutex<HashMap<u64, Arc<Table>>>,
 }
 
 impl TableOpener {
-    /// Opens tables of the Db in `dir`.
-    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode) -> TableOpener {
-        TableOpener { env, dir: dir.to_path_buf(), cache, mode, closed: AtomicBool::new(false) }
+    /// Opens tables of the Db in `dir`; with `workers` somebody calls [`bury`](Self::bury) from time to time.
+    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode, workers: bool) -> TableOpener {
+        let dead = workers.then(Mutex::default);
+        TableOpener { env, dir: dir.to_path_buf(), cache, mode, closed: AtomicBool::new(false), dead, ready: Mutex::default() }
+    }
+
+    /// Opens table `id`, which has just been written, and puts `frames` of it into the cache.
+    pub fn make_ready(&self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        // An error will be met again by the first who reads the table.
+        if let Ok(table) = self.open(id, 0) {
+            table.adopt(frames);
+            self.ready.lock().insert(id, table);
+        }
+    }
+
+    /// Table `id` will not be used after all.
+    pub fn forget(&self, id: u64) {
+        let table = self.ready.lock().remove(&id);
+        drop(table);
+    }
+
+    fn open(&self, id: u64, ingested: Seq) -> Result<Arc<Table>> {
+        let path = table_path(&self.dir, id);
+        let file = self.env.open_read(&path, self.mode == ReadMode::Mmap)?;
+        Table::open_ingested(file, &path, id, self.cache.clone(), ingested)
+    }
+
+    /// Removes the files whose last handle has gone.
+    pub fn bury(&self) {
+        let Some(dead) = &self.dead else { return };
+        let all = std::mem::take(&mut *dead.lock());
+        for (path, table) in all {
+            drop(table);
+            self.remove(&path);
+        }
+    }
+
+    fn remove(&self, path: &Path) {
+        if !self.closed.load(Ordering::Acquire) {
+            // A file that cannot be removed now is collected as garbage at the next open.
+            let _ = self.env.remove(path);
+        }
     }
 }
 
@@ -52,12 +104,16 @@ pub struct TableHandle {
     opener: Arc<TableOpener>,
     table: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
+    /// Whether its filter may be asked. Not while the hook that says what is in it is not known.
+    filter: AtomicBool,
 }
 
 impl TableHandle {
-    /// A handle for the table with these facts.
+    /// A handle for the table with these facts; open, when the table has been made ready.
     pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>) -> Arc<TableHandle> {
-        Arc::new(TableHandle { meta, opener, table: OnceLock::new(), obsolete: AtomicBool::new(false) })
+        let table = opener.ready.lock().remove(&meta.id).map_or_else(OnceLock::new, OnceLock::from);
+        let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
+        Arc::new(TableHandle { meta, opener, table, obsolete, filter })
     }
 
     /// The table, opened if it was not yet.
@@ -71,10 +127,34 @@ impl TableHandle {
 
     #[cold]
     fn open(&self) -> Result<&Arc<Table>> {
-        let path = self.path();
-        let file = self.opener.env.open_read(&path, self.opener.mode == ReadMode::Mmap)?;
-        let table = Table::open_ingested(file, &path, self.meta.id, self.opener.cache.clone(), self.meta.ingested_seq)?;
+        let mut table = self.opener.open(self.meta.id, self.meta.ingested_seq)?;
+        self.check_own(&table)?;
+        if !self.filter.load(Ordering::Relaxed)
+            && let Some(t) = Arc::get_mut(&mut table)
+        {
+            t.forget_filter();
+        }
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// Checks that the file holds the table that the manifest tells of, and not one of another Db under its name.
+    fn check_own(&self, table: &Table) -> Result<()> {
+        let (m, p) = (&self.meta, table.properties());
+        let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
+        let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
+        // Of a table with range deletions the manifest may know a last key before their end.
+        let bounds = m.range_deletes > 0 || (&m.first_key, &m.last_key) == (&p.first_key, &p.last_key);
+        if seqs && counts && bounds {
+            return Ok(());
+        }
+        let words = "this is not the table that the manifest tells of, but one of another store or time; put the right file here, \
+                     or let `sstable-dump repair` build the manifest anew";
+        Err(Error::corruption(words).at(self.path(), 0).block("properties").keys(&m.first_key, &m.last_key))
+    }
+
+    /// Whether the filter may be asked from now on, if the table is opened later than now.
+    pub fn use_filter(&self, yes: bool) {
+        self.filter.store(yes, Ordering::Relaxed);
     }
 
     /// The table, if it has been opened.
@@ -92,6 +172,11 @@ impl TableHandle {
         self.obsolete.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it has left the manifest.
+    pub fn is_obsolete(&self) -> bool {
+        self.obsolete.load(Ordering::Relaxed)
+    }
+
     /// Whether the table may hold keys in `[start, end]`; `None` is unbounded.
     pub fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         start.is_none_or(|s| self.meta.last_key.as_slice() >= s) && end.is_none_or(|e| self.meta.first_key.as_slice() <= e)
@@ -100,9 +185,16 @@ impl TableHandle {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
-        if *self.obsolete.get_mut() && !self.opener.closed.load(Ordering::Acquire) {
-            // A file that cannot be removed now is collected as garbage at the next open.
-            let _ = self.opener.env.remove(&self.path());
+        if !*self.obsolete.get_mut() {
+            return;
+        }
+        let (path, table) = (self.path(), self.table.take());
+        match &self.opener.dead {
+            Some(dead) => dead.lock().push((path, table)),
+            None => {
+                drop(table);
+                self.opener.remove(&path);
+            }
         }
     }
 }
@@ -154,18 +246,26 @@ impl Run {
     }
 }
 
+/// Whether `key` lies on this side of `edge`: before it going forward, at or after it going backward.
+#[inline]
+pub fn is_inside(key: &[u8], forward: bool, edge: Option<&[u8]>) -> bool {
+    edge.is_none_or(|e| (key < e) == forward)
+}
+
 /// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
 pub struct RunCursor {
     run: Arc<Run>,
     at: usize,
     table: Option<TableCursor>,
     fill_cache: bool,
+    /// Table and block that [`approach`](Cursor::approach) has found.
+    ahead: Option<(usize, usize)>,
 }
 
 impl RunCursor {
     /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others.
     pub fn new(run: Arc<Run>, fill_cache: bool) -> RunCursor {
-        RunCursor { run, at: usize::MAX, table: None, fill_cache }
+        RunCursor { run, at: usize::MAX, table: None, fill_cache, ahead: None }
     }
 
     fn enter(&mut self, i: usize) -> Result<Option<&mut TableCursor>> {
@@ -202,9 +302,81 @@ impl RunCursor {
         Ok(())
     }
 
-    /// The newest sequence number that the run holds.
-    pub fn max_seq(&self) -> u64 {
-        self.run.max_seq()
+    /// Whether it stands on the first entry of a block.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.table.as_ref().is_some_and(|t| t.is_at_start())
+    }
+
+    /// The block at whose start it stands: see [`TableCursor::whole_block`].
+    #[inline]
+    pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
+        self.table.as_ref().and_then(|t| t.whole_block())
+    }
+
+    /// To the first entry behind the current block.
+    pub fn pass_block(&mut self) -> Result<()> {
+        if let Some(t) = &mut self.table {
+            t.pass_block()?;
+        }
+        self.skip_forward()
+    }
+
+    /// Passes over whole blocks of deletes: see [`TableCursor::pass_deletes`]. True when it moved.
+    pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
+        let mut moved = false;
+        while let Some(t) = &mut self.table
+            && t.pass_deletes(forward, limit)?
+        {
+            moved = true;
+            if !t.valid() {
+                if forward { self.skip_forward() } else { self.skip_backward() }?;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
+    /// forward, before it going backward. Tables that hold nothing newer are not read. True when it moved.
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+        let mut moved = false;
+        while self.valid() && self.trailer().seq() < seq && is_inside(self.key(), forward, edge) {
+            moved = true;
+            let older = |t: &Arc<TableHandle>| t.meta.max_seq < seq;
+            if !self.run.tables.get(self.at).is_some_and(older) {
+                if forward { self.next() } else { self.prev() }?;
+                continue;
+            }
+            // The first table in the way that reaches beyond the edge or holds something newer.
+            let (before, after) = (&self.run.tables[..self.at], &self.run.tables[self.at..]);
+            let stop = if forward {
+                let ends = |t: &Arc<TableHandle>| !is_inside(&t.meta.last_key, true, edge);
+                after.iter().position(|t| ends(t) || !older(t)).map(|i| self.at + i)
+            } else {
+                let begins = |t: &Arc<TableHandle>| !is_inside(&t.meta.first_key, false, edge);
+                if begins(&after[0]) { Some(self.at) } else { before.iter().rposition(|t| begins(t) || !older(t)) }
+            };
+            self.jump(stop, seq, forward, edge)?;
+        }
+        Ok(moved)
+    }
+
+    /// To the edge in table `stop` if all of that table is older than `seq`, else to where the table begins.
+    fn jump(&mut self, stop: Option<usize>, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<()> {
+        let Some(i) = stop else {
+            self.table = None;
+            return Ok(());
+        };
+        let older = self.run.tables[i].meta.max_seq < seq;
+        if let Some(t) = self.enter(i)? {
+            match edge.filter(|_| older) {
+                Some(key) if forward => t.seek(key, Trailer::NEWEST),
+                Some(key) => t.seek_before(key),
+                None if forward => t.first(),
+                None => t.last(),
+            }?;
+        }
+        if forward { self.skip_forward() } else { self.skip_backward() }
     }
 
     /// When the block it stands in holds only puts of distinct keys: a bound on their sequence numbers.
@@ -243,6 +415,19 @@ impl Cursor for RunCursor {
     #[inline]
     fn head(&self) -> u64 {
         self.table.as_ref().map_or(0, |t| t.head())
+    }
+
+    fn approach(&mut self, key: &[u8], step: usize) {
+        if step == 0 {
+            let i = self.run.lower_bound(key);
+            let block = self.run.tables.get(i).and_then(|t| t.opened()?.locate(key));
+            self.ahead = block.map(|b| (i, b));
+        } else if let Some((i, block)) = self.ahead
+            && let Some(table) = self.run.tables.get(i).and_then(|t| t.opened())
+        {
+            let guard = epoch::pin();
+            if step == 1 { table.fetch_block(block, &guard) } else { table.fetch_entry(block, key, &guard) }
+        }
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {

@@ -42,6 +42,11 @@ impl Shadow {
         self.known
     }
 
+    /// The start of the stretch for which the last answer holds.
+    pub fn from(&self) -> &[u8] {
+        &self.from
+    }
+
     /// The end of the stretch for which the last answer holds; `None` when it holds to the end of all keys.
     pub fn until(&self) -> Option<&[u8]> {
         self.until.as_deref()

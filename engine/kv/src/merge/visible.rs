@@ -20,7 +20,7 @@ use super::merging::{Merging, Source};
 use super::shadow::Shadow;
 use super::value::Value;
 
-/// After how many versions that must be passed over a seek is tried instead of steps.
+/// After how many versions or deletes that must be passed over a seek is tried instead of steps.
 const PATIENCE: u32 = 8;
 
 /// A range of user keys, `[from, until)`.
@@ -67,14 +67,14 @@ impl KeyRange {
 }
 
 enum Inner {
-    One(Box<Source>, Seq),
+    One(Box<Source>),
     Many(Merging<Source>),
 }
 
 macro_rules! each {
     ($self:expr, $c:ident => $e:expr) => {
         match $self {
-            Inner::One($c, _) => $e,
+            Inner::One($c) => $e,
             Inner::Many($c) => $e,
         }
     };
@@ -84,16 +84,22 @@ impl Inner {
     #[inline]
     fn current(&self) -> &Source {
         match self {
-            Inner::One(s, _) => s,
+            Inner::One(s) => s,
             Inner::Many(m) => m.current(),
         }
     }
 
-    fn skip_older(&mut self, end: &[u8], seq: Seq) -> Result<()> {
+    fn pass_deletes(&mut self, forward: bool, bound: Option<&[u8]>) -> Result<()> {
         match self {
-            Inner::One(s, max_seq) if *max_seq < seq && s.valid() && s.key() < end => s.seek(end, Trailer::NEWEST),
-            Inner::One(..) => Ok(()),
-            Inner::Many(m) => m.skip_older(end, seq),
+            Inner::One(s) => s.pass_deletes(forward, bound).map(|_| ()),
+            Inner::Many(m) => m.pass_deletes(forward, bound),
+        }
+    }
+
+    fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<()> {
+        match self {
+            Inner::One(s) => s.pass_older(seq, forward, edge).map(|_| ()),
+            Inner::Many(m) => m.pass_older(seq, forward, edge),
         }
     }
 }
@@ -123,21 +129,11 @@ pub struct Visible {
 }
 
 impl Visible {
-    /// What a reader at `read` sees in `range` of `sources` (newest first, each with the newest sequence number it can hold).
-    /// The cursor starts nowhere.
-    pub fn new(
-        mut sources: Vec<(Source, Seq)>,
-        read: Seq,
-        shadow: Shadow,
-        merge: Option<Arc<dyn Merge>>,
-        range: KeyRange,
-    ) -> Visible {
+    /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts nowhere.
+    pub fn new(mut sources: Vec<Source>, read: Seq, shadow: Shadow, merge: Option<Arc<dyn Merge>>, range: KeyRange) -> Visible {
         let trusting = sources.len() == 1 && shadow.is_empty();
         let inner = match sources.len() {
-            1 => {
-                let (s, max_seq) = sources.remove(0);
-                Inner::One(Box::new(s), max_seq)
-            }
+            1 => Inner::One(Box::new(sources.remove(0))),
             _ => Inner::Many(Merging::new(sources)),
         };
         Visible {
@@ -301,7 +297,7 @@ impl Visible {
     #[inline]
     fn plain(&self) -> bool {
         match &self.inner {
-            Inner::One(s, _) => matches!(&**s, Source::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read)),
+            Inner::One(s) => matches!(&**s, Source::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read)),
             Inner::Many(_) => false,
         }
     }
@@ -357,7 +353,7 @@ impl Visible {
     }
 
     fn settle_forward_checking(&mut self) -> Result<()> {
-        let mut hidden = 0;
+        let (mut hidden, mut deletes) = (0, 0);
         while each!(&self.inner, c => c.valid()) && !self.beyond() {
             let t = each!(&self.inner, c => c.trailer());
             if t.seq() > self.read {
@@ -376,13 +372,8 @@ impl Visible {
             if let Some(s) = self.shadow.covering(each!(&self.inner, c => c.key()))
                 && s > t.seq()
             {
-                self.hold_key();
-                self.skip_held()?;
-                if let Some(end) = self.shadow.until()
-                    && each!(&self.inner, c => c.valid() && c.key() < end)
-                {
-                    self.inner.skip_older(end, s)?;
-                }
+                let ends = [self.shadow.until(), self.range.until.as_deref()];
+                self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
                 continue;
             }
             match t.kind() {
@@ -393,6 +384,10 @@ impl Visible {
                 Some(Kind::Delete) => {
                     self.hold_key();
                     self.skip_held()?;
+                    deletes += 1;
+                    if deletes % PATIENCE == 0 {
+                        self.inner.pass_deletes(true, self.range.until.as_deref())?;
+                    }
                 }
                 Some(Kind::Merge) => {
                     if self.fold_forward()? {
@@ -458,10 +453,15 @@ impl Visible {
     }
 
     fn settle_backward_checking(&mut self) -> Result<()> {
+        let mut absent = 0;
         while each!(&self.inner, c => c.valid()) && !self.before() {
             self.hold_key();
             let h = each!(&self.inner, c => c.head());
             let cover = self.shadow.covering(&self.key).unwrap_or(0);
+            if each!(&self.inner, c => c.trailer()).seq() < cover {
+                self.inner.pass_older(cover, false, Some(self.shadow.from().max(&self.range.from)))?;
+                continue;
+            }
             // Versions come oldest first: a newer one replaces what was gathered from older ones.
             let mut present = false;
             self.operands.clear();
@@ -493,6 +493,10 @@ impl Visible {
             if present {
                 self.at = At::Held;
                 return Ok(());
+            }
+            absent += 1;
+            if absent % PATIENCE == 0 {
+                self.inner.pass_deletes(false, Some(&self.range.from))?;
             }
         }
         Ok(())

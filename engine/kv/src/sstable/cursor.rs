@@ -9,11 +9,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::copy::WholeBlock;
 use super::search::{Block, Shape, prefetch};
 use super::table::{Table, TableValue};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::key::{Seq, Trailer, head};
+use crate::base::key::{Kind, Seq, Trailer, head};
 use crate::cache::FrameRef;
 
 enum Source {
@@ -46,6 +47,8 @@ pub struct TableCursor {
     buffer: Vec<u8>,
     block: usize,
     shape: Shape,
+    /// Whether the current block was found not to be barren.
+    fertile: bool,
     valid: bool,
     pos: usize,
     key: Vec<u8>,
@@ -64,6 +67,7 @@ impl TableCursor {
             buffer: vec![],
             block: 0,
             shape: Shape::default(),
+            fertile: false,
             valid: false,
             pos: 0,
             key: vec![0; 64],
@@ -96,6 +100,7 @@ impl TableCursor {
             return Ok(());
         }
         self.source = Source::Nothing;
+        self.fertile = false;
         self.block = i;
         self.source = if self.table.is_mapped(i) {
             Source::Map(self.table.mapped_block(i)?)
@@ -177,9 +182,60 @@ impl TableCursor {
             .then(|| block.uniform().map_or(self.table.properties().max_seq, |trailer| trailer.seq()))
     }
 
-    /// Whether more than half of the current block's entries are deletes.
-    pub fn block_is_dense(&self) -> bool {
-        self.valid && self.table.index.flags(self.block) & super::index::DENSE != 0
+    /// Passes over the current block and those that follow in the direction of the walk, as long as they hold nothing but deletes and all
+    /// of their keys lie on this side of `limit`, and stands on the next entry then. Nothing of what is passed over is seen by any reader,
+    /// but what an older table has of those keys must not be either. False when the cursor stays where it is.
+    pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
+        if !self.valid || self.fertile || !self.table.index.is_dense(self.block) {
+            return Ok(false);
+        }
+        let blocks = self.table.index.len();
+        let end = limit.map(|key| self.table.index.find(key));
+        let (from, mut i) = (self.block, self.block);
+        while i < blocks && end.is_none_or(|e| if forward { i < e } else { i > e }) && self.is_barren(i)? {
+            i = if forward { i + 1 } else { i.wrapping_sub(1) };
+        }
+        self.valid = i == from;
+        if i != from && i < blocks {
+            self.load(i)?;
+            self.stand(if forward { 0 } else { self.shape.len() - 1 });
+        }
+        Ok(i != from)
+    }
+
+    /// Whether block `i` holds nothing but deletes. May make it the current block, and the cursor invalid.
+    fn is_barren(&mut self, i: usize) -> Result<bool> {
+        if !self.table.index.is_dense(i) || self.table.index.is_barren(i) {
+            return Ok(self.table.index.is_dense(i));
+        }
+        let properties = self.table.properties();
+        if properties.deletes < properties.entries {
+            self.load(i)?;
+            let block = self.view();
+            if !(0..block.len()).all(|pos| block.entry(pos).trailer.kind() == Some(Kind::Delete)) {
+                self.fertile = true;
+                return Ok(false);
+            }
+        }
+        self.table.index.set_barren(i);
+        Ok(true)
+    }
+
+    /// Whether it stands on the first entry of a block.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.valid && self.pos == 0
+    }
+
+    /// The current block, when the cursor stands at its start and it is one that can be copied.
+    #[inline]
+    pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
+        if self.is_at_start() { WholeBlock::new(&self.table, self.block, self.view(), self.key()) } else { None }
+    }
+
+    /// To the first entry behind the current block.
+    pub fn pass_block(&mut self) -> Result<()> {
+        if self.valid { self.settle(self.shape.len()) } else { Ok(()) }
     }
 
     /// The value, held beyond the cursor's next step. Costs a copy only when the block is in the cursor's own buffer.

@@ -27,9 +27,9 @@ const HEADER: usize = 24;
 /// A filter held in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
-    seed: u64,
-    segment: u32,
-    count: u32,
+    pub seed: u64,
+    pub segment: u32,
+    pub count: u32,
     prints: Prints,
 }
 
@@ -125,6 +125,22 @@ impl Filter {
         match &self.prints {
             Prints::Narrow(p) => p[a] ^ p[b] ^ p[c] == print as u8,
             Prints::Wide(p) => p[a] ^ p[b] ^ p[c] == print as u16,
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> FilterKind {
+        match self.prints {
+            Prints::Narrow(_) => FilterKind::Fuse8,
+            Prints::Wide(_) => FilterKind::Fuse16,
+        }
+    }
+
+    /// The fingerprints.
+    pub fn fingerprints(&self) -> Vec<u16> {
+        match &self.prints {
+            Prints::Narrow(p) => p.iter().map(|&p| p.into()).collect(),
+            Prints::Wide(p) => p.to_vec(),
         }
     }
 

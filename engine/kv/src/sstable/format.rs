@@ -39,7 +39,7 @@ use std::path::Path;
 
 use crate::base::checksum::checksum;
 use crate::base::coding::{u32_at, u64_at};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::base::options::Compression;
 
@@ -106,7 +106,8 @@ pub struct BlockHeader {
     pub stored_len: usize,
     /// Bytes after decompression.
     pub raw_len: usize,
-    crc: u32,
+    /// What the checksum must be.
+    pub checksum: u32,
 }
 
 impl BlockHeader {
@@ -130,7 +131,7 @@ impl BlockHeader {
         if !sound || raw_len > kind.cap() || h[6..8] != [0; 2] || h[16..20] != [0; 4] {
             return Err("a block header that does not fit together");
         }
-        Ok(BlockHeader { kind, codec, stored_len, raw_len, crc: u32_at(h, 20) })
+        Ok(BlockHeader { kind, codec, stored_len, raw_len, checksum: u32_at(h, 20) })
     }
 }
 
@@ -153,7 +154,7 @@ impl<'a> Stored<'a> {
         if bytes.len() != h.stored_len {
             return Err("a block of another length than the index says");
         }
-        if checksum(id, offset, &[&block[..20], bytes]) != h.crc {
+        if checksum(id, offset, &[&block[..20], bytes]) != h.checksum {
             return Err("checksum mismatch");
         }
         if h.kind != kind {
@@ -216,17 +217,23 @@ impl Packer {
             Some(n) => (Compression::Lz4, &self.packed[..n]),
             None => (Compression::None, raw),
         };
+        let len = self.seal(out, offset, kind, &Stored { raw_len: raw.len(), codec, bytes: stored });
+        Ok((len, packed.is_none()))
+    }
+
+    /// Appends bytes that are stored as they are to be, with their header. Returns how many bytes that took.
+    pub fn seal(&self, out: &mut Vec<u8>, offset: u64, kind: BlockKind, block: &Stored<'_>) -> u32 {
         let mut h = [0; BLOCK_HEADER];
         h[..4].copy_from_slice(&BLOCK_MAGIC);
         h[4] = kind as u8;
-        h[5] = codec as u8;
-        h[8..12].copy_from_slice(&(stored.len() as u32).to_le_bytes());
-        h[12..16].copy_from_slice(&(raw.len() as u32).to_le_bytes());
-        let crc = checksum(self.id, offset, &[&h[..20], stored]);
+        h[5] = block.codec as u8;
+        h[8..12].copy_from_slice(&(block.bytes.len() as u32).to_le_bytes());
+        h[12..16].copy_from_slice(&(block.raw_len as u32).to_le_bytes());
+        let crc = checksum(self.id, offset, &[&h[..20], block.bytes]);
         h[20..].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&h);
-        out.extend_from_slice(stored);
-        Ok(((BLOCK_HEADER + stored.len()) as u32, packed.is_none()))
+        out.extend_from_slice(block.bytes);
+        (BLOCK_HEADER + block.bytes.len()) as u32
     }
 
     /// Compresses into `packed`; the length, when that saves an eighth.
@@ -240,26 +247,35 @@ impl Packer {
     }
 }
 
-/// The footer.
+/// The footer. Lengths are those of physical blocks, headers included, and 0 where there is no such block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Footer {
+pub struct Footer {
+    /// The file's number.
     pub id: u64,
+    /// Bytes of all data blocks together.
     pub data_len: u64,
+    /// Bytes of the filter block.
     pub filter_len: u32,
+    /// Bytes of the tombstone block.
     pub tombstones_len: u32,
+    /// Bytes of the index block.
     pub index_len: u32,
+    /// Bytes of the properties block.
     pub properties_len: u32,
 }
 
 impl Footer {
+    /// Where the tombstone block begins.
     pub fn tombstones_at(&self) -> u64 {
         self.data_len + self.filter_len as u64
     }
 
+    /// Where the index block begins.
     pub fn index_at(&self) -> u64 {
         self.tombstones_at() + self.tombstones_len as u64
     }
 
+    /// Where the properties block begins.
     pub fn properties_at(&self) -> u64 {
         self.index_at() + self.index_len as u64
     }
@@ -269,7 +285,8 @@ impl Footer {
         self.properties_at() + self.properties_len as u64
     }
 
-    pub fn encode(&self) -> [u8; FOOTER] {
+    /// The footer's bytes.
+    pub(crate) fn encode(&self) -> [u8; FOOTER] {
         let mut f = [0; FOOTER];
         f[..8].copy_from_slice(&self.id.to_le_bytes());
         f[8..16].copy_from_slice(&self.data_len.to_le_bytes());
@@ -295,8 +312,7 @@ impl Footer {
         }
         let version = u32_at(f, 52);
         if version > VERSION {
-            let m = format!("a table of format version {version}; this program reads versions up to {VERSION}");
-            return Err(Error::new(ErrorKind::Incompatible, m).at(path, offset));
+            return Err(Error::newer("the table", version, VERSION).at(path, offset).block("footer"));
         }
         let footer = Footer {
             id: u64_at(f, 0),

@@ -16,6 +16,10 @@
 //! Invariants in memory:
 //! - I1: heads are the 8 bytes after the common prefix; searching touches nothing else unless heads are equal.
 //! - I2: every block lies within the file's data; [`Index::decode`] refuses anything else.
+//! - I3: a block is marked *barren* after it has been found to hold nothing but deletes. The mark is not in the file: it is learnt, so that
+//!   a cursor passes over the block the next time without decoding it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::search::lower_bound;
 use crate::base::coding::{Reader, put_bytes, put_varint};
@@ -60,6 +64,16 @@ impl IndexBuilder {
             Some(next) if flags & CONTINUES == 0 => put_separator(last, next, &mut self.separators),
             _ => self.separators.extend_from_slice(last),
         }
+        self.close(len, entries, flags);
+    }
+
+    /// Adds a block whose separator is known.
+    pub fn add_separated(&mut self, separator: &[u8], len: u32, entries: u32, flags: u8) {
+        self.separators.extend_from_slice(separator);
+        self.close(len, entries, flags);
+    }
+
+    fn close(&mut self, len: u32, entries: u32, flags: u8) {
         self.ends.push(self.separators.len());
         self.rows.push((len, entries, flags));
     }
@@ -123,11 +137,18 @@ pub(crate) struct Index {
     /// Separators after the prefix, one behind the other, and their ends.
     suffixes: Box<[u8]>,
     ends: Box<[u32]>,
+    /// A bit per block, where some block is DENSE.
+    barren: Box<[AtomicU64]>,
 }
 
 impl Index {
     /// Reads an index block of a table with `data_len` bytes of data blocks; `None` when it is not sound.
     pub fn decode(block: &[u8], data_len: u64) -> Option<Index> {
+        Index::parse(block, data_len).filter(|i| i.end() == data_len)
+    }
+
+    /// The same for a table with at most `data_len` bytes of data blocks.
+    fn parse(block: &[u8], data_len: u64) -> Option<Index> {
         let mut r = Reader::new(block);
         let n = r.len(r.remaining() / 4)?;
         let prefix = r.bytes().filter(|p| p.len() <= MAX_KEY_LEN)?;
@@ -154,8 +175,9 @@ impl Index {
             last = separator;
             continued = f & CONTINUES != 0;
         }
+        let words = if flags.iter().any(|f| f & DENSE != 0) { n.div_ceil(64) } else { 0 };
         offsets.push(at);
-        (r.is_empty() && at == data_len && !continued).then(|| Index {
+        (r.is_empty() && !continued).then(|| Index {
             prefix: prefix.into(),
             heads: heads.into(),
             offsets: offsets.into(),
@@ -163,6 +185,7 @@ impl Index {
             flags: flags.into(),
             suffixes: suffixes.into(),
             ends: ends.into(),
+            barren: (0..words).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 
@@ -172,8 +195,14 @@ impl Index {
         self.heads.len()
     }
 
+    /// What all separators begin with.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// The separator of block `i` after the prefix.
     #[inline]
-    fn suffix(&self, i: usize) -> &[u8] {
+    pub fn suffix(&self, i: usize) -> &[u8] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
         &self.suffixes[start..self.ends[i] as usize]
     }
@@ -225,6 +254,25 @@ impl Index {
         self.flags[i]
     }
 
+    /// Whether most of block `i` is deletes, and no key of it goes on in a neighbour: only such a block can be barren.
+    #[inline]
+    pub fn is_dense(&self, i: usize) -> bool {
+        self.flags[i] & (DENSE | CONTINUES) == DENSE && (i == 0 || self.flags[i - 1] & CONTINUES == 0)
+    }
+
+    /// Whether block `i` is known to be barren.
+    #[inline]
+    pub fn is_barren(&self, i: usize) -> bool {
+        self.barren.get(i / 64).is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (i % 64) != 0)
+    }
+
+    /// Marks block `i` as barren.
+    pub fn set_barren(&self, i: usize) {
+        if let Some(word) = self.barren.get(i / 64) {
+            word.fetch_or(1 << (i % 64), Ordering::Relaxed);
+        }
+    }
+
     /// Whether any block is stored without compression.
     pub fn any_raw(&self) -> bool {
         self.flags.iter().any(|f| f & RAW != 0)
@@ -233,6 +281,11 @@ impl Index {
     /// Where the blocks end.
     pub fn end(&self) -> u64 {
         self.offsets[self.len()]
+    }
+
+    /// Number of entries of block `i`.
+    pub fn entries(&self, i: usize) -> u32 {
+        self.entries[i]
     }
 
     /// Everything about block `i`.
@@ -253,8 +306,14 @@ impl Index {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.prefix.len() + (8 + 8 + 4 + 1 + 4) * self.len() + 8 + self.suffixes.len()
+        self.prefix.len() + (8 + 8 + 4 + 1 + 4) * self.len() + 8 + self.suffixes.len() + 8 * self.barren.len()
     }
+}
+
+/// The data blocks that a decoded index block tells of, which begins at `end` of its file at the latest; `None` when it is not sound.
+pub fn decode(block: &[u8], end: u64) -> Option<Vec<BlockInfo>> {
+    let index = Index::parse(block, end)?;
+    Some((0..index.len()).map(|i| index.info(i)).collect())
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 //!
 //! [`TableWriter`] writes a file ([`mod@format`]: blocks with context-bound checksums; `block`: entries laid out for search; `index`,
 //! `filter`, `tombstones`, `properties`), [`Table`] answers point reads and hands out [`TableCursor`]s, [`Table::verify`] checks a
-//! file against itself. `search` is the module's one room for `unsafe`.
+//! file against itself, [`walk`] finds the blocks of a file whose index may be lost. `search` is the module's one room for `unsafe`.
 //!
 //! Invariants: a table never changes once it is finished; whatever its bytes have become, reading gives the right answer or an error that
 //! names the place. Spec: `format-spec/README.md`, "Tables".
 
 mod block;
+mod copy;
 mod cursor;
+pub mod fields;
 mod filter;
 pub mod format;
 mod index;
@@ -17,14 +19,17 @@ mod search;
 mod table;
 mod tombstones;
 mod verify;
+pub mod walk;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use copy::WholeBlock;
 pub use cursor::TableCursor;
-pub use index::BlockInfo;
+pub use index::{BlockInfo, decode as decode_index};
 pub use properties::Properties;
 pub use table::{Hit, Table, TableValue, block_entries};
+pub use tombstones::decode as decode_tombstones;
 pub use verify::VerifyReport;
 pub use writer::{TableFacts, TableOptions, TableWriter};

@@ -21,6 +21,17 @@ use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::key::Seq;
 use crate::base::options::{Compression, FilterKind};
 
+/// The value of a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property<'a> {
+    /// A number.
+    Number(u64),
+    /// A text.
+    Text(&'a str),
+    /// Bytes: a key, a summary, or the value of a name that is not known.
+    Bytes(&'a [u8]),
+}
+
 /// What a table knows about itself. Field docs: see the names above.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
@@ -189,6 +200,26 @@ impl Properties {
             _ => {}
         }
         Some(())
+    }
+
+    /// The pairs of a properties block, in order, with those names that are known; `None` when it is not sound.
+    pub(crate) fn pairs(block: &[u8]) -> Option<Vec<(&[u8], Property<'_>)>> {
+        let known = Properties::decode(block)?;
+        let numbers: Vec<&str> = known.numbers().iter().map(|n| n.0).collect();
+        let mut r = Reader::new(block);
+        let mut pairs = vec![];
+        while !r.is_empty() {
+            let (name, value) = (r.bytes()?, r.bytes()?);
+            let property = match std::str::from_utf8(name) {
+                Ok(n) if numbers.contains(&n) => Property::Number(Reader::new(value).varint()?),
+                Ok("hook.filter_prefix" | "hook.merge" | "hook.purge" | "hook.summary" | "writer") => {
+                    Property::Text(std::str::from_utf8(value).ok()?)
+                }
+                _ => Property::Bytes(value),
+            };
+            pairs.push((name, property));
+        }
+        Some(pairs)
     }
 
     /// Bytes of heap held.

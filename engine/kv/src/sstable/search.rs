@@ -11,8 +11,7 @@
 //! - S3: after [`Block::validate`] every entry decodes, so the fallbacks for entries that don't are never taken.
 //!
 //! The only `unsafe` is the unchecked read of heads inside the two branchless binary searches, where bounds checks would cost as much as
-//! the search (both keep `base + half - 1 < n` by construction, and `n` heads are in bounds by S1 or by the slice's own length), and the
-//! prefetch of a block's first lines, which reads nothing.
+//! the search (both keep `base + half - 1 < n` by construction, and `n` heads are in bounds by S1 or by the slice's own length).
 
 #![allow(unsafe_code)]
 
@@ -23,6 +22,7 @@ use std::ops::Range;
 use super::block::{HEADER, PLAIN, UNIFORM, WIDE};
 use crate::base::coding::{Reader, u32_at, u64_at};
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, head};
+use crate::base::prefetch::fetch_line;
 
 /// The index of the first element of sorted `heads` that is not below `h`.
 #[inline]
@@ -41,18 +41,13 @@ pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
     base + (heads[base] < h) as usize
 }
 
-/// Asks for the lines of a block that a search touches (header, heads and offsets of a block of 4 KiB) all at once, so that the steps of
+/// Asks for the lines of a block that a search touches (header, heads, offsets and prefix of a block of 4 KiB) all at once, so that the steps of
 /// the binary search do not wait for one line after the other.
 #[inline]
 pub(crate) fn prefetch(block: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in 0..6 {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint that faults nowhere and reads nothing, even beyond the block's end.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(64 * line).cast()) };
+    for line in 0..7 {
+        fetch_line(block.as_ptr().wrapping_add(64 * line));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = block;
 }
 
 /// Where the parts of a decoded block are: what a cursor keeps between its steps.
@@ -143,6 +138,11 @@ impl<'a> Block<'a> {
         self.shape.n
     }
 
+    /// The whole block.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The prefix that all keys share.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
@@ -157,6 +157,17 @@ impl<'a> Block<'a> {
     /// The trailer that all entries have, where they have the same.
     pub fn uniform(&self) -> Option<Trailer> {
         (self.shape.flags & UNIFORM != 0).then_some(Trailer(self.shape.base))
+    }
+
+    /// The header's flags, bytes of a trailer's code, and base.
+    pub fn coding(&self) -> (u8, usize, u64) {
+        (self.shape.flags, self.shape.width, self.shape.base)
+    }
+
+    /// Where entry `i` begins, counted from the start of the entries (`i` may be `n`), and its trailer's code.
+    pub fn place_and_code(&self, i: usize) -> (usize, u64) {
+        let start = self.offset(i);
+        (start - self.shape.end, if self.shape.width == 0 || i >= self.shape.n { 0 } else { self.code(start) })
     }
 
     /// The head of entry `i`: the 8 bytes after the prefix. 0 beyond the end.
@@ -275,6 +286,16 @@ impl<'a> Block<'a> {
             Ordering::Equal if e.trailer <= at => (i, true),
             Ordering::Greater => (i, false),
             _ => self.seek_in_run(i + 1, suffix, h, at),
+        }
+    }
+
+    /// Asks the memory for the entry that [`seek`](Self::seek) of `key` would look at first.
+    pub fn prefetch_entry(&self, key: &[u8]) {
+        if let Some(suffix) = key.strip_prefix(self.prefix()) {
+            let i = self.lower_bound(head(suffix));
+            if i < self.shape.n {
+                fetch_line(self.bytes.as_ptr().wrapping_add(self.offset(i)));
+            }
         }
     }
 

@@ -225,6 +225,11 @@ impl Table {
         Ok(Arc::new(Table { file, path, id, cache, slots, index, mapped, checked, filter, tombstones, properties, lift: seq }))
     }
 
+    /// Answers without the filter from now on: nobody knows what part of a key is in it.
+    pub fn forget_filter(&mut self) {
+        self.filter = None;
+    }
+
     /// Whether the table may hold a key with this hash (of the key, or of its filter prefix); `false` is always right. True without a
     /// filter.
     #[inline]
@@ -252,6 +257,28 @@ impl Table {
             return self.get_in_run(i, key, at, guard);
         }
         Ok(hit)
+    }
+
+    /// The block that may hold `key`, and asks the memory for its slot: the first of three steps by which a read's cache misses can be
+    /// fetched ahead. None of them changes anything or fails.
+    pub fn locate(&self, key: &[u8]) -> Option<usize> {
+        let i = self.index.find(key);
+        self.slots.prefetch(i);
+        (i < self.index.len()).then_some(i)
+    }
+
+    /// The second step: asks for the part of block `i` that is searched, if the block is cached.
+    pub fn fetch_block(&self, i: usize, guard: &Guard) {
+        if let Some(frame) = self.slots.peek(i, guard) {
+            prefetch(frame);
+        }
+    }
+
+    /// The third step: searches block `i`, if it is cached, and asks for the entry.
+    pub fn fetch_entry(&self, i: usize, key: &[u8], guard: &Guard) {
+        if let Some(block) = self.slots.peek(i, guard).and_then(|f| Block::new(f)) {
+            block.prefetch_entry(key);
+        }
     }
 
     /// The trailer that an entry counts with.
@@ -360,7 +387,11 @@ impl Table {
     pub(super) fn cached(&self, i: usize, warm: bool) -> Option<FrameRef> {
         let guard = epoch::pin();
         let frame = if warm { self.slots.get(i, &guard) } else { self.slots.peek(i, &guard) };
-        frame.map(|f| f.to_ref())
+        frame.map(|f| {
+            // Before the count, which waits for the frame's first line: so all lines come at once.
+            prefetch(f);
+            f.to_ref()
+        })
     }
 
     /// Decodes block `i` into a frame of the cache.
@@ -375,12 +406,20 @@ impl Table {
         Ok(self.cache.insert(&self.slots, i, frame))
     }
 
-    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block.
-    pub(super) fn load_into(&self, i: usize, map: Option<&[u8]>, buffer: &mut Vec<u8>) -> Result<()> {
+    /// Takes decoded blocks, by their numbers, from the writer that made this very table.
+    pub fn adopt(&self, frames: Vec<(u32, FrameRef)>) {
+        for (i, frame) in frames {
+            self.cache.insert(&self.slots, i as usize, frame);
+        }
+    }
+
+    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block; gives how it is stored.
+    pub(super) fn load_into(&self, i: usize, map: Option<&[u8]>, buffer: &mut Vec<u8>) -> Result<Compression> {
         self.place(i).stored(map, |s| {
             buffer.resize(s.raw_len, 0);
             s.unpack(buffer)?;
-            validate(buffer)
+            validate(buffer)?;
+            Ok(s.codec)
         })
     }
 

@@ -8,6 +8,8 @@ use crate::base::sync::epoch;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::checksum::checksum;
+use crate::base::coding::u32_at;
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
@@ -440,7 +442,39 @@ fn a_newer_version_is_incompatible() {
     bytes[at] = 2;
     let e = open(&bytes, true).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::Incompatible);
-    assert!(e.message().contains("version 2") && e.message().contains("up to 1"), "{e}");
+    assert!(e.message().contains("version 2, of a newer version") && e.message().contains("reads version 1"), "{e}");
+}
+
+/// The content of the only block of `kind` changed, and the checksum made sound again.
+fn resealed(mut bytes: Vec<u8>, kind: format::BlockKind, change: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut at = 0;
+    while bytes[at + 4] != kind as u8 {
+        at += format::BLOCK_HEADER + u32_at(&bytes, at + 8) as usize;
+    }
+    let end = at + format::BLOCK_HEADER + u32_at(&bytes, at + 8) as usize;
+    change(&mut bytes[at + format::BLOCK_HEADER..end]);
+    let crc = checksum(ID, at as u64, &[&bytes[at..at + 20], &bytes[at + format::BLOCK_HEADER..end]]);
+    bytes[at + 20..at + 24].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn verification_finds_flags_and_kinds_that_are_only_told_wrongly() {
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let (bytes, _) = write(&options, &small(3), &Fragments::default());
+    assert!(open(&bytes, false).unwrap().verify(None, |_| ()).is_ok());
+    let not_raw = resealed(bytes.clone(), format::BlockKind::Index, |b| b[b.len() - 1] &= !index::RAW);
+    let wider = resealed(bytes, format::BlockKind::Properties, |b| {
+        let at = b.windows(7).position(|w| w == b"\x06filter").unwrap();
+        b[at + 8] = 2;
+    });
+    for (bytes, what) in [(not_raw, "another compression"), (wider, "filter is not the one")] {
+        let table = open(&bytes, false).unwrap();
+        assert_eq!(read_all(&table, false).unwrap(), small(3));
+        let e = table.verify(None, |_| ()).unwrap_err();
+        assert!(e.to_string().contains(what), "{e}");
+        assert_placed(&e);
+    }
 }
 
 #[test]

@@ -28,8 +28,8 @@ pub(crate) fn encode(fragments: &Fragments) -> Vec<u8> {
     out
 }
 
-/// The fragments; `None` when the block is not sound.
-pub(crate) fn decode(block: &[u8]) -> Option<Fragments> {
+/// The fragments of a decoded tombstone block; `None` when the block is not sound.
+pub fn decode(block: &[u8]) -> Option<Fragments> {
     let mut r = Reader::new(block);
     let n = r.len(r.remaining() / 4)?;
     let mut fragments = Vec::with_capacity(n);

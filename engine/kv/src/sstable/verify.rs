@@ -1,16 +1,19 @@
-//! Reads a whole table and checks it against itself, past every cache and map.
+//! Reads a whole table and checks it against itself, past every cache and map: to the first error, or past it to all of them.
 //!
 //! Checked: every block's checksum and structure; the order of all entries across blocks; that the index's separators, counts and flags
-//! agree with the blocks; that the filter knows every key; that all counts and bounds in the properties are those of the entries.
+//! agree with the blocks; that the filter is of the kind that the properties tell of and knows every key; that all counts and bounds in
+//! the properties are those of the entries.
 
-use super::format::BLOCK_HEADER;
+use std::ops::ControlFlow;
+
 use super::properties::Properties;
 use super::search::Block;
 use super::table::Table;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer, compare};
+use crate::base::options::{Compression, FilterKind};
 
 /// What [`Table::verify`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +46,23 @@ impl Table {
     ///
     /// # Errors
     /// `Corruption` with the place of the first thing that is wrong; whatever the file says.
-    pub fn verify(&self, prefix: Option<&dyn FilterPrefix>, mut progress: impl FnMut(u64)) -> Result<VerifyReport> {
+    pub fn verify(&self, prefix: Option<&dyn FilterPrefix>, progress: impl FnMut(u64)) -> Result<VerifyReport> {
+        let mut first = None;
+        let report = self.verify_each(prefix, progress, &mut |e| {
+            first = Some(e);
+            ControlFlow::Break(())
+        });
+        first.map_or(Ok(report), Err)
+    }
+
+    /// As [`verify`](Table::verify), but goes on after an error for as long as `found` says so. Errors about a data block name the
+    /// keys that it held. Counts and bounds are compared with the properties only when every block could be read.
+    pub fn verify_each(
+        &self,
+        prefix: Option<&dyn FilterPrefix>,
+        mut progress: impl FnMut(u64),
+        found: &mut dyn FnMut(Error) -> ControlFlow<()>,
+    ) -> VerifyReport {
         let filter_checked = self.filter.is_some() && prefix.map_or("", |p| p.name()) == self.properties().filter_prefix;
         let mut walk = Walk {
             prefix,
@@ -54,20 +73,54 @@ impl Table {
             last_trailer: Trailer::NEWEST,
         };
         let mut report = VerifyReport { filter_checked, ..VerifyReport::default() };
-        let mut raw = vec![];
+        let (mut raw, mut whole) = (vec![], true);
         for i in 0..self.index.len() {
-            self.load_into(i, None, &mut raw)?;
-            self.verify_block(i, &raw, filter_checked, &mut walk)?;
             let len = self.index.place(i).1 as u64;
-            report.blocks += 1;
-            report.bytes += len;
-            report.raw_bytes += raw.len() as u64;
+            let checked = self
+                .load_into(i, None, &mut raw)
+                .and_then(|codec| self.verify_codec(i, codec))
+                .and_then(|()| self.verify_block(i, &raw, filter_checked, &mut walk));
+            match checked {
+                Ok(()) => {
+                    report.blocks += 1;
+                    report.bytes += len;
+                    report.raw_bytes += raw.len() as u64;
+                }
+                Err(e) => {
+                    whole = false;
+                    if found(self.with_keys(i, e)).is_break() {
+                        return report;
+                    }
+                }
+            }
             progress(len);
         }
         report.entries = walk.seen.entries;
-        self.verify_properties(walk)?;
+        if whole && let Err(e) = self.verify_properties(walk) {
+            let _ = found(e);
+        }
         progress(self.file.len() - self.index.end());
-        Ok(report)
+        report
+    }
+
+    fn verify_codec(&self, i: usize, codec: Compression) -> Result<()> {
+        match (codec == Compression::None) == self.index.info(i).raw {
+            true => Ok(()),
+            false => Err(self.place(i).corrupt("a block of another compression than the index says")),
+        }
+    }
+
+    /// An error about block `i`, with the keys that the block may hold where the error names none: behind the separator before it,
+    /// up to its own.
+    fn with_keys(&self, i: usize, e: Error) -> Error {
+        if e.key_range().is_some() || e.kind() != ErrorKind::Corruption {
+            return e;
+        }
+        let first = match i {
+            0 => self.properties().first_key.clone(),
+            i => self.index.info(i - 1).separator,
+        };
+        e.keys(&first, &self.index.info(i).separator)
     }
 
     fn verify_block(&self, i: usize, raw: &[u8], filter: bool, walk: &mut Walk<'_>) -> Result<()> {
@@ -100,10 +153,9 @@ impl Table {
         if walk.last > info.separator || (info.continues && walk.last != info.separator) {
             return Err(bad("a block that ends behind its separator").keys(&info.separator, &walk.last));
         }
-        let (raw_len, len) = (raw.len() + BLOCK_HEADER, info.len as usize);
         let sound =
             info.entries as u64 == n && info.dense == (2 * deletes > n) && info.plain == plain && block.is_plain() == plain;
-        if !sound || (info.raw && raw_len != len) {
+        if !sound {
             return Err(bad("a block that is not what the index says"));
         }
         Ok(())
@@ -144,6 +196,10 @@ impl Table {
                 let m = format!("the properties tell of {told} {what}, the table has {found}");
                 return Err(Error::corruption(m).at(&self.path, self.index.end()).block("properties"));
             }
+        }
+        if p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind()) {
+            let e = Error::corruption("the table's filter is not the one that the properties tell of");
+            return Err(e.at(&self.path, self.index.end()).block("properties"));
         }
         if p.first_key != seen.first_key || p.last_key != walk.last {
             let e = Error::corruption("the table's bounds are not what the properties tell").at(&self.path, self.index.end());

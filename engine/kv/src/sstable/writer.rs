@@ -5,13 +5,16 @@
 //! - W2: a block is cut before the entry that would make it larger than `block_size`; an entry that is larger by itself gets a block of
 //!   its own.
 //! - W3: a block is only finished when its successor's first key is known, which is what the flags PLAIN and CONTINUES tell of.
-//! - W4: after an error the writer must be dropped; the file is not a table.
+//! - W4: a block that is [copied](TableWriter::copy) cuts the one in the making. At most one block in [`SHORT_EVERY`] is cut before it is
+//!   half full.
+//! - W5: after an error the writer must be dropped; the file is not a table.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::block::{BlockBuilder, MAX_RAW_KEYS};
+use super::copy::WholeBlock;
 use super::filter;
 use super::format::{BlockKind, Footer, Packer};
 use super::index::{CONTINUES, DENSE, IndexBuilder, PLAIN, RAW};
@@ -24,6 +27,7 @@ use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer, compare};
 use crate::base::ops::TreeId;
 use crate::base::options::{Compression, DEFAULT_BLOCK_SIZE, FilterKind};
 use crate::base::tombstone::Fragments;
+use crate::cache::{Cache, FrameRef};
 use crate::env::WriteFile;
 
 /// How a table is written.
@@ -49,6 +53,18 @@ pub struct TableOptions {
     pub purge: String,
     /// Wall clock in microseconds.
     pub created_micros: u64,
+    /// The cache that finished blocks go into as long as it has room to spare.
+    pub warm: Option<Arc<Cache>>,
+}
+
+impl TableOptions {
+    /// A decoded block in a frame of the cache, if that is wanted and there is room. A block that is stored as it is will be served
+    /// from the map.
+    fn keep(&self, raw: bool, bytes: &[u8]) -> Option<FrameRef> {
+        let mut frame = self.warm.as_ref().filter(|_| !raw)?.spare(bytes.len())?;
+        frame.copy_from_slice(bytes);
+        Some(frame.freeze())
+    }
 }
 
 impl Default for TableOptions {
@@ -64,6 +80,7 @@ impl Default for TableOptions {
             merge: String::new(),
             purge: String::new(),
             created_micros: 0,
+            warm: None,
         }
     }
 }
@@ -113,6 +130,8 @@ pub struct TableFacts {
 
 /// Bytes gathered before they are handed to the file.
 const BUFFER: usize = 256 << 10;
+/// A block less than half full is cut, so that the next one can be copied, only where so many blocks have come since the last such one.
+const SHORT_EVERY: usize = 8;
 
 /// Writes one table file.
 pub struct TableWriter {
@@ -128,11 +147,15 @@ pub struct TableWriter {
     written: u64,
     index: IndexBuilder,
     hashes: Vec<u64>,
+    frames: Vec<(u32, FrameRef)>,
     tombstones: Fragments,
     summary: Option<Box<dyn SummaryPass>>,
     props: Properties,
     /// Whether the block in the making begins with the key that the one before ended with.
     continued: bool,
+    /// How many blocks there were when one was cut before it was half full.
+    short_at: usize,
+    scratch: Vec<u8>,
 }
 
 impl TableWriter {
@@ -163,10 +186,13 @@ impl TableWriter {
             written: 0,
             index: IndexBuilder::default(),
             hashes: vec![],
+            frames: vec![],
             tombstones: Fragments::default(),
             summary: options.summary.as_ref().map(|s| s.start()),
             props,
             continued: false,
+            short_at: 0,
+            scratch: vec![],
             options,
         }
     }
@@ -187,7 +213,7 @@ impl TableWriter {
                 _ => return Err(Error::invalid("entries out of order").in_file(&self.path).keys(last, key)),
             }
         } else {
-            self.props.first_key = key.to_vec();
+            self.begin(key)?;
         }
         let mut fit = self.block.fit(key, trailer, value.len());
         let full = fit.size > self.options.block_size || self.block.raw_keys() + key.len() > MAX_RAW_KEYS;
@@ -197,14 +223,70 @@ impl TableWriter {
         }
         self.block.add(fit, key, trailer, value);
         self.count(key, trailer, kind, value);
-        if !repeats && self.options.filter != FilterKind::None {
-            let hashed = self.options.filter_prefix.as_ref().map_or(key.len(), |h| h.prefix_len(key).min(key.len()));
-            let hash = key_hash(&key[..hashed]);
-            if self.hashes.last() != Some(&hash) {
-                self.hashes.push(hash);
-            }
+        if !repeats {
+            self.filter_key(key);
         }
         Ok(())
+    }
+
+    /// Checks that a block may begin with `key`, where none is in the making.
+    fn begin(&mut self, key: &[u8]) -> Result<()> {
+        if self.props.entries == 0 {
+            self.props.first_key = key.to_vec();
+        } else if self.last_key() >= key {
+            return Err(Error::invalid("entries out of order").in_file(&self.path).keys(self.last_key(), key));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn filter_key(&mut self, key: &[u8]) {
+        if self.options.filter == FilterKind::None {
+            return;
+        }
+        let hashed = self.options.filter_prefix.as_ref().map_or(key.len(), |h| h.prefix_len(key).min(key.len()));
+        let hash = key_hash(&key[..hashed]);
+        if self.hashes.last() != Some(&hash) {
+            self.hashes.push(hash);
+        }
+    }
+
+    /// Adds all entries of `block`, which must come after the entry before, by copying it as it is stored. False, and nothing is added,
+    /// where its entries should rather be added one by one: it is stored in another way or cut to another size than this table's
+    /// blocks, or the block in the making is too small to be cut.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the block is out of order, `Corruption` when its bytes are not sound; whatever the file says.
+    pub fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
+        let half = self.options.block_size / 2;
+        let alike = block.compression() == self.options.compression && self.summary.is_none();
+        let sized = block.size() >= half && (block.size() <= self.options.block_size || block.len() == 1);
+        let short = !self.block.is_empty() && self.block.raw_size() < half;
+        if !alike || !sized || (short && self.index.len() < self.short_at + SHORT_EVERY) {
+            return Ok(false);
+        }
+        let mut key = std::mem::take(&mut self.scratch);
+        if short {
+            self.short_at = self.index.len();
+        }
+        self.cut(Some(block.first_key()))?;
+        self.begin(block.first_key())?;
+        for i in 0..block.len() {
+            let (trailer, value) = block.entry(i, &mut key);
+            self.count(&key, trailer, Kind::Put, value);
+            self.filter_key(&key);
+        }
+        let (offset, out, packer) = (self.offset(), &mut self.out, &self.packer);
+        let (len, raw) = block.stored(|s| (packer.seal(out, offset, BlockKind::Data, &s), s.codec == Compression::None))?;
+        let number = self.index.len() as u32;
+        self.frames.extend(self.options.keep(raw, block.bytes()).map(|f| (number, f)));
+        let flags = PLAIN | if raw { RAW } else { 0 };
+        self.index.add_separated(block.separator(), len, block.len() as u32, flags);
+        self.props.last_key.clear();
+        self.props.last_key.extend_from_slice(&key);
+        self.scratch = key;
+        self.flush(BUFFER)?;
+        Ok(true)
     }
 
     #[inline]
@@ -238,11 +320,14 @@ impl TableWriter {
         for (flag, set) in [(PLAIN, facts.plain), (DENSE, facts.dense), (CONTINUES, continues), (RAW, raw)] {
             flags |= if set { flag } else { 0 };
         }
+        // A block that is stored as it is will be served from the map.
+        if !raw && let Some(mut frame) = self.options.warm.as_ref().and_then(|c| c.spare(self.raw.len())) {
+            frame.copy_from_slice(&self.raw);
+            self.frames.push((self.index.len() as u32, frame.freeze()));
+        }
         self.index.add(&last, next, len, facts.entries, flags);
         self.continued = continues;
-        if next.is_none() {
-            self.props.last_key = last;
-        }
+        self.props.last_key = last;
         self.flush(BUFFER)
     }
 
@@ -275,14 +360,22 @@ impl TableWriter {
 
     /// The user key added last; empty when there is none.
     pub fn last_key(&self) -> &[u8] {
-        self.block.last().map_or(&[], |(k, _)| k)
+        self.block.last().map_or(&self.props.last_key, |(k, _)| k)
     }
 
     /// Writes what remains and syncs the file.
     ///
     /// # Errors
     /// Whatever the file says; `InvalidArgument` when the index is too large for the format.
-    pub fn finish(mut self) -> Result<TableFacts> {
+    pub fn finish(self) -> Result<TableFacts> {
+        self.finish_warm().map(|(facts, _)| facts)
+    }
+
+    /// The same; gives the blocks for which the cache had room too, by their numbers, for [`Table::adopt`](super::Table::adopt).
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_warm(mut self) -> Result<(TableFacts, Vec<(u32, FrameRef)>)> {
         self.cut(None)?;
         let data_len = self.offset();
         let filter = if self.hashes.is_empty() { None } else { filter::build(self.options.filter, &mut self.hashes) };
@@ -307,7 +400,8 @@ impl TableWriter {
         self.out.extend_from_slice(&footer.encode());
         self.flush(0)?;
         self.file.sync()?;
-        Ok(self.facts())
+        let frames = std::mem::take(&mut self.frames);
+        Ok((self.facts(), frames))
     }
 
     fn put(&mut self, kind: BlockKind, codec: Compression, raw: &[u8]) -> Result<u32> {

@@ -36,8 +36,9 @@
 use super::Lsn;
 use crate::base::checksum::checksum;
 use crate::base::coding::{u32_at, u64_at};
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Seq;
+use crate::base::error::{Error, Result};
+use crate::base::key::{Kind, Seq};
+use crate::base::ops::{Op, TreeId, encode};
 
 /// The newest format version that this code reads and the one that it writes.
 pub const VERSION: u32 = 1;
@@ -97,14 +98,11 @@ impl SegmentHeader {
         }
         let version = u32_at(b, 8);
         if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::Incompatible,
-                format!("this log segment has format version {version}; this build reads version {VERSION}: use a newer build"),
-            )
-            .block("wal segment header"));
+            return Err(Error::newer("the log segment", version, VERSION).block("wal segment header"));
         }
         let base = u64_at(b, 24);
-        if u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {
+        let len = u64::from(u32_at(b, 12));
+        if len != SEGMENT_HEADER || u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {
             return Ok(None);
         }
         Ok(Some(SegmentHeader { number, base, synced: u64_at(b, 32), previous: u64_at(b, 40), capacity: u64_at(b, 48) }))
@@ -153,4 +151,74 @@ impl RecordHeader {
 #[inline]
 pub fn record_size(len: usize) -> u64 {
     (RECORD_HEADER + len as u64).next_multiple_of(8)
+}
+
+/// Records that fill `len` bytes (a multiple of 8, at least 32) at `offset` of segment `number`, where records have been lost: they say
+/// nothing about any tree, so that a log in which some are missing can be read on. `seq` and `synced` are those of a record before.
+///
+/// # Errors
+/// `InvalidArgument` for a length that records cannot fill.
+pub fn filler(number: u64, offset: u64, len: u64, seq: Seq, synced: Lsn) -> Result<Vec<u8>> {
+    if len < RECORD_HEADER || !len.is_multiple_of(8) {
+        return Err(Error::invalid(format!("no record fills {len} bytes")));
+    }
+    let mut out: Vec<u8> = vec![];
+    while (out.len() as u64) < len {
+        let at = out.len();
+        let left = len - at as u64;
+        // What is left behind a record must hold another one.
+        let size = if left >= LARGEST_FILLER + RECORD_HEADER { LARGEST_FILLER } else { left };
+        let payload = filler_payload((size - RECORD_HEADER) as usize);
+        let kind = if payload.is_empty() { MARK } else { DATA };
+        let seq = if kind == MARK { 0 } else { seq };
+        let h = RecordHeader { crc: 0, len: payload.len() as u32, generation: number as u32, kind, seq, synced };
+        out.extend_from_slice(&h.encode_without_crc());
+        out.extend_from_slice(&payload);
+        let crc = checksum(number, offset + at as u64, &[&out[at + 4..]]);
+        out[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        out.resize(at + size as usize, 0);
+    }
+    Ok(out)
+}
+
+/// Longer gaps are filled by several records.
+const LARGEST_FILLER: u64 = 1 << 20;
+
+/// A payload of at most `room` bytes, and more than `room - 8`: a put in a tree whose number no tree can have.
+fn filler_payload(room: usize) -> Vec<u8> {
+    let mut payload = vec![];
+    for value in (0..room.saturating_sub(7)).rev() {
+        payload.clear();
+        encode(&mut payload, TreeId::MAX, Op::Point { kind: Kind::Put, key: b"", value: &vec![0; value] });
+        if payload.len() <= room {
+            break;
+        }
+    }
+    if payload.len() <= room { payload } else { vec![] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ops::Ops;
+
+    #[test]
+    fn fillers_fill_exactly_and_say_nothing() {
+        let large = (LARGEST_FILLER - 40..LARGEST_FILLER + 80).chain(3 * LARGEST_FILLER..3 * LARGEST_FILLER + 80);
+        for len in (RECORD_HEADER..700).chain(large).filter(|n| n.is_multiple_of(8)) {
+            let bytes = filler(7, 640, len, 5, 8).unwrap();
+            assert_eq!(bytes.len() as u64, len);
+            let mut at = 0;
+            while at < bytes.len() {
+                let h = RecordHeader::decode(&bytes[at..]);
+                let payload = &bytes[at + RECORD_HEADER as usize..][..h.len as usize];
+                assert_eq!(h.crc, checksum(7, 640 + at as u64, &[&bytes[at + 4..at + RECORD_HEADER as usize], payload]));
+                assert_eq!((h.generation, h.kind == MARK), (7, payload.is_empty()));
+                assert!(Ops::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == TreeId::MAX)));
+                at += record_size(payload.len()) as usize;
+            }
+            assert_eq!(at, bytes.len());
+        }
+        assert!(filler(7, 64, 24, 0, 0).is_err() && filler(7, 64, 33, 0, 0).is_err());
+    }
 }

@@ -32,7 +32,7 @@ mod testenv;
 mod tests;
 
 pub use reader::{Damage, Item, Record, SegmentReader};
-pub use recovery::{Recovered, SegmentInfo, TornTail, Visit, recover};
+pub use recovery::{Recovered, SegmentInfo, TornTail, Visit, recover, recover_durable, segments};
 pub use syncer::Syncer;
 pub use writer::{PrepareJob, Wal};
 

@@ -35,6 +35,8 @@ pub struct Record<'a> {
     pub seq: Seq,
     /// Position below which the log was known durable when it was written.
     pub synced: Lsn,
+    /// Its checksum.
+    pub checksum: u32,
     /// The operations: see [`ops`](crate::base::ops).
     pub payload: &'a [u8],
 }
@@ -161,7 +163,7 @@ impl SegmentReader {
         if h.kind != DATA && h.kind != MARK {
             return Err(Error::new(
                 ErrorKind::Incompatible,
-                format!("a log record of unknown kind {}: use a newer build", h.kind),
+                format!("a log record of unknown kind {}: a newer version wrote it, use a newer build", h.kind),
             )
             .at(&self.path, offset)
             .block("wal record"));
@@ -241,6 +243,7 @@ impl SegmentReader {
             mark: h.kind == MARK,
             seq: h.seq,
             synced: h.synced,
+            checksum: h.crc,
             payload: &bytes[RECORD_HEADER as usize..],
         })
     }

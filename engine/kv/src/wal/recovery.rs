@@ -26,6 +26,8 @@ pub type Visit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
 pub struct Recovered {
     /// Position after the last record, at least the one asked for: a new writer starts here ([`Wal::create`](super::Wal::create)).
     pub end: Lsn,
+    /// Position below which the log itself proves that it had been durable; at most `end`.
+    pub durable: Lsn,
     /// The highest number of any segment, 0 without any: a new writer takes a higher one.
     pub last_number: u64,
     /// Records visited.
@@ -93,6 +95,17 @@ fn list(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
     Ok(segments)
 }
 
+/// All segment files in `dir`, ascending, each with the position that its records end before ([`SegmentInfo::end`]; the last one's is
+/// the largest there is, and 0 stands for segments that hold nothing that counts): for the tools.
+///
+/// # Errors
+/// `Incompatible` for a newer format version; what the environment says.
+pub fn segments(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
+    let mut segments = list(env, dir)?;
+    bound(&mut segments, Lsn::MAX);
+    Ok(segments)
+}
+
 /// Sets each segment's `end` to where a later one begins, at most `end`; to 0 for void ones.
 fn bound(segments: &mut [SegmentInfo], end: Lsn) {
     let mut limit = end;
@@ -115,17 +128,27 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
 /// `Corruption` for damage to what had been durable, naming the place, and for a `from` of 2⁶² or more; `Incompatible` for a newer
 /// format version; what `visit` and the environment say.
 pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
+    recover_durable(env, dir, from, 0, visit)
+}
+
+/// The same where somebody else (the manifest, by what trees have been flushed to) knows that the log had been durable below
+/// `durable`: a log that ends before is corrupt.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_durable(env: &dyn Env, dir: &Path, from: Lsn, durable: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
     if from >= MAX_LSN {
         return Err(Error::corruption(format!("the log is to be read from {from}, which is no position")).in_file(dir));
     }
     let mut segments = list(env, dir)?;
     bound(&mut segments, Lsn::MAX);
     let last_number = segments.last().map_or(0, |s| s.number);
-    let (mut pos, mut records, mut doubted) = (from, 0, None);
+    let (mut pos, mut records, mut doubted, mut proven) = (from, 0, None, durable);
     loop {
-        let stop = read(env, dir, &segments, pos, &mut records, visit)?;
+        let stop = read(env, dir, &segments, pos, &mut records, &mut proven, visit)?;
         pos = stop.pos;
-        let beyond = beyond(env, dir, &segments, &stop)?;
+        let mut beyond = beyond(env, dir, &segments, &stop)?;
+        beyond.synced = beyond.synced.max(durable);
         if beyond.synced > pos && doubted != Some(pos) {
             doubted = Some(pos);
             continue;
@@ -135,6 +158,10 @@ pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> R
             None => (beyond.first.unwrap_or_else(|| dir.to_path_buf()), 0),
         };
         if beyond.synced > pos {
+            if let Some(number) = lost_header(env, dir, &segments, &stop)? {
+                let e = corruption(pos, beyond.synced, Some("a segment with a damaged header"));
+                return Err(e.at(super::segment_path(dir, number), 0).block("wal segment header"));
+            }
             return Err(corruption(pos, beyond.synced, stop.reason).at(file, offset).block("wal record"));
         }
         bound(&mut segments, pos);
@@ -145,25 +172,44 @@ pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> R
             bytes_beyond: beyond.bytes,
             records_beyond: beyond.records,
         });
-        return Ok(Recovered { end: pos, last_number, records, torn, segments });
+        let durable = proven.max(beyond.synced).min(pos);
+        return Ok(Recovered { end: pos, durable, last_number, records, torn, segments });
     }
 }
 
 fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
     let what = reason.unwrap_or("no record");
     Error::corruption(format!(
-        "the log has {what} at position {pos}, and later bytes prove that everything below position {synced} had been durable; \
+        "the log has {what} at position {pos}, though everything below position {synced} is known to have been durable; \
          keep the files, restore this one from a copy, or save what can be read with `sstable-dump salvage`"
     ))
 }
 
-/// Visits records from `pos` on, through as many segments as they fill, up to the first place without one.
+/// Where the log ends cleanly, and yet too early: the segment that goes on there, if it was used and its header is gone.
+fn lost_header(env: &dyn Env, dir: &Path, segments: &[SegmentInfo], stop: &Stop) -> Result<Option<u64>> {
+    if stop.segment.is_some() && stop.reason.is_some() {
+        return Ok(None);
+    }
+    for s in segments.iter().skip(stop.segment.map_or(0, |i| i + 1)).filter(|s| s.base.is_none()) {
+        let used = stop.segment.is_none()
+            || s.capacity < SEGMENT_HEADER
+            || matches!(SegmentReader::open(env, dir, s.number)?.next()?, Some(Item::Record(_)));
+        if used {
+            return Ok(Some(s.number));
+        }
+    }
+    Ok(None)
+}
+
+/// Visits records from `pos` on, through as many segments as they fill, up to the first place without one; `proven` becomes the
+/// highest position that any of them knows to be durable.
 fn read(
     env: &dyn Env,
     dir: &Path,
     segments: &[SegmentInfo],
     mut pos: Lsn,
     records: &mut u64,
+    proven: &mut Lsn,
     visit: &mut Visit<'_>,
 ) -> Result<Stop> {
     loop {
@@ -180,6 +226,7 @@ fn read(
             let reason = match reader.here()? {
                 Ok(r) if r.size <= limit - pos => {
                     pos += r.size;
+                    *proven = r.synced.max(*proven);
                     if !r.mark {
                         visit(r.seq, pos, r.payload)?;
                         *records += 1;

@@ -218,7 +218,10 @@ proptest! {
             Ok((_, seen)) => prop_assert!(m.all[m.floor..].starts_with(&seen)),
             Err(e) => {
                 prop_assert!(e.kind() == ErrorKind::Corruption && e.file().is_some() && e.offset().is_some());
-                prop_assert_eq!(e.block_kind(), Some("wal record"));
+                match e.block_kind() {
+                    Some("wal segment header") => prop_assert_eq!(e.file(), Some(path.as_path())),
+                    kind => prop_assert_eq!(kind, Some("wal record")),
+                }
             }
         }
     }

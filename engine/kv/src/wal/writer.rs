@@ -122,7 +122,7 @@ impl Drop for PrepareJob {
 impl Wal {
     /// Starts a writer where recovery found the end of the log, in a new segment with a number of its own. `segment_size` is in
     /// bytes and at least 4,096. What recovery read may have been in the operating system's hands only: it is made durable
-    /// first, and so is the new segment, before this returns (W3). The old segments are kept until [`retire`](Wal::retire).
+    /// first (`secure`), and so is the new segment, before this returns (W3). The old segments are kept until [`retire`](Wal::retire).
     /// In an empty directory [`recover`](super::recover) finds an empty log to start from.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Wal {
             )));
         }
         for s in after.segments.iter().filter(|s| s.end > 0) {
-            env.reuse_log(&segment_path(dir, s.number))?.sync()?;
+            secure(&*env, &segment_path(dir, s.number), s, after.durable)?;
         }
         let source = Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity: segment_size };
         let ready = Ready { number, file: source.open()?, prepared: 0 };
@@ -328,6 +328,31 @@ impl Wal {
         let end = self.put(MARK, 0, &[])?;
         self.syncer.sync(end)
     }
+}
+
+/// Makes the records of a segment durable. Of those at or above `durable` a sync may have failed in an earlier life, and then the
+/// operating system shows them but takes them for written: so they are written again.
+fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<()> {
+    let log = env.reuse_log(path)?;
+    let base = s.base.unwrap_or(s.end);
+    if s.end > durable {
+        let file = env.open_read(path, false)?;
+        let copy = |mut from: u64, until: u64| -> Result<()> {
+            // What is damaged and no longer wanted may be cut short.
+            let until = until.min(file.len());
+            let mut buffer = vec![0; until.saturating_sub(from).min(PREPARE) as usize];
+            while from < until {
+                let n = (until - from).min(PREPARE) as usize;
+                file.read_at(from, &mut buffer[..n])?;
+                log.write_at(from, &buffer[..n])?;
+                from += n as u64;
+            }
+            Ok(())
+        };
+        copy(0, SEGMENT_HEADER)?;
+        copy(SEGMENT_HEADER + durable.saturating_sub(base), SEGMENT_HEADER + (s.end - base))?;
+    }
+    log.sync()
 }
 
 /// Writes a segment's header and makes it known to the syncer.

@@ -195,23 +195,34 @@ pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
 /// A store that is open, with its trees, all hooks handed in.
 pub struct Store {
     env: Arc<dyn Env>,
+    options: DbOptions,
     open: Option<(Db, BTreeMap<String, Tree>)>,
 }
 
 impl Store {
     /// A store that is not open yet.
     pub fn closed(env: Arc<dyn Env>) -> Store {
-        Store { env, open: None }
+        Self::closed_with(env, db_options())
+    }
+
+    /// A store that is not open yet, with other options.
+    pub fn closed_with(env: Arc<dyn Env>, options: DbOptions) -> Store {
+        Store { env, options, open: None }
     }
 
     /// Opens the store in `dir` and all its trees.
     pub fn open(env: Arc<dyn Env>, dir: &str) -> Result<Store> {
-        let db = Db::open_in(env.clone(), dir, db_options())?;
+        Self::open_with(env, dir, db_options())
+    }
+
+    /// The same with other options.
+    pub fn open_with(env: Arc<dyn Env>, dir: &str, options: DbOptions) -> Result<Store> {
+        let db = Db::open_in(env.clone(), dir, options.clone())?;
         let mut trees = BTreeMap::new();
         for name in db.tree_names() {
             trees.insert(name.clone(), db.tree(&name, tree_options(&name))?);
         }
-        Ok(Store { env, open: Some((db, trees)) })
+        Ok(Store { env, options, open: Some((db, trees)) })
     }
 
     pub fn db(&self) -> &Db {
@@ -241,7 +252,7 @@ impl Store {
         match step {
             Step::Open | Step::Reopen => {
                 self.open = None;
-                *self = Store::open(self.env.clone(), DIR)?;
+                *self = Store::open_with(self.env.clone(), DIR, self.options.clone())?;
                 Ok(())
             }
             Step::Write(changes, durability) => self.write(changes, *durability),

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use firn_kv::base::key::Kind;
 use firn_kv::{
-    Compression, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, Movement, Policy, ReadMode, Result, Summary,
-    SummaryPass, TreeOptions,
+    Compression, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, Movement, Policy, Purge, PurgeJob, PurgePass,
+    ReadMode, Result, Summary, SummaryPass, TreeOptions, Verdict,
 };
 use firn_testkit::history::TREES;
 use firn_testkit::oracle::Fold;
@@ -19,6 +20,8 @@ pub struct Set {
     pub os: bool,
     pub db: DbOptions,
     pub tree: TreeOptions,
+    /// Tree 2 has a merge hook that ends reads early.
+    pub early: bool,
 }
 
 impl Set {
@@ -26,10 +29,14 @@ impl Set {
     pub fn tree_options(&self, tree: usize, variant: usize) -> TreeOptions {
         let mut o = self.tree.clone();
         o.merge = match tree {
+            2 if self.early => Some(Arc::new(Largest)),
             2 => Some(Arc::new(Tail)),
             3 => Some(Arc::new(Sum)),
             _ => None,
         };
+        if tree == 2 && self.early {
+            o.summary = Some(Arc::new(LargestHere));
+        }
         if variant > 0 {
             o.policy = policies().swap_remove(variant % 6);
             o.block_size = [512, 4032, 16_384][variant % 3];
@@ -38,6 +45,16 @@ impl Set {
             o.table_size = [64 << 10, 256 << 10][variant % 2];
         }
         o
+    }
+
+    /// How a tree folds, for the oracle.
+    pub fn fold_of(&self, tree: usize) -> Option<Fold> {
+        match tree {
+            2 if self.early => Some(|base, op| Some(largest(base, &[op]))),
+            2 => Some(|base, op| Some(tail(base, &[op]))),
+            3 => Some(|base, op| sum(base, &[op])),
+            _ => None,
+        }
     }
 }
 
@@ -73,7 +90,7 @@ pub fn all() -> Vec<Set> {
     };
     let tiny = || TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, ..TreeOptions::default() };
     let policy = |i: usize| TreeOptions { policy: policies().swap_remove(i), ..tiny() };
-    let set = |name, db, tree| Set { name, os: false, db, tree };
+    let set = |name, db, tree| Set { name, os: false, db, tree, early: false };
     let pread = |o| DbOptions { read_mode: ReadMode::Pread, ..o };
     vec![
         set("inline", db(0), tiny()),
@@ -134,16 +151,9 @@ pub fn all() -> Vec<Set> {
                 ..tiny()
             },
         ),
+        Set { early: true, ..set("early_merge", db(0), tiny()) },
+        set("purge", db(1), TreeOptions { purge: Some(Arc::new(Unseen)), tombstone_age_secs: 300, ..policy(1) }),
     ]
-}
-
-/// How a tree folds, for the oracle.
-pub fn fold_of(tree: usize) -> Option<Fold> {
-    match tree {
-        2 => Some(|base, op| Some(tail(base, &[op]))),
-        3 => Some(|base, op| sum(base, &[op])),
-        _ => None,
-    }
 }
 
 /// The last 300 bytes of all that was put and merged. Operands combine.
@@ -211,10 +221,95 @@ impl Summary for Count {
 }
 
 impl SummaryPass for Counting {
-    fn add(&mut self, _: &[u8], _: firn_kv::base::key::Kind, _: &[u8]) {
+    fn add(&mut self, _: &[u8], _: Kind, _: &[u8]) {
         self.0 += 1;
     }
     fn finish(self: Box<Self>) -> Vec<u8> {
         self.0.to_le_bytes().to_vec()
+    }
+}
+
+/// The largest of all that was put and merged: the one hook here that can tell that older tables do not matter.
+struct Largest;
+
+fn largest(base: Option<&[u8]>, operands: &[&[u8]]) -> Vec<u8> {
+    operands.iter().copied().chain(base).max().unwrap_or_default().to_vec()
+}
+
+/// As much of a value as a summary keeps.
+const SHOWN: usize = 64;
+
+fn shown(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(SHOWN)]
+}
+
+impl Merge for Largest {
+    fn name(&self) -> &str {
+        "largest"
+    }
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        Ok(Folded::Value(largest(base, operands)))
+    }
+    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        Some(older.max(newer).to_vec())
+    }
+    fn decided(&self, _: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
+        // A table that holds puts or deletes ends the fold, so it must be looked into, small as they may be.
+        let [1, most @ ..] = older_summary else { return false };
+        newest.iter().any(|v| shown(v) > most)
+    }
+}
+
+/// Whether a table has operands only, and the largest of them, cut short.
+struct LargestHere;
+
+struct LargestSoFar(bool, Vec<u8>);
+
+impl Summary for LargestHere {
+    fn name(&self) -> &str {
+        "largest here"
+    }
+    fn start(&self) -> Box<dyn SummaryPass> {
+        Box::new(LargestSoFar(true, vec![]))
+    }
+}
+
+impl SummaryPass for LargestSoFar {
+    fn add(&mut self, _: &[u8], kind: Kind, value: &[u8]) {
+        self.0 &= kind == Kind::Merge;
+        if shown(value) > self.1.as_slice() {
+            self.1 = shown(value).to_vec();
+        }
+    }
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        [&[u8::from(self.0)], self.1.as_slice()].concat()
+    }
+}
+
+/// Purges what no reader can tell from what was there: deletes with nothing beneath, and puts replaced by themselves.
+/// (What expires and does vanish: `tests/hooks.rs`.)
+struct Unseen;
+
+impl Purge for Unseen {
+    fn name(&self) -> &str {
+        "unseen"
+    }
+    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+        Box::new(UnseenPass(vec![]))
+    }
+}
+
+/// Holds the last key judged: keys come in order.
+struct UnseenPass(Vec<u8>);
+
+impl PurgePass for UnseenPass {
+    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+        assert!(self.0.as_slice() <= key, "keys are shown in order");
+        self.0 = key.to_vec();
+        match kind {
+            Kind::Delete if alone => Verdict::Drop,
+            Kind::Put if value.len().is_multiple_of(2) => Verdict::Replace(value.to_vec()),
+            _ => Verdict::Keep,
+        }
     }
 }

@@ -175,7 +175,7 @@ pub fn policy(text: &str) -> Result<Policy, String> {
         "tiered" => {
             most(3)?;
             let min_runs = parameter(&given, 0, 3)?;
-            Policy::Tiered { min_runs, max_runs: parameter(&given, 1, 32.max(min_runs))?, bucket: parameter(&given, 2, 2.0)? }
+            Policy::Tiered { min_runs, max_runs: parameter(&given, 1, 32.max(min_runs))?, bucket: parameter(&given, 2, 3.0)? }
         }
         "leveled" => {
             most(2)?;

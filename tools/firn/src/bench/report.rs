@@ -136,6 +136,11 @@ fn totals(bench: &Bench) -> Vec<String> {
         s.stalled_nanos as f64 / 1e9,
         bench.seconds
     ));
+    let slow = s.latencies.named().into_iter().filter(|(name, l)| l.timed > 0 && !matches!(*name, "get" | "seek" | "write"));
+    out.extend(slow.map(|(name, l)| {
+        let (p50, p99, max) = (nanos(l.p50), nanos(l.p99), nanos(l.max));
+        format!("{name}: {} times, half within {p50}, 99 % within {p99}, the longest {max}", count(l.timed))
+    }));
     out
 }
 

@@ -12,6 +12,7 @@ use super::super::sync::atomic::Ordering::Relaxed;
 use super::{LONG_VALUE, Node, RECORD_HEADER, Record, Ref};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Trailer;
+use crate::base::prefetch::fetch_line;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
@@ -188,14 +189,7 @@ impl Arena {
 
     #[inline]
     fn prefetch(&self, at: u32) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch is a hint: it reads nothing and cannot fault, wherever it points.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().wrapping_add(at as usize).cast());
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = at;
+        fetch_line(self.base.as_ptr().wrapping_add(at as usize));
     }
 
     /// Whether the bytes lie in this arena.

@@ -1,0 +1,156 @@
+//! Merging runs: the bare merge, what a reader sees of it, and what a compaction keeps of it.
+//!
+//! 200,000 random keys are spread over 2, 4 or 8 runs of mapped tables. A figure is the cost of one entry.
+
+use std::cell::LazyCell;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use firn_kv::base::cursor::Cursor;
+use firn_kv::base::key::{Kind, MAX_SEQ, Seq, Trailer};
+use firn_kv::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::cache::Cache;
+use firn_kv::merge::merging::{Merging, Source};
+use firn_kv::merge::retain::{Beneath, Retain, Rules};
+use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener};
+use firn_kv::merge::shadow::Shadow;
+use firn_kv::merge::visible::{KeyRange, Visible};
+use firn_kv::sstable::TableOptions;
+use firn_kv::{Compression, ReadMode};
+use firn_micro::{Key, keys, memory, meta, write_table};
+
+const N: usize = 200_000;
+
+/// An entry to be written: key, and whether it is a delete.
+type Entry = (Key, bool);
+
+/// Runs of one table each, newest first: the first has the largest sequence numbers.
+fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
+    let (env, dir) = (memory(), Path::new("/runs"));
+    let opener = Arc::new(TableOpener::new(env.clone(), dir, Cache::new(64 << 20), ReadMode::Mmap, false));
+    let count = contents.len();
+    let run = |(r, mut entries): (usize, Vec<Entry>)| {
+        entries.sort_unstable();
+        let (sorted, deletes): (Vec<Key>, Vec<bool>) = entries.into_iter().unzip();
+        let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+        let seq = |i: usize| ((count - r) * N + i) as u64;
+        let trailer = |i: usize| Trailer::new(seq(i), if deletes[i] { Kind::Delete } else { Kind::Put });
+        let facts = write_table(&*env, dir, r as u64 + 1, options, &sorted, trailer).unwrap();
+        Arc::new(Run::new(0, (count - r) as u64, vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone())]))
+    };
+    contents.into_iter().enumerate().map(run).collect()
+}
+
+/// `k` runs that have no key in common.
+fn distinct(k: usize) -> Vec<Arc<Run>> {
+    let all = keys(N, 1);
+    runs(all.chunks(N / k).map(|part| part.iter().map(|&key| (key, false)).collect()).collect())
+}
+
+/// Four runs of which each has half of its keys in common with the next older one: newer versions, or also deletes of a fifth.
+fn overwritten(deletes: bool) -> Vec<Arc<Run>> {
+    let all = keys(N, 1);
+    let part = N / 4;
+    let entry = |from: usize, i: usize| (all[(from + i) % N], deletes && i >= part / 2 && i.is_multiple_of(5));
+    runs((0..4).map(|r| (0..part).map(|i| entry(r * part / 2, i)).collect()).collect())
+}
+
+fn sources(runs: &[Arc<Run>]) -> Vec<Source> {
+    runs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), true))).collect()
+}
+
+/// 100 deletions of ranges that hide a tenth of all keys of all runs.
+fn tombstones() -> Arc<Fragments> {
+    let bound = |at: u16| at.to_be_bytes().to_vec();
+    let one = |i: u16| RangeTombstone { start: bound(655 * i), end: bound(655 * i + 65), seq: 6 * N as u64 };
+    Arc::new(Fragments::build((0..100).map(one).collect()))
+}
+
+fn next(c: &mut Criterion) {
+    let mut group = c.benchmark_group("merge/next");
+    group.throughput(Throughput::Elements(1));
+    for k in [2, 4, 8] {
+        let runs = LazyCell::new(|| distinct(k));
+        group.bench_function(BenchmarkId::from_parameter(format!("{k} runs")), |b| {
+            let mut merging = Merging::new(sources(&runs));
+            merging.first().unwrap();
+            b.iter(|| {
+                black_box((merging.key(), merging.value()));
+                merging.next().unwrap();
+                if !merging.valid() {
+                    merging.first().unwrap();
+                }
+            });
+        });
+    }
+}
+
+fn visible(c: &mut Criterion) {
+    type Case = (&'static str, fn() -> Vec<Arc<Run>>, fn() -> Vec<Arc<Fragments>>);
+    let cases: [Case; 5] = [
+        ("1 run", || distinct(1), Vec::new),
+        ("4 runs", || distinct(4), Vec::new),
+        ("4 runs, half overwritten", || overwritten(false), Vec::new),
+        ("4 runs, half overwritten, a fifth deleted", || overwritten(true), Vec::new),
+        ("4 runs, 100 range deletions", || distinct(4), || vec![tombstones()]),
+    ];
+    let mut group = c.benchmark_group("merge/visible");
+    group.throughput(Throughput::Elements(1));
+    for (name, runs, deletions) in cases {
+        let runs = LazyCell::new(runs);
+        for forward in [true, false] {
+            group.bench_function(BenchmarkId::new(if forward { "next" } else { "prev" }, name), |b| {
+                let shadow = Shadow::new(deletions(), MAX_SEQ);
+                let mut v = Visible::new(sources(&runs), MAX_SEQ, shadow, None, KeyRange::default());
+                let start = |v: &mut Visible| if forward { v.first() } else { v.last() }.unwrap();
+                start(&mut v);
+                b.iter(|| {
+                    black_box((v.key(), v.value()));
+                    if forward { v.next() } else { v.prev() }.unwrap();
+                    if !v.valid() {
+                        start(&mut v);
+                    }
+                });
+            });
+        }
+    }
+}
+
+/// A whole pass over the input of a compaction; a figure is the cost of one entry that went in.
+fn retain(c: &mut Criterion) {
+    type Case = (&'static str, fn() -> Vec<Arc<Run>>, Vec<Seq>, fn() -> Arc<Fragments>);
+    let cases: [Case; 4] = [
+        ("distinct keys", || distinct(4), vec![], Arc::default),
+        ("half overwritten", || overwritten(false), vec![], Arc::default),
+        ("half overwritten, a snapshot", || overwritten(false), vec![3 * N as u64], Arc::default),
+        ("100 range deletions", || distinct(4), vec![], tombstones),
+    ];
+    let mut group = c.benchmark_group("merge/retain");
+    group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(N as u64));
+    for (name, runs, snapshots, deletions) in cases {
+        let runs = LazyCell::new(runs);
+        let rules = || Rules {
+            snapshots: snapshots.clone(),
+            tombstones: deletions(),
+            beneath: Beneath::new(vec![]),
+            merge: None,
+            purge: None,
+            settle: true,
+        };
+        group.bench_function(name, |b| {
+            let make = || Retain::new(Merging::new(sources(&runs)), rules());
+            let pass = |mut r: Retain<Merging<Source>>| {
+                while r.advance().unwrap() {
+                    black_box((r.key(), r.value()));
+                }
+                r.dropped()
+            };
+            b.iter_batched(make, pass, BatchSize::PerIteration);
+        });
+    }
+}
+
+criterion_group!(name = benches; config = firn_micro::criterion(); targets = next, visible, retain);
+criterion_main!(benches);

@@ -1,0 +1,233 @@
+//! What the micro-benchmarks share: how criterion measures, the data, and the places where files go.
+//!
+//! The data are those of `results/`: random keys of 16 bytes, values of 100 bytes of which LZ4 makes about 55. All of it follows from
+//! fixed seeds, so two runs do the same work. Tables lie in an environment in memory wherever the device is not what is measured.
+
+// A measuring program needs a clock and a directory of its own.
+#![allow(clippy::disallowed_methods)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use criterion::{Bencher, Criterion};
+use firn_kv::Result;
+use firn_kv::base::key::{Kind, Trailer};
+use firn_kv::env::Env;
+use firn_kv::manifest::TableMeta;
+use firn_kv::merge::run::table_path;
+use firn_kv::sstable::{TableFacts, TableOptions, TableWriter};
+use firn_testkit::rng::Rng;
+
+pub mod pieces;
+
+/// A key of the benchmarks.
+pub type Key = [u8; 16];
+/// Length of a value.
+pub const VALUE: usize = 100;
+/// Bytes of a key and its value.
+pub const ENTRY: usize = size_of::<Key>() + VALUE;
+
+/// How criterion measures here: short, so that all benches together take a few minutes.
+pub fn criterion() -> Criterion {
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(30)
+        .nresamples(10_000)
+}
+
+/// `n` random keys, all different, in no order.
+pub fn keys(n: usize, seed: u64) -> Vec<Key> {
+    let mut rng = Rng::new(seed);
+    let mut key = || {
+        let mut k = [0; size_of::<Key>()];
+        rng.fill(&mut k);
+        k
+    };
+    (0..n).map(|_| key()).collect()
+}
+
+/// The same keys in order.
+pub fn sorted(n: usize, seed: u64) -> Vec<Key> {
+    let mut keys = keys(n, seed);
+    keys.sort_unstable();
+    keys
+}
+
+/// Values, as slices of a pool that is made once.
+pub struct Values(Vec<u8>);
+
+impl Default for Values {
+    fn default() -> Self {
+        Values::new()
+    }
+}
+
+impl Values {
+    /// A pool of 1 MiB, in pieces of which one half is random and the other repeats it.
+    pub fn new() -> Values {
+        let mut rng = Rng::new(7);
+        let mut pool = vec![0; 1 << 20];
+        for piece in pool.chunks_mut(VALUE) {
+            let half = piece.len() / 2;
+            rng.fill(&mut piece[..half]);
+            piece.copy_within(..half, half);
+        }
+        Values(pool)
+    }
+
+    /// The `i`th value.
+    #[inline]
+    pub fn get(&self, i: usize) -> &[u8] {
+        let start = i % (self.0.len() / VALUE) * VALUE;
+        &self.0[start..start + VALUE]
+    }
+}
+
+/// A directory that goes when it is dropped.
+pub struct Dir(PathBuf);
+
+impl Default for Dir {
+    fn default() -> Self {
+        Dir::new()
+    }
+}
+
+impl Dir {
+    /// A new directory among the temporary ones of the machine.
+    pub fn new() -> Dir {
+        static N: AtomicU32 = AtomicU32::new(0);
+        let name = format!("firn-micro-{}-{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed));
+        Dir(std::env::temp_dir().join(name))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Writes puts of `keys`, which must be sorted, into table `id` of `dir`, with values by their place and the trailers that `trailer`
+/// gives.
+///
+/// # Errors
+/// What the environment says.
+pub fn write_table(
+    env: &dyn Env,
+    dir: &Path,
+    id: u64,
+    options: TableOptions,
+    keys: &[Key],
+    trailer: impl Fn(usize) -> Trailer,
+) -> Result<TableFacts> {
+    let values = Values::new();
+    env.create_dir_all(dir)?;
+    let path = table_path(dir, id);
+    let mut writer = TableWriter::new(env.create(&path)?, &path, id, options);
+    for (i, key) in keys.iter().enumerate() {
+        let trailer = trailer(i);
+        let value = if trailer.kind() == Some(Kind::Delete) { &[] } else { values.get(i) };
+        writer.add(key, trailer, value)?;
+    }
+    writer.finish()
+}
+
+/// What the manifest would say of a table.
+pub fn meta(facts: &TableFacts) -> TableMeta {
+    TableMeta {
+        id: facts.id,
+        size: facts.size,
+        entries: facts.entries,
+        deletes: facts.deletes,
+        merges: facts.merges,
+        range_deletes: facts.range_deletes,
+        raw_bytes: facts.raw_bytes,
+        first_key: facts.first_key.clone(),
+        last_key: facts.last_key.clone(),
+        min_seq: facts.min_seq,
+        max_seq: facts.max_seq,
+        created_micros: 0,
+        newest_micros: 0,
+        ingested_seq: 0,
+        oldest_tombstone_micros: facts.oldest_tombstone_micros,
+    }
+}
+
+/// Goes round the numbers below `n`.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    at: usize,
+    n: usize,
+}
+
+impl Round {
+    /// Starts at 0; `n` is at least 1.
+    pub fn new(n: usize) -> Round {
+        Round { at: 0, n }
+    }
+
+    /// The next number.
+    #[inline]
+    pub fn step(&mut self) -> usize {
+        let i = self.at;
+        self.at = if i + 1 == self.n { 0 } else { i + 1 };
+        i
+    }
+}
+
+/// Something that steps fill up: a memtable, a log. It is replaced by a fresh one after every `n` steps, and only the steps are
+/// timed, so the figure is the mean over all degrees of fullness. Lives longer than one sample. The first fill is not timed at all.
+pub struct Fill<T> {
+    state: Option<T>,
+    at: usize,
+    n: usize,
+}
+
+impl<T> Fill<T> {
+    /// Filled by `n` steps.
+    pub fn new(n: usize) -> Fill<T> {
+        Fill { state: None, at: 0, n }
+    }
+
+    /// Times `step`, which gets the thing and the number of the step since it was fresh. `fresh` gets the full one to recycle.
+    pub fn run(&mut self, b: &mut Bencher, mut fresh: impl FnMut(Option<T>) -> T, mut step: impl FnMut(&mut T, usize)) {
+        // Here and not below: criterion plans its samples by what the calls below take as a whole.
+        if self.state.is_none() {
+            let mut state = fresh(None);
+            (0..self.n).for_each(|i| step(&mut state, i));
+            self.state = Some(fresh(Some(state)));
+        }
+        b.iter_custom(|iterations| {
+            let (mut time, mut left) = (Duration::ZERO, iterations);
+            while left > 0 {
+                if self.at == self.n {
+                    self.at = 0;
+                    self.state = Some(fresh(self.state.take()));
+                }
+                let state = self.state.get_or_insert_with(|| fresh(None));
+                let until = self.n.min(self.at.saturating_add(left as usize));
+                let start = Instant::now();
+                for i in self.at..until {
+                    step(state, i);
+                }
+                time += start.elapsed();
+                left -= (until - self.at) as u64;
+                self.at = until;
+            }
+            time
+        });
+    }
+}
+
+/// An environment in memory.
+pub fn memory() -> Arc<dyn Env> {
+    Arc::new(firn_kv::env::mem::MemEnv::new(1))
+}

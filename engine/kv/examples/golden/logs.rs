@@ -1,0 +1,257 @@
+//! Logs: one folder each, of small segments, sealed, torn, recycled.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::Result;
+use firn_kv::base::key::Kind;
+use firn_kv::base::ops::{Op, Ops, encode};
+use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
+use firn_kv::wal::{Lsn, Wal, recover};
+use firn_testkit::rng::Rng;
+use serde_json::{Value, json};
+
+use super::made::{Made, hex, slug};
+
+const SEGMENT: u64 = 4096;
+
+/// A log that is being written, and what it must give back.
+pub struct Log {
+    pub env: MemEnv,
+    dir: PathBuf,
+    wal: Wal,
+    rng: Rng,
+    seq: u64,
+    /// Position of each record, position after it, what it tells.
+    records: Vec<(Lsn, Lsn, Value)>,
+}
+
+fn operations(rng: &mut Rng, n: u64) -> (Vec<u8>, Vec<Value>) {
+    let (mut bytes, mut told) = (vec![], vec![]);
+    for _ in 0..n {
+        let tree = *rng.choose(&[1, 2, 300, u32::MAX]).unwrap_or(&1);
+        let key = format!("key{}", rng.below(50)).into_bytes();
+        let mut value = vec![0; rng.below(60) as usize];
+        rng.fill(&mut value);
+        let kind = 1 + rng.below(4) as u8;
+        let op = match Kind::from_u8(kind) {
+            Some(Kind::Delete) => Op::Point { kind: Kind::Delete, key: &key, value: b"" },
+            Some(kind) => Op::Point { kind, key: &key, value: &value },
+            None => Op::DeleteRange { start: &key, end: &value },
+        };
+        encode(&mut bytes, tree, op);
+        told.push(json!([kind, tree, hex(&key), if kind == 2 { String::new() } else { hex(&value) }]));
+    }
+    (bytes, told)
+}
+
+impl Log {
+    pub fn new(seed: u64) -> Result<Log> {
+        let (env, dir) = (MemEnv::new(seed), PathBuf::from("/log"));
+        env.create_dir_all(&dir)?;
+        let end = recover(&env, &dir, 0, &mut |_, _, _| Ok(()))?;
+        let wal = Wal::create(Arc::new(env.clone()), &dir, &end, SEGMENT)?;
+        Ok(Log { env, dir, wal, rng: Rng::new(seed), seq: 1, records: vec![] })
+    }
+
+    pub fn append(&mut self, operations_in_it: u64) -> Result<()> {
+        let (bytes, told) = operations(&mut self.rng, operations_in_it);
+        let (at, end) = (self.wal.end(), self.wal.append(self.seq, &[&bytes])?);
+        self.records.push((at, end, json!([self.seq, told])));
+        self.seq += operations_in_it;
+        Ok(())
+    }
+
+    pub fn sync(&mut self) -> Result<()> {
+        self.wal.syncer().sync(self.wal.end())
+    }
+
+    /// Begins a new writer after the one there was.
+    pub fn reopen(&mut self) -> Result<()> {
+        let end = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?;
+        self.wal = Wal::create(Arc::new(self.env.clone()), &self.dir, &end, SEGMENT)?;
+        Ok(())
+    }
+
+    /// Makes the next segment ready, as a worker does.
+    pub fn prepare(&mut self) -> Result<()> {
+        self.wal.prepare_next().map_or(Ok(()), |job| job.run())
+    }
+
+    /// What a reader from `from` on must find, up to `until`.
+    pub fn content(&self, from: Lsn, until: Lsn) -> Value {
+        let kept = self.records.iter().filter(|r| r.0 >= from && r.1 <= until);
+        let records: Vec<_> = kept.map(|r| r.2.clone()).collect();
+        json!({"from": from, "records": records})
+    }
+
+    pub fn all(&self) -> Value {
+        self.content(0, self.wal.end())
+    }
+
+    /// Position after the last but `n` records.
+    pub fn end_without(&self, n: usize) -> Lsn {
+        self.records.len().checked_sub(n + 1).map_or(0, |i| self.records[i].1)
+    }
+
+    /// The highest segment and the offset in it where the record at `lsn` begins.
+    pub fn place(&self, lsn: Lsn) -> Result<(PathBuf, usize)> {
+        let mut found = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?.segments;
+        found.retain(|s| s.base.is_some_and(|b| b <= lsn));
+        let s = found.last().ok_or_else(|| firn_kv::Error::invalid("no segment holds this position"))?;
+        Ok((self.dir.join(firn_kv::wal::segment_name(s.number)), (64 + lsn - s.base.unwrap_or(0)) as usize))
+    }
+
+    /// Changes a segment.
+    pub fn change(&self, path: &Path, how: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let mut bytes = self.env.read_file(path)?;
+        how(&mut bytes);
+        self.env.write_file(path, &bytes)
+    }
+
+    /// Adds the files of the log as the folder `name`.
+    pub fn put(&self, made: &mut Made, name: &str) -> Result<()> {
+        for path in self.env.files() {
+            let file = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+            made.file(format!("{name}/{file}"), self.env.read_file(&path)?);
+        }
+        Ok(())
+    }
+}
+
+/// Sound logs: in one segment or many, synced or not, sealed or not, with recycled segments, with a torn end.
+pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
+    let dir = |what: &str| format!("logs/{seed:03}-{}", slug(what));
+    let mut tell = |what: &str, log: &Log, content: Value| {
+        made.sound(dir(what), "log", what, content);
+        log.put(made, &dir(what))
+    };
+
+    let mut log = Log::new(seed)?;
+    (0..5).try_for_each(|i| log.append(1 + i % 3))?;
+    tell("never synced", &log, log.all())?;
+    log.wal.finish()?;
+    tell("sealed", &log, log.all())?;
+
+    let mut log = Log::new(seed + 1)?;
+    for i in 0..60 {
+        log.append(1 + i % 5)?;
+        if i % 7 == 0 {
+            log.sync()?;
+        }
+    }
+    log.append(90)?; // more than a segment holds
+    log.append(2)?;
+    tell("many segments", &log, log.all())?;
+    let from = log.end_without(20);
+    tell("many segments, from a position", &log, log.content(from, u64::MAX))?;
+
+    let mut log = Log::new(seed + 2)?;
+    for i in 0..80 {
+        log.append(1 + i % 4)?;
+        if i % 20 == 19 {
+            log.sync()?;
+            log.prepare()?;
+            let floor = log.end_without(6);
+            log.wal.retire(floor)?;
+        }
+    }
+    let from = log.end_without(6);
+    tell("recycled segments", &log, log.content(from, u64::MAX))?;
+
+    let mut log = Log::new(seed + 3)?;
+    (0..9).try_for_each(|_| log.append(2))?;
+    log.reopen()?;
+    (0..9).try_for_each(|_| log.append(2))?;
+    tell("two writers", &log, log.all())?;
+
+    let mut log = Log::new(seed + 4)?;
+    (0..3).try_for_each(|_| log.append(3))?;
+    log.sync()?;
+    (0..4).try_for_each(|_| log.append(3))?;
+    let (path, at) = log.place(log.end_without(1))?;
+    log.change(&path, |b| b[at + 40..].fill(0))?;
+    tell("torn last record", &log, log.content(0, log.end_without(1)))?;
+    let (path, at) = log.place(log.end_without(3))?;
+    log.change(&path, |b| b[at + 9] ^= 4)?;
+    tell("records beyond a gap that was not synced", &log, log.content(0, log.end_without(3)))
+}
+
+/// A log that a reader must refuse: `n` chooses how.
+pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
+    let mut log = Log::new(seed)?;
+    (0..6).try_for_each(|_| log.append(2))?;
+    log.wal.finish()?;
+    let (path, at) = log.place(log.end_without(4))?;
+    let sound = log.env.read_file(&path)?;
+    let size = (log.end_without(3) - log.end_without(4)) as usize;
+    let mut rng = Rng::new(seed);
+    let padding = 8; // the last bytes of a record may be padding, which nobody looks at
+    let hit = at + rng.below((size - padding) as u64) as usize;
+    let bit = 1 << rng.below(8);
+    // An operation of no kind under a sound checksum is as damaged as a flipped bit; an unknown record kind or version is newer.
+    for (what, verdict, kind) in
+        [("a flipped bit", "damaged", 0), ("zeroed", "damaged", 1), ("two records swapped", "damaged", 2)]
+    {
+        log.env.write_file(&path, &sound)?;
+        log.change(&path, |b| match kind {
+            0 => b[hit] ^= bit,
+            1 => b[at..at + size].fill(0),
+            _ => {
+                let other: Vec<u8> = b[64..64 + 40].to_vec();
+                b[at..at + 40].copy_from_slice(&other);
+            }
+        })?;
+        let name = format!("damaged/log-{seed:03}-{}", slug(what));
+        log.put(made, &name)?;
+        made.refused(name, "log", what, verdict);
+    }
+    Ok(())
+}
+
+/// Logs whose checksums are sound and whose structure is not.
+pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
+    use firn_kv::base::checksum::checksum;
+    let mut log = Log::new(seed)?;
+    (0..3).try_for_each(|_| log.append(1))?;
+    let (path, at) = log.place(0)?;
+    let number = firn_kv::wal::segment_number(path.file_name().and_then(|n| n.to_str()).unwrap_or_default()).unwrap_or(0);
+    let sound = log.env.read_file(&path)?;
+    let put = |b: &mut [u8], at: usize, v: u32| b[at..at + 4].copy_from_slice(&v.to_le_bytes());
+    for (what, verdict) in [("version 2", "newer"), ("a record of kind 3", "newer"), ("an operation of no kind", "damaged")] {
+        log.env.write_file(&path, &sound)?;
+        log.change(&path, |b| {
+            match what {
+                "version 2" => put(b, 8, 2),
+                "a record of kind 3" => put(b, at + 12, 3),
+                _ => b[at + 32] = 9,
+            }
+            let crc = checksum(number, 0, &[&b[..60]]);
+            put(b, 60, crc);
+            let len = u32::from_le_bytes([b[at + 4], b[at + 5], b[at + 6], b[at + 7]]) as usize;
+            let crc = checksum(number, at as u64, &[&b[at + 4..at + 32 + len]]);
+            put(b, at, crc);
+        })?;
+        let name = format!("damaged/log-{seed:03}-{}", slug(what));
+        log.put(made, &name)?;
+        made.refused(name, "log", what, verdict);
+    }
+    Ok(())
+}
+
+/// A log's content as the engine reads it.
+#[allow(dead_code)] // see `tables::read`
+pub fn read(env: &dyn Env, dir: &Path, from: Lsn) -> Result<Value> {
+    let mut records = vec![];
+    recover(env, dir, from, &mut |seq, _, payload| {
+        let op = |op: Option<(u32, Op<'_>)>| match op {
+            Some((tree, Op::Point { kind, key, value })) => json!([kind as u8, tree, hex(key), hex(value)]),
+            Some((tree, Op::DeleteRange { start, end })) => json!([4, tree, hex(start), hex(end)]),
+            None => Value::Null,
+        };
+        records.push(json!([seq, Ops::new(payload).map(op).collect::<Vec<_>>()]));
+        Ok(())
+    })?;
+    Ok(json!({"from": from, "records": records}))
+}

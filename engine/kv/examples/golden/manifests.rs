@@ -1,0 +1,262 @@
+//! Manifests: snapshots and edits of every kind, every policy, every option.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::base::checksum::checksum;
+use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
+use firn_kv::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
+use firn_kv::{Compression, FilterKind, Movement, Policy, Result, TreeOptions};
+use firn_testkit::rng::Rng;
+use serde_json::{Value, json};
+
+use super::made::{Made, hex, slug};
+
+fn policy(rng: &mut Rng) -> Policy {
+    let n = rng.range(2..64) as u32;
+    match rng.below(6) {
+        0 => Policy::Tiered { min_runs: 2, max_runs: n, bucket: 1.1 + rng.unit() },
+        1 => Policy::Leveled {
+            level0_runs: n,
+            ratio: n,
+            base: rng.range(64 << 10..1 << 50),
+            movement: Movement::ALL[n as usize % Movement::ALL.len()],
+        },
+        2 => Policy::LazyLeveled { ratio: n },
+        3 => Policy::Unified {
+            scaling: (0..n).take(32).map(|_| rng.range(0..125) as i32 - 62).collect(),
+            target_table: rng.range(64 << 10..1 << 40),
+            base_shards: n,
+        },
+        4 => Policy::TimeWindow { window_secs: rng.range(1..1 << 40), min_runs: n },
+        _ => Policy::Fifo { max_bytes: rng.next_u64(), max_age_secs: rng.next_u64() },
+    }
+}
+
+fn options(rng: &mut Rng) -> PersistedOptions {
+    let mut o = PersistedOptions::of(&TreeOptions { policy: policy(rng), ..TreeOptions::default() });
+    let levels = rng.range(1..9);
+    o.compression = (0..levels).map(|_| if rng.one_in(2) { Compression::None } else { Compression::Lz4 }).collect();
+    let filters = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
+    o.filter = (0..levels).map(|_| rng.choose(&filters).copied().unwrap_or_default()).collect();
+    o.tombstone_age_secs = rng.below(1 << 30);
+    (o.block_size, o.table_size, o.memtable_size) = (rng.range(512..65_537), rng.below(1 << 40), rng.below(1 << 31));
+    let mut name = |what: &str| rng.one_in(2).then(|| format!("{what} hook ❄"));
+    (o.merge, o.purge, o.summary, o.filter_prefix) = (name("merge"), name("purge"), name("summary"), name("prefix"));
+    o
+}
+
+fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
+    let (key, min_seq) = (|i: u64| i.to_be_bytes().to_vec(), rng.below(1 << 40));
+    TableMeta {
+        id,
+        size: rng.below(1 << 40),
+        entries: rng.below(1 << 30),
+        deletes: rng.below(100),
+        merges: rng.below(100),
+        range_deletes: rng.below(3),
+        raw_bytes: rng.next_u64(),
+        first_key: key(first),
+        last_key: key(first + rng.below(1000)),
+        min_seq,
+        max_seq: min_seq + rng.below(1 << 20),
+        created_micros: 1_600_000_000_000_000 + id,
+        newest_micros: 1_600_000_000_000_000,
+        ingested_seq: if rng.one_in(4) { min_seq.max(1) } else { 0 },
+        oldest_tombstone_micros: rng.one_in(2).then_some(1_500_000_000_000_000),
+    }
+}
+
+/// An edit that fits the state.
+fn edit(rng: &mut Rng, state: &State) -> Edit {
+    let tree = state.trees.keys().copied().collect::<Vec<_>>();
+    let Some(&tree) = rng.choose(&tree).filter(|_| !rng.one_in(8)) else {
+        let (id, flushed) = (state.next_tree + rng.below(2) as u32, rng.below(1 << 50));
+        return Edit::CreateTree { id, name: format!("tree {id} ❄"), options: options(rng), flushed };
+    };
+    let t = &state.trees[&tree];
+    match rng.below(12) {
+        0 => Edit::DropTree { id: tree },
+        1 => Edit::SetOptions { id: tree, options: options(rng) },
+        2 | 3 => Edit::Counters {
+            next_file: state.next_file + rng.below(9),
+            last_seq: rng.below(1 << 45),
+            wal_floor: state.wal_floor + 8 * rng.below(1 << 20),
+        },
+        4 | 5 if !t.runs.is_empty() => {
+            // A compaction: the oldest run goes, two tables come in its place, and one of the others moves down.
+            let last = &t.runs[t.runs.len() - 1];
+            let removed = last.tables.iter().map(|t| t.id).collect();
+            let (level, run) = (last.level.saturating_add(1), last.number);
+            let added = (0..2).map(|i| {
+                let table = Arc::new(table(rng, state.next_file + i, 5000 * i));
+                AddedTable { level, run, table }
+            });
+            Edit::Tables { tree, removed, added: added.collect(), flushed: None }
+        }
+        6 if !t.runs.is_empty() => {
+            let from = &t.runs[0];
+            let moved = from.tables[0].clone();
+            let level = t.runs[t.runs.len() - 1].level.saturating_add(1);
+            let added = vec![AddedTable { level, run: from.number, table: moved.clone() }];
+            Edit::Tables { tree, removed: vec![moved.id], added, flushed: None }
+        }
+        _ => {
+            let id = state.next_file;
+            let added = vec![AddedTable { level: 0, run: id, table: Arc::new(table(rng, id, 0)) }];
+            Edit::Tables { tree, removed: vec![], added, flushed: Some(t.flushed + 8 * rng.below(1000)) }
+        }
+    }
+}
+
+/// A manifest in the making.
+struct Case {
+    env: MemEnv,
+    manifest: Manifest,
+    number: u64,
+    state: State,
+    /// Where each frame begins, and the state before it.
+    frames: Vec<(usize, State)>,
+    rng: Rng,
+}
+
+impl Case {
+    fn new(seed: u64, frames: u64) -> Result<Case> {
+        let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
+        let (dir, number) = (Path::new("/man"), 1 + rng.below(2_000_000));
+        env.create_dir_all(dir)?;
+        let mut state =
+            State { id: rng.next_u64(), created_micros: 1_577_836_800_000_000, next_file: number + 1, ..State::default() };
+        state.next_tree = 1;
+        if seed % 2 == 1 {
+            // Every second one begins with what another one left.
+            (0..40).try_for_each(|_| state.apply(&edit(&mut rng, &state.clone())))?;
+        }
+        let manifest = Manifest::create(&env, dir, number, &state)?;
+        let mut case = Case { env, manifest, number, state, frames: vec![], rng };
+        (0..frames).try_for_each(|_| case.append())?;
+        Ok(case)
+    }
+
+    fn append(&mut self) -> Result<()> {
+        let before = (self.manifest.size() as usize, self.state.clone());
+        let mut edits = vec![];
+        for _ in 0..1 + self.rng.below(3) {
+            let e = edit(&mut self.rng, &self.state);
+            self.state.apply(&e)?;
+            edits.push(e);
+        }
+        self.manifest.append(&edits)?;
+        self.frames.push(before);
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>> {
+        self.env.read_file(&Path::new("/man").join(manifest_name(self.number)))
+    }
+
+    fn put(&self, made: &mut Made, name: &str, manifest: Vec<u8>, current: Option<Vec<u8>>) -> Result<()> {
+        made.file(format!("{name}/{}", manifest_name(self.number)), manifest);
+        let current = current.map_or_else(|| self.env.read_file(Path::new("/man/CURRENT")), Ok)?;
+        made.file(format!("{name}/CURRENT"), current);
+        Ok(())
+    }
+}
+
+/// Sound manifests: whole, with a torn last frame, with a torn mark.
+pub fn sound(seed: u64, frames: u64, made: &mut Made) -> Result<()> {
+    let case = Case::new(seed, frames)?;
+    let bytes = case.bytes()?;
+    let mut tell = |what: &str, bytes: Vec<u8>, state: &State| {
+        let name = format!("manifests/{seed:03}-{}", slug(what));
+        made.sound(&name, "manifest", what, told(state));
+        case.put(made, &name, bytes, None)
+    };
+    tell("whole", bytes.clone(), &case.state)?;
+    tell("the last mark is missing", bytes[..bytes.len() - 8].to_vec(), &case.state)?;
+    if let Some((at, before)) = case.frames.last() {
+        let mut torn = bytes[..bytes.len() - 8].to_vec();
+        torn[*at + 10..].fill(0);
+        tell("the last frame is torn", torn, before)?;
+        tell("the last frame is cut", bytes[..at + 9].to_vec(), before)?;
+        let mut bad_mark = bytes.clone();
+        bad_mark[at - 3] ^= 1;
+        tell("a mark is torn and a frame follows", bad_mark, &case.state)?;
+    }
+    Ok(())
+}
+
+/// Manifests and `CURRENT`s that a reader must refuse.
+pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
+    let case = Case::new(seed, 4)?;
+    let mut rng = Rng::new(seed);
+    let (number, sound) = (case.number, case.bytes()?);
+    let current = case.env.read_file(Path::new("/man/CURRENT"))?;
+    let mut tell = |what: &str, verdict: &str, bytes: Vec<u8>, text: Option<Vec<u8>>| {
+        let name = format!("damaged/manifest-{seed:03}-{}", slug(what));
+        made.refused(&name, "manifest", what, verdict);
+        case.put(made, &name, bytes, text)
+    };
+    let (last, second) = (case.frames[3].0, case.frames[1].0);
+    let (at, bit) = (16 + rng.below(last as u64 - 16 - 8) as usize, 1u8 << rng.below(8));
+    let in_mark = case.frames.iter().any(|(f, _)| (f - 8..*f).contains(&at));
+    let flipped = |at: usize, bit: u8| {
+        let mut b = sound.clone();
+        b[at] ^= bit;
+        b
+    };
+    if !in_mark {
+        tell("a flipped bit", "damaged", flipped(at, bit), None)?;
+    }
+    tell("a flipped bit in the header", "damaged", flipped(seed as usize % 16, bit), None)?;
+    tell("a cut header", "damaged", sound[..seed as usize % 16].to_vec(), None)?;
+    let mut zeroed = sound.clone();
+    zeroed[second..second + 16].fill(0);
+    tell("a zeroed frame", "damaged", zeroed, None)?;
+    let mut text = current.clone();
+    let place = rng.below(text.len() as u64) as usize;
+    text[place] ^= 1 << rng.below(7);
+    tell("a flipped bit in CURRENT", "damaged", sound.clone(), Some(text))?;
+    tell("a cut CURRENT", "damaged", sound.clone(), Some(current[..place].to_vec()))?;
+    let newer = String::from_utf8_lossy(&current).replacen("format 1", "format 2", 1);
+    let lines = newer.split_inclusive('\n').take(2).collect::<String>();
+    let text = format!("{lines}crc {:08x}\n", crc32fast::hash(lines.as_bytes()));
+    tell("a newer CURRENT", "newer", sound.clone(), Some(text.into_bytes()))?;
+
+    let mut b = sound.clone();
+    b[8] = 2;
+    let crc = checksum(number, 0, &[&b[..12]]);
+    b[12..16].copy_from_slice(&crc.to_le_bytes());
+    tell("version 2", "newer", b, None)?;
+    let frame = |payload: &[u8]| {
+        let (len, mut b) = ((payload.len() as u32).to_le_bytes(), sound.clone());
+        let crc = checksum(number, b.len() as u64, &[&len, payload]).to_le_bytes();
+        [&len[..], &crc, payload].iter().for_each(|p| b.extend_from_slice(p));
+        b
+    };
+    tell("an unknown edit", "newer", frame(&[40, 1, 7]), None)?;
+    tell("an unknown required field", "newer", frame(&[12, 3, 40, 1, 7]), None)?;
+    tell("a field that breaks off", "damaged", frame(&[12, 9, 2]), None)?;
+    tell("a number that does not fill its field", "damaged", frame(&[6, 4, 2, 2, 1, 0]), None)?;
+    tell("a tree that is not there", "damaged", frame(&[6, 4, 2, 2, 0xff, 1]), None)?;
+    tell("fields that are missing", "damaged", frame(&[12, 3, 2, 1, 7]), None)
+}
+
+/// A state as it is told: all but the options, which are compared field by field.
+pub fn told(state: &State) -> Value {
+    let table = |t: &TableMeta| {
+        json!({
+            "id": t.id, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges, "range_deletes": t.range_deletes,
+            "raw_bytes": t.raw_bytes, "first_key": hex(&t.first_key), "last_key": hex(&t.last_key), "min_seq": t.min_seq,
+            "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
+            "oldest_tombstone": t.oldest_tombstone_micros, "ingested_seq": t.ingested_seq,
+        })
+    };
+    let run = |r: &firn_kv::manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
+    let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()});
+    json!({
+        "store_id": state.id, "created": state.created_micros, "next_file": state.next_file, "last_seq": state.last_seq,
+        "wal_floor": state.wal_floor, "next_tree": state.next_tree, "trees": state.trees.values().map(tree).collect::<Vec<_>>(),
+    })
+}

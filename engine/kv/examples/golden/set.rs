@@ -1,0 +1,55 @@
+//! Which files are made.
+
+use firn_kv::Result;
+use serde_json::{Value, json};
+
+use super::made::Made;
+use super::{damage, logs, manifests, stores, tables};
+
+/// Every shape with every option, and damage to them.
+pub fn all() -> Result<Made> {
+    let mut made = Made::default();
+    let recipes = tables::all();
+    recipes.iter().try_for_each(|r| r.make(&mut made))?;
+    (0..6).try_for_each(|i| logs::sound(10 * i, &mut made))?;
+    (0..24).try_for_each(|i| manifests::sound(i, i * 2, &mut made))?;
+    (0..6).try_for_each(|i| stores::make(i, 300 + 400 * i, &mut made))?;
+    damage::make(&recipes, 14, &mut made)?;
+    (0..10).try_for_each(|i| logs::damaged(i, &mut made))?;
+    (0..5).try_for_each(|i| logs::sealed_damage(i, &mut made))?;
+    (0..10).try_for_each(|i| manifests::damaged(i, &mut made))?;
+    Ok(made)
+}
+
+/// The golden files of format version 1. They must stay few and small, and what is made here must never change: another version gets
+/// another function.
+pub fn golden() -> Result<Made> {
+    let mut made = Made::default();
+    tables::few().iter().try_for_each(|r| r.make(&mut made))?;
+    stores::make(7, 120, &mut made)?;
+    let mut others = Made::default();
+    logs::sound(1, &mut others)?;
+    manifests::sound(3, 9, &mut others)?;
+    made.add(others.only(&[
+        "sealed",
+        "many segments",
+        "recycled segments",
+        "torn last record",
+        "whole",
+        "the last frame is torn",
+    ]));
+    let versions = versions().to_string() + "\n";
+    made.file("versions.json", versions.into_bytes());
+    Ok(made.hashed())
+}
+
+/// The versions of what decides about bytes within the format: what the compressor finds, where the filter's construction ends, what
+/// the writer calls itself.
+pub fn versions() -> Value {
+    let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap_or_default();
+    let version = |name: &str| {
+        let after = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
+        after.and_then(|(_, rest)| rest.split_once('"')).map(|(version, _)| version.to_owned())
+    };
+    json!({"firn-kv": env!("CARGO_PKG_VERSION"), "lz4_flex": version("lz4_flex"), "xorf": version("xorf")})
+}

@@ -1,0 +1,189 @@
+//! How long operations take: histograms that are always on.
+//!
+//! Invariants:
+//! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is timed, counted over all of them. One
+//!   that is not timed costs a count down and no look at the clock. The period is a prime, so that no pattern of operations that
+//!   repeats hides from it.
+//! - What is rare or slow anyway (syncs, stalls, flushes, compactions) is timed every time.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+
+use crate::env::Env;
+
+/// One get, seek or write in so many is timed.
+pub const SAMPLED: u32 = 257;
+
+/// An hour: what takes longer counts as one.
+const LONGEST: u64 = 3_600_000_000_000;
+
+thread_local! {
+    /// How many operations of this thread go by until one is timed.
+    static LEFT: Cell<u32> = const { Cell::new(SAMPLED / 2) };
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// A get.
+    Get,
+    /// A seek of a cursor, or the first item of a range.
+    Seek,
+    /// A put, a delete, an operand or a batch, with its sync and the sleeps that pace it.
+    Write,
+    /// What a writer waits for its sync.
+    Sync,
+    /// What a writer waits for a memtable.
+    Stall,
+    /// A sleep that paces a writer.
+    Pace,
+    /// A flush.
+    Flush,
+    /// A merging compaction.
+    Compaction,
+}
+
+const KINDS: usize = 8;
+
+/// The histograms of a Db.
+pub struct Meters {
+    env: Arc<dyn Env>,
+    nanos: [Mutex<Histogram<u32>>; KINDS],
+}
+
+/// From 1 ns to [`LONGEST`] with 2 significant digits: 18 KiB.
+fn histogram() -> Mutex<Histogram<u32>> {
+    let h = Histogram::new_with_bounds(1, LONGEST, 2).or_else(|_| Histogram::new(2));
+    Mutex::new(h.unwrap_or_else(|_| unreachable!("2 significant digits are within the crate's bounds")))
+}
+
+impl Meters {
+    /// Empty histograms over the clock of `env`.
+    pub fn new(env: Arc<dyn Env>) -> Arc<Meters> {
+        Arc::new(Meters { env, nanos: std::array::from_fn(|_| histogram()) })
+    }
+
+    /// Begins an operation that is sampled: when it began, 0 for most, which are not timed.
+    #[inline]
+    pub fn begin(&self) -> u64 {
+        let left = LEFT.get().wrapping_sub(1);
+        LEFT.set(left);
+        if left == 0 { self.begin_timed() } else { 0 }
+    }
+
+    #[cold]
+    fn begin_timed(&self) -> u64 {
+        LEFT.set(SAMPLED);
+        self.now()
+    }
+
+    /// Ends what [`begin`](Meters::begin) began.
+    #[inline]
+    pub fn end(&self, what: Timed, began: u64) {
+        if began != 0 {
+            self.since(what, began);
+        }
+    }
+
+    /// The clock; never 0.
+    pub fn now(&self) -> u64 {
+        self.env.monotonic_nanos().max(1)
+    }
+
+    /// Records the time since `began`, and gives it.
+    #[cold]
+    pub fn since(&self, what: Timed, began: u64) -> u64 {
+        let nanos = self.env.monotonic_nanos().saturating_sub(began);
+        self.record(what, nanos);
+        nanos
+    }
+
+    /// Records a time.
+    pub fn record(&self, what: Timed, nanos: u64) {
+        self.nanos[what as usize].lock().saturating_record(nanos);
+    }
+
+    fn of(&self, what: Timed) -> Latency {
+        let h = self.nanos[what as usize].lock();
+        if h.is_empty() {
+            return Latency::default();
+        }
+        let at = |q| h.value_at_quantile(q);
+        Latency { timed: h.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: h.max() }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Latencies {
+        Latencies {
+            sampled: SAMPLED,
+            get: self.of(Timed::Get),
+            seek: self.of(Timed::Seek),
+            write: self.of(Timed::Write),
+            sync: self.of(Timed::Sync),
+            stall: self.of(Timed::Stall),
+            pace: self.of(Timed::Pace),
+            flush: self.of(Timed::Flush),
+            compaction: self.of(Timed::Compaction),
+        }
+    }
+}
+
+/// How long one kind of operation took, in nanoseconds, to two significant digits; all 0 when none was timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// How many were timed.
+    pub timed: u64,
+    /// The median.
+    pub p50: u64,
+    /// Nine in ten took at most this.
+    pub p90: u64,
+    /// 99 in 100.
+    pub p99: u64,
+    /// 999 in 1000.
+    pub p999: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+/// How long operations took since the Db was opened.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Latencies {
+    /// Of gets, seeks and writes one in so many was timed, by each thread; of the others every one.
+    pub sampled: u32,
+    /// A get of one key, present or not; of a snapshot or not.
+    pub get: Latency,
+    /// A seek of a cursor (first and last included), or the first item of a range.
+    pub seek: Latency,
+    /// A put, a delete, an operand or a batch, with its sync and the sleeps that pace it.
+    pub write: Latency,
+    /// What a writer waits for the sync of a group, with [`Durability::Power`](crate::Durability::Power).
+    pub sync: Latency,
+    /// What a writer waits because every memtable is full.
+    pub stall: Latency,
+    /// Sleeps of writers because compaction is behind.
+    pub pace: Latency,
+    /// Flushes of memtables.
+    pub flush: Latency,
+    /// Merging compactions.
+    pub compaction: Latency,
+}
+
+impl Latencies {
+    /// All with their names.
+    pub fn named(&self) -> [(&'static str, Latency); KINDS] {
+        [
+            ("get", self.get),
+            ("seek", self.seek),
+            ("write", self.write),
+            ("sync", self.sync),
+            ("stall", self.stall),
+            ("pace", self.pace),
+            ("flush", self.flush),
+            ("compaction", self.compaction),
+        ]
+    }
+}

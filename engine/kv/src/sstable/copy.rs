@@ -1,0 +1,78 @@
+//! A data block that goes from one table into another as it is: what a compaction does with blocks that nothing overlaps.
+//!
+//! Invariants: only a *plain* block is copied (puts of distinct keys, none of which goes on in a neighbour), so its flags and its index
+//! entry hold in the other table too; only the checksum, which knows file and offset, is made anew. The stored bytes are checked against
+//! the old checksum on the way, so a copy never makes rot look sound.
+
+use super::format::Stored;
+use super::index::{BlockInfo, PLAIN};
+use super::search::Block;
+use super::table::Table;
+use crate::base::error::Result;
+use crate::base::key::Trailer;
+use crate::base::options::Compression;
+
+/// A plain block of a table.
+pub struct WholeBlock<'a> {
+    table: &'a Table,
+    number: usize,
+    decoded: Block<'a>,
+    first: &'a [u8],
+    info: BlockInfo,
+}
+
+impl<'a> WholeBlock<'a> {
+    /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not one that can be copied.
+    pub(super) fn new(table: &'a Table, number: usize, decoded: Block<'a>, first: &'a [u8]) -> Option<WholeBlock<'a>> {
+        let plain = table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
+        // The entries of an ingested table have a sequence number that is not in the file.
+        (plain && table.lift() == 0).then(|| WholeBlock { table, number, decoded, first, info: table.index.info(number) })
+    }
+
+    /// The first key.
+    pub fn first_key(&self) -> &'a [u8] {
+        self.first
+    }
+
+    /// A key at or above the block's last and below the first of the block behind it.
+    pub fn separator(&self) -> &[u8] {
+        &self.info.separator
+    }
+
+    /// Number of entries, at least 1.
+    pub fn len(&self) -> usize {
+        self.decoded.len()
+    }
+
+    /// Never: a block has an entry.
+    pub fn is_empty(&self) -> bool {
+        self.decoded.len() == 0
+    }
+
+    /// Decoded size in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.decoded.bytes().len()
+    }
+
+    /// The decoded bytes.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.decoded.bytes()
+    }
+
+    /// How the table wanted its blocks stored.
+    pub(super) fn compression(&self) -> Compression {
+        self.table.properties().compression
+    }
+
+    /// Puts the key of entry `i` into `key`; gives its trailer and its value.
+    pub(super) fn entry(&self, i: usize, key: &mut Vec<u8>) -> (Trailer, &'a [u8]) {
+        let entry = self.decoded.entry(i);
+        self.decoded.key_into(i, key);
+        (entry.trailer, entry.value)
+    }
+
+    /// Gives the stored bytes, checked, to `f`.
+    pub(super) fn stored<R>(&self, f: impl FnOnce(Stored<'_>) -> R) -> Result<R> {
+        self.table.place(self.number).stored(self.table.file.map(), |s| Ok(f(s)))
+    }
+}

@@ -1,0 +1,262 @@
+//! A small but whole store for the bit flips: every kind of file, block and record that a store can have, in a few kilobytes each.
+//!
+//! [`build`] gives two disks of one history: one where the process died with the store open, its last records not synced, and one
+//! where the store was closed. [`Sound::contents`] says what is to be read, also when the log ends earlier.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::base::key::Seq;
+use firn_kv::env::mem::MemEnv;
+use firn_kv::manifest::Manifest;
+use firn_kv::wal::{Item, SegmentReader, segment_number};
+use firn_kv::{Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, ReadMode, Result, TreeOptions};
+
+/// The directory of the store.
+pub const DIR: &str = "/db";
+/// Its trees.
+pub const TREES: [&str; 5] = ["raw", "packed", "rows", "logged", "late"];
+/// Of the zeros that a log segment is made of, so many bytes are kept behind its last record. What is read of a segment depends on the
+/// file's length, not on the length that it once had; so the cut files stand for the whole ones and take less time.
+const ZEROS: usize = 256;
+
+/// All keys and values, by tree.
+pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// Operands are joined.
+struct Join;
+
+impl Merge for Join {
+    fn name(&self) -> &str {
+        "join"
+    }
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        Ok(Folded::Value([&[base.unwrap_or_default()], operands].concat().concat()))
+    }
+}
+
+/// The filter holds the first four bytes.
+struct Four;
+
+impl FilterPrefix for Four {
+    fn name(&self) -> &str {
+        "four"
+    }
+    fn prefix_len(&self, key: &[u8]) -> usize {
+        key.len().min(4)
+    }
+}
+
+/// The options of a tree.
+pub fn tree_options(name: &str) -> TreeOptions {
+    let small = TreeOptions { block_size: 512, memtable_size: 64 << 10, table_size: 64 << 10, ..TreeOptions::default() };
+    match name {
+        "raw" => TreeOptions { compression: vec![Compression::None], filter: vec![FilterKind::Fuse16], ..small },
+        "packed" => TreeOptions { merge: Some(Arc::new(Join)), ..small },
+        "rows" => TreeOptions { filter_prefix: Some(Arc::new(Four)), ..small },
+        _ => TreeOptions { filter: vec![FilterKind::None], ..small },
+    }
+}
+
+/// Opens the store on a disk.
+pub fn open(env: &MemEnv, read_mode: ReadMode) -> Result<Db> {
+    let options = DbOptions {
+        memory_budget: 1 << 20,
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        create: false,
+        event_log: false,
+        read_mode,
+        ..DbOptions::default()
+    };
+    Db::open_in(Arc::new(env.clone()), DIR, options)
+}
+
+/// Everything in the store, read in every way there is; the ways must agree. `trees` are those that are read.
+pub fn read(db: &Db, trees: &[&str], known: &Contents) -> Result<Contents> {
+    let mut all = Contents::new();
+    let names = db.tree_names();
+    for &name in trees.iter().filter(|t| names.iter().any(|n| n == **t)) {
+        let tree = db.tree(name, tree_options(name))?;
+        let mut there = BTreeMap::new();
+        for item in tree.iter() {
+            let (k, v) = item?;
+            assert!(there.insert(k.to_vec(), v.to_vec()).is_none(), "{name}: {} twice", k.escape_ascii());
+        }
+        let mut back = vec![];
+        for item in tree.iter().rev() {
+            let (k, v) = item?;
+            back.push((k.to_vec(), v.to_vec()));
+        }
+        back.reverse();
+        assert!(back.into_iter().eq(there.clone()), "{name}: backward is not forward");
+        for key in known.get(name).into_iter().flatten().map(|(k, _)| k).chain(there.keys()) {
+            assert_eq!(tree.get(key)?.as_deref(), there.get(key).map(Vec::as_slice), "{name}: {}", key.escape_ascii());
+        }
+        all.insert(name.to_owned(), there);
+    }
+    Ok(all)
+}
+
+/// A record of the log that is not in tables.
+pub struct LogRecord {
+    pub file: PathBuf,
+    /// Where its header begins, and where its payload ends.
+    pub bytes: std::ops::Range<usize>,
+    /// Its position in the log.
+    pub lsn: u64,
+    pub seq: Seq,
+    pub mark: bool,
+}
+
+/// A disk with a sound store on it.
+pub struct Sound {
+    pub env: MemEnv,
+    pub files: BTreeMap<PathBuf, Vec<u8>>,
+    /// The records that are read when the store is opened, in order.
+    pub log: Vec<LogRecord>,
+    states: BTreeMap<Seq, Contents>,
+}
+
+impl Sound {
+    fn new(env: MemEnv, states: BTreeMap<Seq, Contents>) -> Sound {
+        for file in env.files().into_iter().filter(|f| is_log(f)) {
+            let mut bytes = env.read_file(&file).unwrap();
+            let end = bytes.iter().rposition(|&b| b != 0).unwrap_or(0);
+            bytes.truncate((end + ZEROS).next_multiple_of(8).min(bytes.len()));
+            env.write_file(&file, &bytes).unwrap();
+        }
+        let files = env.files().into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect();
+        let (state, _) = Manifest::load(&env, Path::new(DIR)).unwrap().unwrap();
+        let log = records(&env).into_iter().filter(|r| r.lsn >= state.wal_floor).collect();
+        Sound { env, files, log, states }
+    }
+
+    /// What the store holds when its log ends before `record`; all of it without.
+    pub fn contents(&self, record: Option<&LogRecord>) -> &Contents {
+        let before = self.log.iter().filter(|r| !r.mark && record.is_some_and(|e| r.lsn >= e.lsn)).map(|r| r.seq).min();
+        self.states.range(..before.unwrap_or(Seq::MAX)).next_back().unwrap().1
+    }
+}
+
+/// Whether a file is a log segment.
+pub fn is_log(file: &Path) -> bool {
+    segment(file).is_some()
+}
+
+fn segment(file: &Path) -> Option<u64> {
+    segment_number(file.file_name()?.to_str()?)
+}
+
+fn records(env: &MemEnv) -> Vec<LogRecord> {
+    let mut all = vec![];
+    for file in env.files() {
+        let Some(number) = segment(&file) else { continue };
+        let mut reader = SegmentReader::open(env, Path::new(DIR), number).unwrap();
+        while let Some(Item::Record(r)) = reader.next().unwrap() {
+            let start = r.offset as usize;
+            let bytes = start..start + 32 + r.payload.len();
+            all.push(LogRecord { file: file.clone(), bytes, lsn: r.lsn.unwrap(), seq: r.seq, mark: r.mark });
+        }
+    }
+    all.sort_by_key(|r| r.lsn);
+    all
+}
+
+/// How far some tree was flushed: the log was durable up to there.
+pub fn flushed(env: &MemEnv) -> u64 {
+    let state = Manifest::load(env, Path::new(DIR)).unwrap().unwrap().0;
+    state.trees.values().map(|t| t.flushed).max().unwrap()
+}
+
+/// How far the manifest and the sound bytes of a damaged log still prove the log to have been durable.
+pub fn proven(env: &MemEnv) -> u64 {
+    let mut synced = flushed(env);
+    for number in env.files().iter().filter_map(|f| segment(f)) {
+        let Ok(mut reader) = SegmentReader::open(env, Path::new(DIR), number) else { continue };
+        synced = synced.max(reader.header().map_or(0, |h| h.synced));
+        while let Ok(Some(item)) = reader.next() {
+            if let Item::Record(r) = item {
+                synced = synced.max(r.synced);
+            }
+        }
+    }
+    synced
+}
+
+fn key(i: u32) -> Vec<u8> {
+    format!("key{i:03}").into_bytes()
+}
+
+fn value(i: u32, words: &str) -> Vec<u8> {
+    format!("{words}-{i}-{words}-{words}").into_bytes()
+}
+
+/// Opens the store as its owner does, and its trees.
+fn owner(env: &MemEnv) -> (Db, Vec<firn_kv::Tree>) {
+    let options = DbOptions { memory_budget: 1 << 20, background_threads: 0, wal_segment: 64 << 10, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), DIR, options).unwrap();
+    let trees = TREES[..4].iter().map(|n| db.tree(n, tree_options(n)).unwrap()).collect();
+    (db, trees)
+}
+
+/// Two disks: the process died with the store open; the store was closed.
+pub fn build() -> (Sound, Sound) {
+    let env = MemEnv::new(7);
+    tables(&env);
+    let mut states = BTreeMap::new();
+    let note = |db: &Db, states: &mut BTreeMap<Seq, Contents>| {
+        states.insert(db.snapshot().seq(), read(db, &TREES, &Contents::new()).unwrap());
+    };
+    // A sealed segment with records that are in no table.
+    let (db, t) = owner(&env);
+    note(&db, &mut states);
+    for i in 0..4 {
+        t[3].put(&key(i), &value(i, "only in the log")).unwrap();
+        note(&db, &mut states);
+    }
+    drop((db, t));
+    let (db, t) = owner(&env);
+    // Frames in the manifest: a flush, a new tree.
+    t[0].put(&key(3), b"changed").unwrap();
+    note(&db, &mut states);
+    t[0].flush().unwrap();
+    let late = db.tree("late", tree_options("late")).unwrap();
+    note(&db, &mut states);
+    late.put(b"a", b"1").unwrap();
+    note(&db, &mut states);
+    t[1].merge(&key(1), b"+synced").unwrap();
+    note(&db, &mut states);
+    t[3].put_with(&key(2), b"durable", Durability::Power).unwrap();
+    note(&db, &mut states);
+    t[3].delete(&key(0)).unwrap();
+    note(&db, &mut states);
+    t[0].delete_range(&key(5), &key(8)).unwrap();
+    note(&db, &mut states);
+    late.put(b"b", &value(2, "the last one, and a long one")).unwrap();
+    note(&db, &mut states);
+    let died = Sound::new(env.fork(), states.clone());
+    drop((db, t, late));
+    (died, Sound::new(env, states))
+}
+
+/// Tables of every kind, and log segments that are not needed any more.
+fn tables(env: &MemEnv) {
+    for round in 0..3u32 {
+        let (_db, t) = owner(env);
+        if round == 0 {
+            (0..18).for_each(|i| t[0].put(&key(i), &value(i, "raw")).unwrap());
+            (0..24).for_each(|i| t[1].put(&key(i), &value(i, "packed packed packed")).unwrap());
+            (0..12).for_each(|i| t[2].put(format!("row{}.{i}", i / 3).as_bytes(), &value(i, "cell")).unwrap());
+        }
+        if round == 1 {
+            t[1].delete_range(&key(4), &key(9)).unwrap();
+            t[1].delete_range(&key(7), &key(11)).unwrap();
+            (0..6).for_each(|i| t[1].merge(&key(2 * i), b"+operand").unwrap());
+            t[1].delete(&key(20)).unwrap();
+            t[2].ingest((3..6u32).map(|i| (format!("row{i}.9"), "loaded"))).unwrap();
+        }
+        t.iter().for_each(|t| t.flush().unwrap());
+    }
+}

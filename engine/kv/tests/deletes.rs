@@ -1,0 +1,143 @@
+//! Long stretches of deletes, by key and by range, in layers of memtables and tables: what is passed over in leaps is compared with
+//! plain ordered maps, at the newest state and at older snapshots, in both directions.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Cursor, Db, DbOptions, Policy, Snapshot, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+
+const KEYS: u64 = 4000;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn key(i: u64) -> Vec<u8> {
+    format!("queue/{i:08}").into_bytes()
+}
+
+fn open(seed: u64) -> (Db, Tree) {
+    let options = DbOptions { memory_budget: 8 << 20, wal_segment: 256 << 10, background_threads: 0, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(MemEnv::new(seed)), "/db", options).unwrap();
+    // Nothing is merged unless asked for, so that the layers stay.
+    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let tree = TreeOptions { memtable_size: 1 << 20, table_size: 64 << 10, block_size: 512, policy, ..TreeOptions::default() };
+    let tree = db.tree("t", tree).unwrap();
+    (db, tree)
+}
+
+/// Changes a stretch of keys.
+fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) {
+    let from = rng.below(KEYS);
+    let until = from + 1 + rng.below(KEYS - from);
+    let step = [1, 1, 1, 7, 400][rng.below(5) as usize];
+    match rng.below(8) {
+        0..3 => {
+            for i in (from..until).step_by(step) {
+                let value = format!("{}", rng.below(1000)).into_bytes();
+                tree.put(&key(i), &value).unwrap();
+                map.insert(key(i), value);
+            }
+        }
+        3..7 => {
+            for i in (from..until).step_by(step) {
+                tree.delete(&key(i)).unwrap();
+                map.remove(&key(i));
+            }
+        }
+        _ => {
+            tree.delete_range(&key(from), &key(until)).unwrap();
+            map.retain(|k, _| *k < key(from) || *k >= key(until));
+        }
+    }
+}
+
+fn here(c: &Cursor) -> Option<(&[u8], &[u8])> {
+    c.valid().then(|| (c.key(), c.value()))
+}
+
+fn pair<'a>((k, v): (&'a Vec<u8>, &'a Vec<u8>)) -> (&'a [u8], &'a [u8]) {
+    (k, v)
+}
+
+/// Walks a few steps from random places of a random range, turning around on the way.
+fn wander(rng: &mut Rng, mut cursor: impl FnMut(Vec<u8>, Vec<u8>) -> Cursor, map: &Map) {
+    for _ in 0..30 {
+        let (from, until) = (rng.below(KEYS), rng.below(KEYS + 2));
+        let (from, until) = (key(from.min(until)), key(until));
+        let mut c = cursor(from.clone(), until.clone());
+        let inside: Vec<_> = map.range(from..until).map(pair).collect();
+        for _ in 0..4 {
+            let target = key(rng.below(KEYS));
+            let first = inside.partition_point(|(k, _)| *k < target.as_slice());
+            let mut at = if rng.below(2) == 0 {
+                c.seek(&target).unwrap();
+                Some(first)
+            } else {
+                c.seek_before(&target).unwrap();
+                first.checked_sub(1)
+            };
+            for _ in 0..6 {
+                let want = at.and_then(|at| inside.get(at)).copied();
+                assert_eq!(here(&c), want);
+                let Some(i) = at.filter(|_| want.is_some()) else { break };
+                at = if rng.below(2) == 0 {
+                    c.next().unwrap();
+                    Some(i + 1)
+                } else {
+                    c.prev().unwrap();
+                    i.checked_sub(1)
+                };
+            }
+        }
+    }
+}
+
+fn check(rng: &mut Rng, tree: &Tree, snapshot: Option<&Snapshot>, map: &Map) {
+    let range = || match snapshot {
+        Some(s) => s.range::<&[u8]>(tree, ..),
+        None => tree.iter(),
+    };
+    let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap();
+    assert!(range().map(own).eq(map.clone()));
+    assert!(range().rev().map(own).eq(map.clone().into_iter().rev()));
+    let cursor = |from, until| {
+        let bounds = (Bound::Included(from), Bound::Excluded(until));
+        match snapshot {
+            Some(s) => s.cursor(tree, bounds).unwrap(),
+            None => tree.cursor(bounds).unwrap(),
+        }
+    };
+    wander(rng, cursor, map);
+}
+
+#[test]
+fn stretches_of_deletes_in_any_layers_hide_what_is_older_and_nothing_else() {
+    for seed in 0..25 {
+        let mut rng = Rng::new(seed);
+        let (db, tree) = open(seed);
+        let mut map = Map::new();
+        let mut snapshots: Vec<(Snapshot, Map)> = vec![];
+        for _ in 0..4 + rng.below(12) {
+            change(&mut rng, &tree, &mut map);
+            match rng.below(9) {
+                0 => snapshots.push((db.snapshot(), map.clone())),
+                1..4 => tree.flush().unwrap(),
+                4 => tree.compact_range(&key(rng.below(KEYS)), &key(rng.below(KEYS))).unwrap(),
+                5 => snapshots.truncate(1),
+                _ => {}
+            }
+        }
+        for _ in 0..2 {
+            // Twice: what was learnt of the blocks changes nothing.
+            check(&mut rng, &tree, None, &map);
+            snapshots.iter().for_each(|(s, then)| check(&mut rng, &tree, Some(s), then));
+        }
+        tree.flush().unwrap();
+        tree.compact().unwrap();
+        check(&mut rng, &tree, None, &map);
+        snapshots.iter().for_each(|(s, then)| check(&mut rng, &tree, Some(s), then));
+        assert!(db.verify(|_, _| {}).unwrap().errors.is_empty());
+    }
+}

@@ -1,0 +1,173 @@
+//! The golden files in `format-spec/golden`: this program reads everything in them, and writes the very same bytes.
+//!
+//! Bytes that the format leaves open are decided by others: what LZ4 finds, where the construction of a filter ends, and the version in
+//! the properties' `writer`. `versions.json` says which versions decided. With the same ones every byte must be the same; with others,
+//! everything that they do not decide must be.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
+use firn_kv::env::os::OsEnv;
+use firn_kv::manifest::{self, Edit, State, TableMeta};
+use firn_kv::sstable::fields;
+use firn_kv::sstable::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Stored};
+use serde_json::Value;
+
+#[path = "../examples/golden/damage.rs"]
+#[allow(dead_code)] // the generator's; of which only the golden files are made here
+mod damage;
+#[path = "../examples/golden/logs.rs"]
+#[allow(dead_code)]
+mod logs;
+#[path = "../examples/golden/made.rs"]
+#[allow(dead_code)]
+mod made;
+#[path = "../examples/golden/manifests.rs"]
+#[allow(dead_code)]
+mod manifests;
+#[path = "../examples/golden/set.rs"]
+#[allow(dead_code)]
+mod set;
+#[path = "../examples/golden/stores.rs"]
+mod stores;
+#[path = "../examples/golden/tables.rs"]
+mod tables;
+
+const HOW_TO_GO_ON: &str = "\
+The bytes that the engine writes have changed.
+If the format has changed: raise its version, describe it in format-spec/README.md (History), keep reading the old one, and add golden
+files of the new version beside these.
+If it has not, and other bytes of the same format are wanted: remove format-spec/golden/v1, write it anew with
+    cargo run -p firn-kv --example golden -- golden format-spec/golden/v1
+and say in the commit why every reader of version 1 still reads them.";
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/golden")
+}
+
+fn number(path: &Path) -> u64 {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let digits: String = name.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+/// What the engine reads at a path.
+fn read(kind: &str, path: &Path, from: u64) -> Value {
+    let env = OsEnv::new();
+    let content = match kind {
+        "table" => tables::read(&*env, path, number(path)),
+        "log" => logs::read(&*env, path, from),
+        "manifest" => manifest::Manifest::load(&*env, path).map(|state| manifests::told(&state.unwrap().0)),
+        _ => stores::read(env, path),
+    };
+    content.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn golden_files_of_all_versions_are_read_in_full() {
+    let mut n = 0;
+    for version in std::fs::read_dir(golden()).unwrap() {
+        let folder = version.unwrap().path();
+        for line in std::fs::read_to_string(folder.join("expected.jsonl")).unwrap().lines() {
+            let told: Value = serde_json::from_str(line).unwrap();
+            let content = read(
+                told["kind"].as_str().unwrap(),
+                &folder.join(told["path"].as_str().unwrap()),
+                told["from"].as_u64().unwrap_or(0),
+            );
+            assert_eq!(Value::from(made::hash(&content)), told["hash"], "{line}");
+            n += 1;
+        }
+    }
+    assert!(n > 20, "{n}");
+}
+
+/// What of a table's bytes the engine decides alone.
+fn meaning_of_table(bytes: &[u8], id: u64) -> String {
+    let (mut out, mut at) = (String::new(), 0);
+    while at < bytes.len() - FOOTER {
+        let h = BlockHeader::read(&bytes[at..]).unwrap();
+        let end = at + BLOCK_HEADER + h.stored_len;
+        let raw = Stored::check(&bytes[at..end], h.kind, id, at as u64).and_then(|s| s.to_vec()).unwrap();
+        let _ = match h.kind {
+            BlockKind::Data | BlockKind::Tombstones => writeln!(out, "{:?} {}", h.kind, made::hex(&raw)),
+            BlockKind::Filter => writeln!(out, "a filter of kind {}", raw[0]),
+            BlockKind::Index => {
+                let rows = fields::index_block(&raw, at as u64 - before_index(bytes)).unwrap().rows;
+                rows.iter().try_for_each(|r| writeln!(out, "{} {} {}", made::hex(&r.separator), r.entries, r.flags & 7))
+            }
+            BlockKind::Properties => {
+                let pairs = fields::properties_block(&raw).unwrap();
+                pairs.iter().filter(|p| p.0 != b"writer").try_for_each(|p| writeln!(out, "{} {:?}", made::hex(p.0), p.1))
+            }
+        };
+        at = end;
+    }
+    out
+}
+
+/// Bytes of filter and tombstones, from the footer.
+fn before_index(bytes: &[u8]) -> u64 {
+    let footer = &bytes[bytes.len() - FOOTER..];
+    [16, 20].iter().map(|&i| u64::from(firn_kv::base::coding::u32_at(footer, i))).sum()
+}
+
+/// The edits of a manifest without the lengths of table files.
+fn meaning_of_manifest(bytes: &[u8], number: u64) -> String {
+    let (env, dir) = (MemEnv::new(0), Path::new("/m"));
+    env.create_dir_all(dir).unwrap();
+    env.write_file(&dir.join(manifest::manifest_name(number)), bytes).unwrap();
+    let mut frames = manifest::read(&env, dir, number).unwrap().frames;
+    let sizeless = |t: &mut Arc<TableMeta>| *t = Arc::new(TableMeta { size: 0, ..(**t).clone() });
+    for edit in frames.iter_mut().flat_map(|f| &mut f.edits) {
+        match edit {
+            Edit::Tables { added, .. } => added.iter_mut().for_each(|a| sizeless(&mut a.table)),
+            Edit::Snapshot(state) => {
+                let State { trees, .. } = &mut **state;
+                trees.values_mut().flat_map(|t| &mut t.runs).flat_map(|r| &mut r.tables).for_each(sizeless);
+            }
+            _ => {}
+        }
+    }
+    frames.iter().map(|f| format!("{:?}\n", f.edits)).collect()
+}
+
+fn meaning(path: &str, bytes: &[u8]) -> String {
+    match Path::new(path) {
+        p if path.ends_with(".sst") => meaning_of_table(bytes, number(p)),
+        p if path.contains("MANIFEST-") => meaning_of_manifest(bytes, number(p)),
+        _ => made::hex(bytes),
+    }
+}
+
+#[test]
+fn the_writer_writes_the_golden_files_of_the_present_version() {
+    let folder = golden().join("v1");
+    let made = set::golden().unwrap();
+    let told: String = made.told.iter().map(|line| format!("{line}\n")).collect();
+    assert_eq!(told, std::fs::read_to_string(folder.join("expected.jsonl")).unwrap(), "{HOW_TO_GO_ON}");
+    let versions: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("versions.json")).unwrap()).unwrap();
+    let same_hands = versions == set::versions();
+    for file in made.files.iter().filter(|f| f.path != "versions.json") {
+        let kept = OsEnv::new().read_all(&folder.join(&file.path), 1 << 20).unwrap();
+        assert_eq!(meaning(&file.path, &kept), meaning(&file.path, &file.bytes), "{}\n{HOW_TO_GO_ON}", file.path);
+        assert!(!same_hands || kept == file.bytes, "{}\n{HOW_TO_GO_ON}", file.path);
+    }
+}
+
+#[test]
+fn the_meaning_of_a_table_leaves_out_only_what_others_decide() {
+    let recipe = tables::few().into_iter().find(|r| r.shape == "puts").unwrap();
+    let of = |r: tables::Recipe| meaning_of_table(&r.table().unwrap(), r.id);
+    let lines = |r: tables::Recipe| of(r).lines().map(String::from).collect::<Vec<_>>();
+    let (raw, lz4) = [firn_kv::Compression::None, firn_kv::Compression::Lz4]
+        .map(|compression| tables::Recipe { compression, ..recipe })
+        .into();
+    let differ = lines(raw).iter().zip(lines(lz4)).filter(|(a, b)| *a != b).count();
+    assert_eq!(differ, 1, "only the property `compression` tells them apart");
+    assert_ne!(of(recipe), of(tables::Recipe { level: recipe.level + 1, ..recipe }));
+    assert_ne!(of(recipe), of(tables::Recipe { block_size: 1000, ..recipe }));
+}

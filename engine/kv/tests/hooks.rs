@@ -1,0 +1,241 @@
+//! What compactions may forget: a `Purge` hook that lets values expire, as a layer above would use it, and `Fifo` with bounds. Seeded
+//! histories against a map; the answers of readers never depend on whether a compaction has run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_kv::base::key::Kind;
+use firn_kv::env::Env;
+use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::{Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Snapshot, Tree, TreeOptions, Verdict};
+use firn_testkit::rng::Rng;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Values begin with the second after which nobody sees them.
+struct Expiry;
+
+fn expiry(value: &[u8]) -> u64 {
+    value.first_chunk().map_or(u64::MAX, |b| u64::from_be_bytes(*b))
+}
+
+impl Purge for Expiry {
+    fn name(&self) -> &str {
+        "expiry"
+    }
+    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
+        Box::new(ExpiryPass(job.now_micros / 1_000_000))
+    }
+}
+
+struct ExpiryPass(u64);
+
+impl PurgePass for ExpiryPass {
+    fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+        match kind {
+            // Something older that is not expired may lie beneath: then a short stub has to stay and hide it.
+            Kind::Put if expiry(value) < self.0 && alone => Verdict::Drop,
+            Kind::Put if expiry(value) < self.0 => Verdict::Replace(expiry(value).to_be_bytes().to_vec()),
+            _ => Verdict::Keep,
+        }
+    }
+}
+
+fn seconds(env: &MemEnv) -> u64 {
+    env.wall_micros() / 1_000_000
+}
+
+fn unexpired(items: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, now: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
+    items.filter(|(_, v)| expiry(v) >= now).collect()
+}
+
+fn items(range: firn_kv::Range) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    range.map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec()))
+}
+
+fn open(env: &MemEnv, options: TreeOptions) -> (Db, Tree) {
+    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", db).unwrap();
+    let tree = db.tree("t", options).unwrap();
+    (db, tree)
+}
+
+fn options(policy: Policy) -> TreeOptions {
+    TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() }
+}
+
+fn key(rng: &mut Rng) -> Vec<u8> {
+    format!("key{:04}", rng.below(400)).into_bytes()
+}
+
+/// A snapshot with the state and the second of its taking.
+struct Frozen(Snapshot, Map, u64);
+
+fn check(tree: &Tree, map: &Map, frozen: &Option<Frozen>, now: u64, what: &str) {
+    let want = unexpired(map.clone().into_iter(), now);
+    assert!(unexpired(items(tree.iter()), now) == want, "{what}: forward");
+    let mut back = unexpired(items(tree.iter()).collect::<Vec<_>>().into_iter().rev(), now);
+    back.reverse();
+    assert!(back == want, "{what}: backward");
+    if let Some(Frozen(snapshot, map, then)) = frozen {
+        let want = unexpired(map.clone().into_iter(), *then);
+        assert!(unexpired(items(snapshot.range::<&[u8]>(tree, ..)), *then) == want, "{what}: snapshot");
+    }
+}
+
+fn expire(seed: u64, policy: Policy) -> u64 {
+    let mut rng = Rng::new(seed);
+    let mut env = MemEnv::new(seed);
+    let all = TreeOptions { purge: Some(Arc::new(Expiry)), ..options(policy.clone()) };
+    let (mut db, mut tree) = open(&env, all.clone());
+    let (mut map, mut frozen, mut purged) = (Map::new(), None, 0);
+    for step in 0..3000 {
+        let now = seconds(&env);
+        match rng.below(400) {
+            0..300 => {
+                let (k, until) = (key(&mut rng), now + rng.below(100));
+                let mut value = until.to_be_bytes().to_vec();
+                value.resize(8 + rng.below(150) as usize, rng.next_u64() as u8);
+                tree.put(&k, &value).unwrap();
+                map.insert(k, value);
+            }
+            300..340 => {
+                let k = key(&mut rng);
+                tree.delete(&k).unwrap();
+                map.remove(&k);
+            }
+            340..344 => {
+                let (a, b) = (key(&mut rng), key(&mut rng));
+                tree.delete_range((&a).min(&b), (&a).max(&b)).unwrap();
+                map.retain(|k, _| k < (&a).min(&b) || k >= (&a).max(&b));
+            }
+            344..350 => frozen = Some(Frozen(db.snapshot(), map.clone(), now)),
+            350..355 => frozen = None,
+            355..360 => tree.compact().unwrap(),
+            360..364 => tree.flush().unwrap(),
+            364..366 => {
+                frozen = None;
+                purged += db.stats().dropped_purged;
+                drop((db, tree));
+                env = env.crash_image(0, &Cut::Process);
+                (db, tree) = open(&env, all.clone());
+            }
+            366..380 => env.advance(Duration::from_secs(rng.below(40))),
+            380..384 => check(&tree, &map, &frozen, now, &format!("{policy:?}, seed {seed}, step {step}")),
+            _ => {
+                let k = key(&mut rng);
+                let live = |v: &Vec<u8>| expiry(v) >= now;
+                let got = tree.get(&k).unwrap().map(|v| v.to_vec()).filter(live);
+                assert_eq!(got, map.get(&k).cloned().filter(live), "{policy:?}, seed {seed}, step {step}");
+            }
+        }
+    }
+    frozen = None;
+    env.advance(Duration::from_secs(1000));
+    tree.compact().unwrap();
+    check(&tree, &map, &frozen, seconds(&env), "at the end");
+    assert_eq!(tree.iter().count(), 0, "everything has expired, and a full compaction forgets it");
+    purged + db.stats().dropped_purged
+}
+
+fn policies() -> [Policy; 4] {
+    [
+        Policy::default(),
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
+        Policy::LazyLeveled { ratio: 3 },
+        Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
+    ]
+}
+
+#[test]
+fn what_has_expired_is_forgotten_and_uncovers_nothing() {
+    for policy in policies() {
+        let purged: u64 = (1..=2).map(|seed| expire(seed, policy.clone())).sum();
+        assert!(purged > 1000, "{policy:?}: {purged} purged");
+    }
+}
+
+/// Bytes of table files in the directory.
+fn table_bytes(env: &MemEnv) -> u64 {
+    let names = env.list(Path::new("/db")).unwrap();
+    names.iter().filter(|n| n.ends_with(".sst")).map(|n| env.file_len(&Path::new("/db").join(n)).unwrap()).sum()
+}
+
+/// A key is either as it was written last or forgotten, never as it was before; what is newest is there; sizes and ages are held.
+fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
+    let mut rng = Rng::new(seed);
+    let mut env = MemEnv::new(seed);
+    let all = options(Policy::Fifo { max_bytes, max_age_secs });
+    let (mut db, mut tree) = open(&env, all.clone());
+    // Of each key its last value, and when it was written.
+    let mut map: BTreeMap<Vec<u8>, (Option<Vec<u8>>, u64)> = BTreeMap::new();
+    let mut forgotten = 0;
+    for step in 0..8_000 {
+        let what = format!("seed {seed}, step {step}");
+        let now = seconds(&env);
+        match rng.below(400) {
+            0..360 => {
+                let k = format!("key{:05}", rng.below(20_000)).into_bytes();
+                let mut value = vec![0; rng.below(250) as usize];
+                rng.fill(&mut value);
+                tree.put(&k, &value).unwrap();
+                map.insert(k, (Some(value), now));
+            }
+            360..380 => {
+                let k = format!("key{:05}", rng.below(20_000)).into_bytes();
+                tree.delete(&k).unwrap();
+                map.insert(k, (None, now));
+            }
+            380..384 => env.advance(Duration::from_secs(rng.below(10))),
+            384..385 => {
+                drop((db, tree));
+                env = env.crash_image(0, &Cut::Process);
+                (db, tree) = open(&env, all.clone());
+            }
+            385..390 => {
+                let got: BTreeMap<_, _> = items(tree.iter()).collect();
+                for (k, v) in &got {
+                    assert_eq!(Some(v), map[k].0.as_ref(), "{what}: an older value, or a deleted one, came back");
+                }
+                forgotten = map.iter().filter(|(k, (v, _))| v.is_some() && !got.contains_key(*k)).count();
+            }
+            _ => {
+                let k = format!("key{:05}", rng.below(20_000)).into_bytes();
+                tree.put(&k, b"newest").unwrap();
+                assert_eq!(tree.get(&k).unwrap().as_deref(), Some(&b"newest"[..]), "{what}");
+                map.insert(k, (Some(b"newest".to_vec()), now));
+            }
+        }
+        if max_bytes > 0 && step % 20 == 0 {
+            let live = db.stats().table_bytes();
+            assert!(live <= max_bytes, "{what}: {live} bytes live");
+        }
+    }
+    if max_age_secs > 0 {
+        tree.flush().unwrap();
+        env.advance(Duration::from_secs(max_age_secs + 1));
+        db.wait_idle().unwrap();
+        assert_eq!((tree.iter().count(), db.stats().table_bytes()), (0, 0), "all is too old");
+        drop((db, tree));
+        let (_db, _tree) = open(&env, all);
+        assert_eq!(table_bytes(&env), 0);
+    }
+    forgotten
+}
+
+#[test]
+fn fifo_forgets_the_oldest_by_size() {
+    for seed in 1..=2 {
+        assert!(first_in_first_out(seed, 400 << 10, 0) > 1000);
+    }
+}
+
+#[test]
+fn fifo_forgets_the_oldest_by_age() {
+    for seed in 3..=4 {
+        assert!(first_in_first_out(seed, 0, 200) > 1000);
+    }
+    assert!(first_in_first_out(5, 400 << 10, 300) > 1000);
+}

@@ -1,0 +1,138 @@
+//! Steps that concern the whole store: crashes, checkpoints, other openings of it, what it says of itself, what it refuses.
+
+use std::path::Path;
+
+use firn_kv::env::mem::Cut;
+use firn_kv::env::os::OsEnv;
+use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
+use firn_testkit::history::{Ends, Span, TREES};
+
+use super::{Runner, tree_name};
+use crate::compare::{Failure, Outcome, ensure, refused};
+use crate::place::{Place, copy_dir, fresh_dir};
+use crate::sets::HOOKED;
+
+impl Runner<'_> {
+    pub(super) fn size(&self, t: &Tree, tree: usize, from: &[u8], to: &[u8]) -> Outcome {
+        let size = t.approximate_size(from, to)?;
+        ensure(from < to || size == 0, || format!("an empty range of {size} bytes"))?;
+        if self.set.db.background_threads == 0 {
+            let stats = self.db()?.stats();
+            let name = tree_name(tree);
+            let all: u64 = stats.trees.iter().filter(|t| t.name == name).flat_map(|t| &t.runs).map(|r| r.bytes).sum();
+            ensure(size <= all, || format!("a range of {size} bytes in tables of {all}"))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn refusals(&self, t: &Tree, tree: usize) -> Outcome {
+        let long = vec![b'k'; MAX_KEY_LEN + 1];
+        refused("a long key", t.put(&long, b""), ErrorKind::InvalidArgument)?;
+        refused("a long end", t.delete_range(b"", &long), ErrorKind::InvalidArgument)?;
+        let again = Db::open_in(self.place.env.clone(), &self.place.dir, self.set.db.clone());
+        refused("a second open", again, ErrorKind::Locked)?;
+        let mut other = self.set.tree_options(tree, 0);
+        other.merge = self.set.tree_options(5 - tree.max(2), 0).merge;
+        if HOOKED[tree] {
+            refused("another hook", self.db()?.tree(&tree_name(tree), other), ErrorKind::Incompatible)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn stats(&self) -> Outcome {
+        let stats = self.db()?.stats();
+        let mut names: Vec<&str> = stats.trees.iter().map(|t| t.name.as_str()).collect();
+        names.sort_unstable();
+        let want: Vec<String> = (0..TREES).filter(|t| self.oracle.has(*t)).map(tree_name).collect();
+        ensure(names == want, || format!("trees {names:?}, expected {want:?}"))?;
+        let now = self.oracle.now();
+        ensure(stats.seq == now, || format!("sequence number {}, expected {now}", stats.seq))?;
+        let taken = self.taken.iter().filter(|t| t.strong_count() > 0).count();
+        let holds = taken + self.open.transactions.iter().flatten().count();
+        ensure(stats.snapshots.len() == holds, || format!("{} snapshots, expected {holds}", stats.snapshots.len()))?;
+        for t in &stats.trees {
+            for r in &t.runs {
+                ensure(r.tables > 0 && r.bytes > 0, || format!("an empty run in {}: {r:?}", t.name))?;
+                ensure(r.deletes <= r.entries, || format!("more deletes than entries: {r:?}"))?;
+            }
+        }
+        ensure(stats.memory.budget == self.set.db.memory_budget as u64, || "another memory budget".into())
+    }
+
+    pub(super) fn verify(&self) -> Outcome {
+        let mut last = (0, 0);
+        let found = self.db()?.verify(|done, all| last = (done, all))?;
+        ensure(found.errors.is_empty(), || format!("verify found {:?}", found.errors))?;
+        ensure(last.0 == last.1 && found.bytes == last.0, || format!("verify read {} of {} bytes", last.0, last.1))
+    }
+
+    /// The store stops as by a crash, and another is opened on what that leaves.
+    pub(super) fn crash(&mut self, cut: &Cut) -> Outcome {
+        let next = match &self.place.mem {
+            Some(mem) => Some(Place::of_image(mem.crash_image(0, cut))),
+            // A copy is only an image of one moment when nobody works in the background.
+            None if self.set.db.background_threads == 0 => {
+                let next = Place { mem: None, env: OsEnv::new(), dir: fresh_dir(self.set.name) };
+                copy_dir(&self.place.dir, &next.dir).map_err(|e| Failure(e.to_string()))?;
+                Some(next)
+            }
+            None => None,
+        };
+        self.close();
+        if let Some(next) = next {
+            self.place = next;
+        }
+        self.open()
+    }
+
+    pub(super) fn checkpoint(&mut self) -> Outcome {
+        self.copies += 1;
+        let dir = self.place.dir.with_extension(format!("copy{}", self.copies));
+        self.db()?.checkpoint(&dir)?;
+        let result = self.look_at_copy(&dir);
+        let env = &self.place.env;
+        for name in env.list(&dir)? {
+            // A table that its last reader has let go may be removed by then: readers go when the epoch does.
+            match env.remove(&dir.join(name)) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e.into()),
+                _ => {}
+            }
+        }
+        env.remove_dir(&dir)?;
+        result
+    }
+
+    pub(super) fn look_at_copy(&self, dir: &Path) -> Outcome {
+        let db = Db::open_in(self.place.env.clone(), dir, self.set.db.clone())?;
+        let trees = self.same_store("checkpoint", &db)?;
+        ensure(db.stats().seq == self.oracle.now(), || "a checkpoint with another sequence number".into())?;
+        if let Some((t, n)) = trees.iter().zip(0..).next() {
+            t.put(b"only in the copy", b"")?;
+            t.compact()?;
+            ensure(t.contains(b"only in the copy")?, || format!("a write to the copy of tree {n} was lost"))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_only(&self) -> Outcome {
+        let options = DbOptions { read_only: true, ..self.set.db.clone() };
+        let db = Db::open_in(self.place.env.clone(), &self.place.dir, options)?;
+        let trees = self.same_store("read-only", &db)?;
+        trees.iter().try_for_each(|t| refused("a write to a read-only store", t.put(b"k", b""), ErrorKind::ReadOnly))
+    }
+
+    /// Compares another store with the present state.
+    pub(super) fn same_store(&self, what: &str, db: &Db) -> Outcome<Vec<Tree>> {
+        let mut trees = vec![];
+        for tree in (0..TREES).filter(|t| self.oracle.has(*t)) {
+            let t = db.tree(&tree_name(tree), self.set.tree_options(tree, self.variants[tree]))?;
+            for ends in [Ends::Front, Ends::Back] {
+                self.scan(tree, &Span::all(), t.iter(), ends, usize::MAX, None)
+                    .map_err(|Failure(words)| Failure(format!("{what}, tree {tree}: {words}")))?;
+            }
+            trees.push(t);
+        }
+        ensure(db.tree_names().len() == trees.len(), || format!("{what}: trees {:?}", db.tree_names()))?;
+        Ok(trees)
+    }
+}

@@ -1,0 +1,291 @@
+//! Space: every policy holds the bound that it declares, measured at the worst moments; and what holds space is listed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use firn_kv::env::mem::MemEnv;
+use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+use parking_lot::Mutex;
+
+type Hook = Box<dyn FnMut() + Send>;
+
+/// An environment that sees the most that tables take. Space shrinks only where a file is removed, so the moments before that are
+/// the worst.
+struct Watching {
+    inner: MemEnv,
+    most: AtomicU64,
+    on_create: Mutex<Option<Hook>>,
+}
+
+impl Watching {
+    fn new() -> Arc<Watching> {
+        Arc::new(Watching { inner: MemEnv::new(0), most: AtomicU64::new(0), on_create: Mutex::default() })
+    }
+
+    fn look(&self) {
+        let names = self.inner.list(Path::new("/db")).unwrap();
+        let tables = names.iter().filter(|n| n.ends_with(".sst"));
+        let sum = tables.map(|n| self.inner.file_len(&Path::new("/db").join(n)).unwrap()).sum();
+        self.most.fetch_max(sum, Ordering::Relaxed);
+    }
+
+    /// The most since the last call.
+    fn take(&self) -> u64 {
+        self.look();
+        self.most.swap(0, Ordering::Relaxed)
+    }
+
+    fn open(self: &Arc<Watching>, options: TreeOptions) -> (Db, Tree) {
+        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+        let db = Db::open_in(self.clone(), "/db", db).unwrap();
+        let tree = db.tree("t", options).unwrap();
+        (db, tree)
+    }
+}
+
+macro_rules! as_inside {
+    ($($name:ident($($arg:ident: $of:ty),*) -> $gives:ty;)*) => {
+        $(fn $name(&self, $($arg: $of),*) -> $gives { self.inner.$name($($arg),*) })*
+    };
+}
+
+impl Env for Watching {
+    as_inside! {
+        create_dir_all(dir: &Path) -> Result<()>;
+        list(dir: &Path) -> Result<Vec<String>>;
+        sync_dir(dir: &Path) -> Result<()>;
+        file_len(file: &Path) -> Result<u64>;
+        open_read(file: &Path, map: bool) -> Result<Arc<dyn ReadFile>>;
+        read_all(file: &Path, cap: u64) -> Result<Vec<u8>>;
+        append(file: &Path) -> Result<Box<dyn WriteFile>>;
+        create_log(file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
+        reuse_log(file: &Path) -> Result<Box<dyn LogFile>>;
+        rename(from: &Path, to: &Path) -> Result<()>;
+        hard_link(from: &Path, to: &Path) -> Result<()>;
+        remove_dir(dir: &Path) -> Result<()>;
+        lock(file: &Path) -> Result<Box<dyn FileLock>>;
+        free_space(dir: &Path) -> Option<u64>;
+        wall_micros() -> u64;
+        monotonic_nanos() -> u64;
+        sleep(time: Duration) -> ();
+        spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
+        random() -> u64;
+    }
+
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        if let Some(hook) = &mut *self.on_create.lock() {
+            hook();
+        }
+        self.inner.create(file)
+    }
+
+    fn remove(&self, file: &Path) -> Result<()> {
+        self.look();
+        self.inner.remove(file)
+    }
+}
+
+fn tiny(policy: Policy) -> TreeOptions {
+    TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() }
+}
+
+const KEYS: u64 = 3000;
+
+fn put(tree: &Tree, key: u64, rng: &mut Rng) {
+    let mut value = [0; 120];
+    rng.fill(&mut value);
+    tree.put(format!("key{key:08}").as_bytes(), &value).unwrap();
+}
+
+/// Bytes of one copy of every key, as this tree writes them.
+fn live() -> u64 {
+    let (db, tree) = Watching::new().open(tiny(Policy::default()));
+    let mut rng = Rng::new(1);
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    tree.compact().unwrap();
+    db.stats().table_bytes()
+}
+
+/// Overwrites at random under a policy. Gives the largest share of the bound that was taken at any moment.
+fn overwrite(policy: Policy, live: u64) -> f64 {
+    let env = Watching::new();
+    let (db, tree) = env.open(tiny(policy.clone()));
+    let mut rng = Rng::new(7);
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    env.take();
+    let mut worst = 0.0f64;
+    for round in 0..30 {
+        // Some rounds keep to few keys.
+        let hot = if round % 3 == 0 { KEYS / 10 } else { KEYS };
+        (0..500).for_each(|_| put(&tree, rng.below(hot), &mut rng));
+        let (most, stats) = (env.take(), db.stats());
+        let bound = stats.trees[0].bound.unwrap().bytes(live);
+        assert!(most <= bound, "{policy:?}, round {round}: {most} bytes of tables, {live} alive, at most {bound} declared");
+        assert!(stats.trees[0].space.live <= bound);
+        worst = worst.max(most as f64 / bound as f64);
+    }
+    worst
+}
+
+#[test]
+fn every_policy_holds_its_bound_while_keys_are_overwritten() {
+    let live = live();
+    let policies = [
+        Policy::default(),
+        Policy::Tiered { min_runs: 4, max_runs: 32, bucket: 1.5 },
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
+        Policy::Leveled { level0_runs: 4, ratio: 10, base: 256 << 10, movement: Movement::default() },
+        Policy::LazyLeveled { ratio: 3 },
+        Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
+        Policy::Unified { scaling: vec![-4], target_table: 64 << 10, base_shards: 1 },
+        Policy::Fifo { max_bytes: 300 << 10, max_age_secs: 0 },
+    ];
+    for policy in policies {
+        let worst = overwrite(policy.clone(), live);
+        println!("{worst:.2} of the bound of {policy:?}");
+        assert!(worst > 0.1, "{policy:?} declares far too much: {worst}");
+    }
+}
+
+#[test]
+fn a_policy_without_a_bound_says_so() {
+    let unbounded = [Policy::TimeWindow { window_secs: 60, min_runs: 2 }, Policy::Fifo { max_bytes: 0, max_age_secs: 0 }];
+    for policy in unbounded {
+        let (db, tree) = Watching::new().open(tiny(policy));
+        tree.put(b"a", b"b").unwrap();
+        tree.flush().unwrap();
+        assert_eq!(db.stats().trees[0].bound_bytes(), None);
+    }
+}
+
+fn of(pins: &[Pin], kind: PinKind) -> Vec<Pin> {
+    pins.iter().filter(|p| p.kind == kind).cloned().collect()
+}
+
+/// Waits until `done`: files go when the epoch moves on, which other tests of this process may hold back for a moment.
+fn settle(mut done: impl FnMut() -> bool) -> bool {
+    (0..10_000).any(|_| {
+        std::thread::yield_now();
+        done()
+    })
+}
+
+#[test]
+fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
+    let env = Watching::new();
+    let (db, tree) = env.open(tiny(Policy::default()));
+    let mut rng = Rng::new(3);
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    tree.compact().unwrap();
+    let before = db.stats().table_bytes();
+    let mut range = tree.iter();
+    let first = range.next().unwrap().unwrap();
+    let cursor = tree.cursor::<&[u8]>(..).unwrap();
+    assert!(settle(|| of(&db.stats().pins, PinKind::Reader).is_empty()), "what is current pins nothing");
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    tree.compact().unwrap();
+    env.inner.advance(Duration::from_secs(100));
+
+    assert!(settle(|| of(&db.stats().pins, PinKind::Reader).len() == 1));
+    let stats = db.stats();
+    let pin = &of(&stats.pins, PinKind::Reader)[0];
+    assert_eq!((pin.tree.as_str(), pin.holders, pin.bytes), ("t", 2, before));
+    assert_eq!(pin.age_micros, 100_000_000);
+    assert_eq!(stats.trees[0].space.pinned, before);
+    assert_eq!(stats.space, stats.trees[0].space);
+    assert_eq!(stats.space.total(), stats.table_bytes() + before);
+    // Items read earlier hold blocks and memtables, not files.
+    drop((range, cursor));
+    assert!(settle(|| db.stats().space.pinned == 0));
+    assert_eq!(of(&db.stats().pins, PinKind::Reader), []);
+    assert!(first.0.starts_with(b"key"));
+}
+
+#[test]
+fn readers_of_a_dropped_tree_are_listed() {
+    let env = Watching::new();
+    let (db, tree) = env.open(tiny(Policy::default()));
+    let mut rng = Rng::new(3);
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    tree.flush().unwrap();
+    let bytes = db.stats().table_bytes();
+    let range = tree.iter();
+    db.drop_tree("t").unwrap();
+    assert!(settle(|| of(&db.stats().pins, PinKind::Reader).iter().any(|p| p.bytes == bytes)));
+    assert_eq!((db.stats().table_bytes(), db.stats().space.pinned), (0, bytes));
+    drop(range);
+    assert!(settle(|| db.stats().space.pinned == 0));
+}
+
+#[test]
+fn a_snapshot_is_listed_with_no_less_than_it_holds() {
+    let env = Watching::new();
+    let (db, tree) = env.open(tiny(Policy::default()));
+    let mut rng = Rng::new(5);
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    tree.compact().unwrap();
+    let snapshot = db.snapshot_named("nightly");
+    let fresh = &of(&db.stats().pins, PinKind::Snapshot)[0];
+    assert_eq!((fresh.name.as_str(), fresh.bytes), ("nightly", 0), "nothing newer, nothing held");
+    (0..KEYS / 3).for_each(|k| put(&tree, k, &mut rng));
+    tree.compact().unwrap();
+    let (with, said) = (db.stats().table_bytes(), of(&db.stats().pins, PinKind::Snapshot)[0].bytes);
+    drop(snapshot);
+    tree.compact().unwrap();
+    let held = with - db.stats().table_bytes();
+    assert!(held > 0 && said >= held / 10 * 9 && said <= held * 2, "{held} bytes held, {said} listed");
+    assert_eq!(of(&db.stats().pins, PinKind::Snapshot), []);
+}
+
+#[test]
+fn work_in_progress_is_listed_with_what_it_has_written() {
+    let env = Watching::new();
+    let (db, tree) = env.open(tiny(Policy::default()));
+    let mut rng = Rng::new(5);
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    let seen = Arc::new(Mutex::new(vec![]));
+    let (look, into) = (db.clone(), seen.clone());
+    *env.on_create.lock() = Some(Box::new(move || {
+        let stats = look.stats();
+        into.lock().push((of(&stats.pins, PinKind::Compaction), stats.space.writing));
+    }));
+    tree.compact().unwrap();
+    *env.on_create.lock() = None;
+    let seen = seen.lock();
+    let full: Vec<_> = seen.iter().filter(|(pins, _)| pins.iter().any(|p| p.name.contains("manual"))).collect();
+    assert!(full.len() >= 3, "{} tables created", full.len());
+    assert!(full.iter().all(|(pins, _)| pins.len() == 1 && pins[0].tree == "t"));
+    assert_eq!(full[0].1, 0);
+    assert!(full.windows(2).all(|w| w[0].1 < w[1].1), "each table that is done adds to what is being written");
+    let after = db.stats();
+    assert_eq!((after.pins, after.space.writing), (vec![], 0));
+}
+
+#[test]
+fn latencies_are_counted_where_they_should() {
+    let env = Watching::new();
+    let (db, tree) = env.open(tiny(Policy::default()));
+    let mut rng = Rng::new(5);
+    (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
+    for _ in 0..10 {
+        tree.put_with(b"durable", b"", Durability::Power).unwrap();
+    }
+    for _ in 0..2000 {
+        tree.get(b"key00000007").unwrap();
+    }
+    let mut cursor = tree.cursor::<&[u8]>(..).unwrap();
+    (0..2000).for_each(|_| cursor.seek(b"key00000007").unwrap());
+    tree.compact().unwrap();
+    let stats = db.stats();
+    let l = stats.latencies;
+    let about = |all: u64| all / u64::from(l.sampled)..=all / u64::from(l.sampled) + 1;
+    assert!(about(KEYS + 10).contains(&l.write.timed), "{:?}", l.write);
+    assert!(about(2000).contains(&l.get.timed), "{:?}", l.get);
+    assert!(about(2000).contains(&l.seek.timed), "{:?}", l.seek);
+    assert_eq!((l.sync.timed, l.flush.timed, l.compaction.timed), (10, stats.flushes, stats.compactions));
+    assert!(l.named().iter().all(|(_, l)| l.p50 <= l.p99 && l.p99 <= l.max.max(l.p99)));
+}

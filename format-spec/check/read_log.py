@@ -1,0 +1,86 @@
+"""The write-ahead log (README.md, "Operations" and "Write-ahead log")."""
+
+from read_base import *
+
+
+def operations(payload):
+    c, out = Cursor(payload), []
+    while not c.done():
+        op, tree, key = c.u8(), c.varint(32), c.bytes(MAX_KEY)
+        need(PUT <= op <= DELETE_RANGE, "an operation of no kind")
+        value = b"" if op == DELETE else c.bytes(MAX_KEY if op == DELETE_RANGE else MAX_VALUE)
+        out.append((op, tree, key, value))
+    return out
+
+
+class Segment:
+    """A log segment's file."""
+
+    def __init__(self, file, number):
+        self.file, self.number, self.header = file, number, None
+        h = file[:64]
+        if len(h) == 64 and h[:8] == b"FIRNWAL\n" and crc(number, 0, h[:60]) == u32(h, 60):
+            if u32(h, 8) != 1:
+                raise Newer("a log segment of a later version")
+            base = u64(h, 24)
+            if u32(h, 12) == 64 and u64(h, 16) == number and number and base % 8 == 0 and base < MAX_NUMBER:
+                self.header = {"base": base, "synced": u64(h, 32), "previous": u64(h, 40), "capacity": u64(h, 48)}
+
+    def record(self, at):
+        """The sound record at an offset: (size, kind, seq, synced, payload). None where there is none."""
+        b = self.file
+        if at + 32 > len(b):
+            return None
+        length, generation, kind = u32(b, at + 4), u32(b, at + 8), u32(b, at + 12)
+        size = (32 + length + 7) // 8 * 8
+        if generation != self.number & 0xFFFFFFFF or kind == 0 or length > MAX_PAYLOAD or at + size > len(b):
+            return None
+        if crc(self.number, at, b[at + 4 : at + 32 + length]) != u32(b, at):
+            return None
+        if kind not in (1, 2):
+            raise Newer("a log record of unknown kind")
+        return size, kind, u64(b, at + 16), u64(b, at + 24), b[at + 32 : at + 32 + length]
+
+    def records_from(self, at):
+        """All sound records at and behind an offset, in steps of 8 bytes over what is none, with their offsets."""
+        while at + 32 <= len(self.file):
+            r = self.record(at)
+            if r:
+                yield at, r
+            at += r[0] if r else 8
+
+
+def read_log(segments, start):
+    """Records of (seq, operations, position after it) from a position on: steps 1 to 3 of the page."""
+    segments = sorted(segments, key=lambda s: s.number)
+    end, ends = None, {}
+    for s in reversed(segments):
+        if s.header and (end is None or s.header["base"] <= end):
+            ends[s.number], end = end, s.header["base"]
+    at, out, stop = start, [], None
+    while stop is None:
+        holders = [s for s in segments if s.number in ends and s.header["base"] <= at]
+        if not holders:
+            stop = (0, 0)
+            break
+        s = holders[-1]
+        while ends[s.number] is None or at < ends[s.number]:
+            offset = 64 + at - s.header["base"]
+            r = s.record(offset)
+            if r is None or (ends[s.number] is not None and at + r[0] > ends[s.number]):
+                stop = (s.number, offset)
+                break
+            size, kind, seq, _, payload = r
+            at += size
+            if kind == 1:
+                ops = operations(payload)
+                need(seq + max(len(ops) - 1, 0) <= MAX_SEQ, "a sequence number out of bounds")
+                out.append((seq, ops, at))
+    for s in segments:
+        if s.number < stop[0]:
+            continue
+        known = [r[3] for _, r in s.records_from(stop[1] + 8 if s.number == stop[0] else 64)]
+        if s.header and s.number != stop[0]:
+            known.append(s.header["synced"])
+        need(all(k <= at for k in known), f"the log breaks off at position {at}, which had been durable")
+    return out

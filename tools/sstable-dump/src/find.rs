@@ -1,0 +1,267 @@
+//! `sstable-dump find`: every version of a key in a store's log and tables, newest first, which one a read returns, and why.
+
+use std::cmp::Reverse;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::key::{Kind as EntryKind, Trailer};
+use firn_kv::base::ops::{Op, Ops};
+use firn_kv::manifest::{Manifest, State, TableMeta, TreeState};
+use firn_kv::merge::run::table_path;
+use firn_kv::wal::{recover, segment_name};
+use firn_kv::{Error, ErrorKind};
+use firn_tools::json::put_field;
+use firn_tools::keys::key as parse_key;
+use firn_tools::output::{Done, Failure, listing, print_table};
+use serde_json::{Map, Value};
+
+use crate::target::{Kind, env, kind, open_file};
+use crate::{Screen, text};
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Looks into the log and every live table, in all trees or in one. Range deletions that cover the key are versions too. An arrow marks
+what a read of the newest state starts from. Exit code 1 when a read finds nothing.
+
+Examples:
+  sstable-dump find firn-data apple
+  sstable-dump find firn-data --hex 00ff01
+  sstable-dump find firn-data apple --tree fruit --json | jq '.versions[].where'";
+
+/// What `find` takes.
+#[derive(Args, Clone, Debug)]
+pub struct FindArgs {
+    /// The store
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The key, byte for byte
+    #[arg(value_name = "KEY")]
+    pub key: OsString,
+    /// Only this tree
+    #[arg(long, value_name = "NAME")]
+    pub tree: Option<String>,
+    /// The key is given, and values are printed, in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Put,
+    Delete,
+    Merge,
+    DeleteRange,
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            What::Put => "put",
+            What::Delete => "delete",
+            What::Merge => "merge",
+            What::DeleteRange => "delete range",
+        }
+    }
+}
+
+/// One thing that is said of the key.
+struct Version {
+    seq: u64,
+    what: What,
+    value: Vec<u8>,
+    place: String,
+    /// In the log, but in tables already: replay passes it over.
+    flushed: bool,
+    verdict: String,
+    returned: bool,
+}
+
+impl Version {
+    fn new(seq: u64, what: What, value: &[u8], place: String) -> Version {
+        Version { seq, what, value: value.to_vec(), place, flushed: false, verdict: String::new(), returned: false }
+    }
+}
+
+fn in_table(dir: &Path, place: &str, m: &TableMeta, key: &[u8], out: &mut Vec<Version>) -> firn_kv::Result<()> {
+    let path = table_path(dir, m.id);
+    let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
+    let place = format!("{} {place}", crate::newstore::name(&path));
+    let mut c = t.cursor(false);
+    c.seek(key, Trailer::NEWEST)?;
+    while c.valid() && c.key() == key {
+        let what = match c.trailer().kind() {
+            Some(EntryKind::Put) => What::Put,
+            Some(EntryKind::Merge) => What::Merge,
+            _ => What::Delete,
+        };
+        out.push(Version::new(c.trailer().seq(), what, c.value(), place.clone()));
+        c.next()?;
+    }
+    for f in t.tombstones().as_slice().iter().filter(|f| f.start.as_slice() <= key && key < f.end.as_slice()) {
+        out.extend(f.seqs.iter().map(|&seq| Version::new(seq, What::DeleteRange, b"", place.clone())));
+    }
+    Ok(())
+}
+
+fn in_log(dir: &Path, state: &State, tree: &TreeState, key: &[u8], out: &mut Vec<Version>) -> firn_kv::Result<()> {
+    let env = env();
+    let segments = firn_kv::wal::segments(&*env, dir)?;
+    // Retired segments may still be there; what they hold is in tables, and shown as far as nothing is missing between.
+    let from = crate::logcopy::unbroken(dir)?.min(state.wal_floor);
+    for from in [from, state.wal_floor] {
+        out.clear();
+        let done = recover(&*env, dir, from, &mut |seq, end, payload| {
+            for (op, seq) in Ops::new(payload).zip(seq..) {
+                let Some((id, op)) = op else { break };
+                let Some((what, value)) = said(&op, key).filter(|_| id == tree.id) else { continue };
+                let segment = segments.iter().rfind(|s| s.end > 0 && s.base.is_some_and(|b| b < end)).map_or(0, |s| s.number);
+                let mut v = Version::new(seq, what, value, format!("{} up to position {end}", segment_name(segment)));
+                v.flushed = end <= tree.flushed;
+                out.push(v);
+            }
+            Ok(())
+        });
+        match done {
+            Err(e) if from == state.wal_floor => return Err(e),
+            Err(_) => {}
+            Ok(_) => break,
+        }
+    }
+    Ok(())
+}
+
+/// What an operation says of a key.
+fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(What, &'a [u8])> {
+    match *op {
+        Op::Point { kind, key: k, value } if k == key => Some(match kind {
+            EntryKind::Put => (What::Put, value),
+            EntryKind::Merge => (What::Merge, value),
+            EntryKind::Delete => (What::Delete, value),
+        }),
+        Op::DeleteRange { start, end } if start <= key && key < end => Some((What::DeleteRange, b"")),
+        _ => None,
+    }
+}
+
+/// Says of every version what a read makes of it; gives the value's version when there is one.
+fn judge(versions: &mut [Version], merge: Option<&str>) {
+    versions.sort_by_key(|v| (Reverse(v.seq), v.flushed, v.what != What::DeleteRange));
+    let mut decided: Option<String> = None;
+    let mut operands = 0u64;
+    for v in versions.iter_mut() {
+        if v.flushed {
+            v.verdict = "passes it over: it is in a table, or merged away".into();
+            continue;
+        }
+        if let Some(by) = &decided {
+            v.verdict = format!("does not see it: hidden by {by}");
+            continue;
+        }
+        let by = format!("{} @{}", v.what.name(), v.seq);
+        match v.what {
+            What::Merge => {
+                operands += 1;
+                v.verdict = format!("folds it: operand of the merge hook {:?}", merge.unwrap_or("?"));
+                v.returned = operands == 1;
+                continue;
+            }
+            What::Put if operands > 0 => v.verdict = "folds the operands above onto it".into(),
+            What::Put => (v.verdict, v.returned) = ("returns it: the newest version".into(), true),
+            _ if operands > 0 => v.verdict = "folds the operands above onto nothing".into(),
+            _ => v.verdict = "finds nothing: this is the newest version".into(),
+        }
+        decided = Some(by);
+    }
+}
+
+fn version_json(v: &Version, hex: bool) -> Value {
+    let mut o = Map::new();
+    o.insert("seq".into(), v.seq.into());
+    o.insert("what".into(), v.what.name().into());
+    if matches!(v.what, What::Put | What::Merge) {
+        put_field(&mut o, "value", &v.value, hex);
+    }
+    o.insert("where".into(), v.place.as_str().into());
+    o.insert("flushed".into(), v.flushed.into());
+    o.insert("returned".into(), v.returned.into());
+    o.insert("verdict".into(), v.verdict.as_str().into());
+    o.into()
+}
+
+fn versions(dir: &Path, state: &State, tree: &TreeState, key: &[u8]) -> firn_kv::Result<Vec<Version>> {
+    let mut all = vec![];
+    in_log(dir, state, tree, key, &mut all)?;
+    for run in &tree.runs {
+        let place = format!("L{}#{}", run.level, run.number);
+        let holds = |m: &&std::sync::Arc<TableMeta>| m.first_key.as_slice() <= key && key <= m.last_key.as_slice();
+        for m in run.tables.iter().filter(holds) {
+            in_table(dir, &place, m, key, &mut all)?;
+        }
+    }
+    judge(&mut all, tree.options.merge.as_deref());
+    Ok(all)
+}
+
+/// Tries again when a writer changes files underneath.
+fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<Version>)>> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (state, _) = Manifest::load(&*env(), dir)?
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir))?;
+        let names: Vec<&str> = state.trees.values().map(|t| t.name.as_str()).collect();
+        if let Some(name) = tree.filter(|n| !names.contains(n)) {
+            return Err(Failure::new(format!("the store has no tree {name:?}; it has {}", names.join(", "))));
+        }
+        let chosen = state.trees.values().filter(|t| tree.is_none_or(|n| t.name == n));
+        let found: firn_kv::Result<Vec<_>> =
+            chosen.map(|t| versions(dir, &state, t, key).map(|v| (t.name.clone(), v))).collect();
+        match found {
+            Err(e) if tries < 10 && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// Runs `find`.
+pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
+    let key = parse_key(&args.key, args.hex)?;
+    if kind(&args.dir)? != Kind::Store {
+        return Err(Failure::with_next(
+            "this is a file",
+            "name the store's directory; `scan TABLE --from KEY` looks into one table",
+        ));
+    }
+    let found = look(&args.dir, &key, args.tree.as_deref())?;
+    let there = found.iter().any(|(_, v)| v.iter().any(|v| v.returned));
+    if screen.json {
+        for (name, v) in &found {
+            let mut o = Map::new();
+            put_field(&mut o, "key", &key, args.hex);
+            o.insert("tree".into(), name.as_str().into());
+            o.insert("versions".into(), v.iter().map(|v| version_json(v, args.hex)).collect());
+            writeln!(screen.out, "{}", Value::Object(o))?;
+        }
+        return if there { Ok(()) } else { Err(Failure::Found) };
+    }
+    for (name, versions) in found.iter().filter(|(_, v)| !v.is_empty()) {
+        let mut t = listing(&["  seq", "what", "value", "where", "a read"], "lllll");
+        for v in versions {
+            let value = match v.what {
+                What::Put | What::Merge if args.hex => firn_tools::escape::hex(&v.value),
+                What::Put | What::Merge => text::short(&v.value, 40),
+                _ => "-".into(),
+            };
+            let arrow = if v.returned { "→ " } else { "  " };
+            t.add_row([format!("{arrow}{}", v.seq), v.what.name().into(), value, v.place.clone(), v.verdict.clone()]);
+        }
+        writeln!(screen.out, "{}", screen.style.heading(format!("{} in tree {name:?}", text::key(&key))))?;
+        write!(screen.out, "{}", print_table(&t, screen.style))?;
+    }
+    if found.iter().all(|(_, v)| v.is_empty()) {
+        writeln!(screen.out, "{}: nothing is said of this key in any table or in the log", text::key(&key))?;
+    }
+    if there { Ok(()) } else { Err(Failure::Found) }
+}

@@ -1,0 +1,329 @@
+//! Copying a log, damaged or not, into one that can be replayed: every sound record stays at its position, and what is lost between
+//! records is filled with records that say nothing ([`filler`]), so that what lies behind a damage is read too.
+//!
+//! Invariants: what counts and what is void is decided as recovery does it (W2); a torn end stays an end; the original is only read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::base::ops::Ops;
+use firn_kv::env::{Env, ReadFile, WriteFile};
+use firn_kv::wal::format::{RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler};
+use firn_kv::wal::{Item, SegmentInfo, SegmentReader, segment_name, segments};
+use firn_kv::{Error, Result};
+
+use crate::rescue::Loss;
+use crate::target::env;
+
+/// The largest hole between segments that is filled, in bytes.
+const MAX_HOLE: u64 = 1 << 30;
+
+/// Is shown every record that is kept: its first sequence number, the position after it, its payload.
+pub type Visit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
+
+/// What came of a log.
+#[derive(Default)]
+pub struct Copied {
+    /// Position of the first record; 0 without any segment.
+    pub start: u64,
+    /// Position after the last record.
+    pub end: u64,
+    /// The largest segment number, spares and void ones included.
+    pub last_number: u64,
+    /// Records kept.
+    pub records: u64,
+    /// Whether there was any segment.
+    pub any: bool,
+    /// What was lost.
+    pub losses: Vec<Loss>,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+}
+
+/// The segment that is being written.
+struct Segment {
+    number: u64,
+    base: u64,
+    path: PathBuf,
+    out: Option<Box<dyn WriteFile>>,
+}
+
+struct Copier<'a> {
+    env: Arc<dyn Env>,
+    dir: &'a Path,
+    out: Option<&'a Path>,
+    floor: u64,
+    pos: u64,
+    /// Sequence number after the last record.
+    next_seq: Option<u64>,
+    synced: u64,
+    current: Option<Segment>,
+    /// Damage that is only a loss when a sound record follows, or when it had been synced.
+    pending: Option<(PathBuf, u64, &'static str)>,
+    done: Copied,
+}
+
+/// Where the last stretch of the log in `dir` begins of which no segment is missing: older segments that are still there have been
+/// retired, and say nothing without those that have gone.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn unbroken(dir: &Path) -> Result<u64> {
+    let list = segments(&*env(), dir)?;
+    let known: Vec<_> = list.iter().filter_map(|s| Some((s.number, s.base.filter(|_| s.end > 0)?, s.capacity))).collect();
+    let damaged = |from: u64, to: u64| list.iter().any(|s| s.base.is_none() && from < s.number && s.number < to);
+    let broken = |w: &&[(u64, u64, u64)]| {
+        let [(number, base, capacity), (next_number, next, _)] = **w else { return false };
+        next - base > capacity.saturating_sub(SEGMENT_HEADER) && !damaged(number, next_number)
+    };
+    let after = known.windows(2).rev().find(broken).map(|w| w[1].1);
+    Ok(after.or(known.first().map(|k| k.1)).unwrap_or(0))
+}
+
+/// Copies the log in `dir` to the directory `out`, or only looks at it without one. Damage below the position `floor` is no loss.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn copy(dir: &Path, out: Option<&Path>, floor: u64, visit: &mut Visit<'_>) -> Result<Copied> {
+    let env = env();
+    let list = segments(&*env, dir)?;
+    let mut c = Copier {
+        env,
+        dir,
+        out,
+        floor,
+        pos: 0,
+        next_seq: None,
+        synced: 0,
+        current: None,
+        pending: None,
+        done: Copied { any: !list.is_empty(), last_number: list.last().map_or(0, |s| s.number), ..Copied::default() },
+    };
+    for (i, info) in list.iter().enumerate() {
+        let next = list[i + 1..].iter().find_map(|s| s.base.filter(|_| s.end > 0));
+        c.segment(info, next, visit)?;
+    }
+    c.finish()?;
+    Ok(c.done)
+}
+
+impl Copier<'_> {
+    fn segment(&mut self, info: &SegmentInfo, next: Option<u64>, visit: &mut Visit<'_>) -> Result<()> {
+        let mut reader = SegmentReader::open(&*self.env, self.dir, info.number)?;
+        let header = reader.header().cloned();
+        let base = match &header {
+            Some(h) if info.end > self.floor || (info.end > 0 && h.base >= self.floor) => h.base,
+            Some(_) => return Ok(()),
+            None => match self.lost_base(info.number, next)? {
+                Some(base) => base,
+                None => return Ok(()),
+            },
+        };
+        let path = reader.path().to_path_buf();
+        if base < self.pos {
+            // Only a rebuilt base can do so; recovery would not take it either.
+            self.done.notes.push(format!("{}: its place in the log is taken; left out", path.display()));
+            return Ok(());
+        }
+        if self.current.is_some()
+            && base > self.pos
+            && !self.fill(base, "the log has nothing here: a segment is missing, or its end")?
+        {
+            return Ok(());
+        }
+        let file = self.env.open_read(&path, false)?;
+        let header = header.unwrap_or(SegmentHeader {
+            number: info.number,
+            base,
+            synced: self.synced,
+            previous: 0,
+            capacity: info.capacity,
+        });
+        self.synced = self.synced.max(header.synced);
+        self.start(header, path)?;
+        let limit = if info.base.is_some() { info.end } else { next.unwrap_or(u64::MAX) };
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Record(r) => {
+                    let lsn = base + (r.offset - SEGMENT_HEADER);
+                    if lsn + r.size > limit || !self.fill_damage(lsn)? {
+                        return Ok(());
+                    }
+                    self.synced = self.synced.max(r.synced);
+                    self.pos = lsn + r.size;
+                    if !r.mark {
+                        self.seen(lsn, r.seq, r.payload);
+                        visit(r.seq, self.pos, r.payload);
+                        self.done.records += 1;
+                    }
+                    let (offset, size) = (r.offset, r.size);
+                    self.put(&*file, offset, size)?;
+                }
+                Item::Damage(d) => {
+                    let path = self.current.as_ref().map(|c| c.path.clone()).unwrap_or_default();
+                    self.pending.get_or_insert((path, d.offset, d.reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a segment whose header is lost began: what its records leave between its neighbours. `None` for one without records.
+    fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
+        let mut reader = SegmentReader::open(&*self.env, self.dir, number)?;
+        let mut end = 0;
+        while let Some(item) = reader.next()? {
+            if let Item::Record(r) = item {
+                end = r.offset + r.size;
+            }
+        }
+        if end == 0 {
+            return Ok(None);
+        }
+        let from_next = next.and_then(|n| n.checked_sub(end - SEGMENT_HEADER)).filter(|&b| b >= self.pos);
+        let base = from_next.unwrap_or(self.pos);
+        let name = segment_name(number);
+        self.done.notes.push(format!("{name}: its header is damaged; by what lies around it, it began at position {base}"));
+        Ok(Some(base))
+    }
+
+    fn start(&mut self, header: SegmentHeader, path: PathBuf) -> Result<()> {
+        self.close()?;
+        self.pending = None;
+        let out = match self.out {
+            Some(dir) => {
+                let mut f = self.env.create(&dir.join(segment_name(header.number)))?;
+                f.append(&header.encode())?;
+                Some(f)
+            }
+            None => None,
+        };
+        if self.done.start == 0 && self.done.records == 0 && self.current.is_none() {
+            self.done.start = header.base;
+        }
+        self.pos = header.base;
+        self.current = Some(Segment { number: header.number, base: header.base, path, out });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self.current.as_mut().and_then(|c| c.out.as_mut()) {
+            Some(f) => f.sync(),
+            None => Ok(()),
+        }
+    }
+
+    /// Copies bytes of the present segment.
+    fn put(&mut self, file: &dyn ReadFile, offset: u64, size: u64) -> Result<()> {
+        let Some(out) = self.current.as_mut().and_then(|c| c.out.as_mut()) else { return Ok(()) };
+        let mut bytes = vec![0; size as usize];
+        file.read_at(offset, &mut bytes)?;
+        out.append(&bytes)
+    }
+
+    /// Takes note of a record's sequence numbers, and of how many are missing before it.
+    fn seen(&mut self, lsn: u64, seq: u64, payload: &[u8]) {
+        if let Some(expected) = self.next_seq
+            && let Some(loss) = self.done.losses.last_mut().filter(|l| l.what == "log" && l.entries.is_none())
+            && lsn > self.floor
+        {
+            // Sequence numbers of ingested tables are not in the log, so this is what was lost at the most.
+            loss.entries = Some(seq.saturating_sub(expected));
+        }
+        self.next_seq = Some(seq.saturating_add(Ops::new(payload).count() as u64));
+    }
+
+    /// Fills what damage, if any, lies before the record at `lsn`.
+    fn fill_damage(&mut self, lsn: u64) -> Result<bool> {
+        let reason = self.pending.take().map_or("no record", |p| p.2);
+        if lsn > self.pos { self.fill(lsn, reason) } else { Ok(true) }
+    }
+
+    /// Fills the log from where it is up to `to`. False when that is too much.
+    fn fill(&mut self, to: u64, reason: &'static str) -> Result<bool> {
+        let Some(c) = self.current.as_mut() else { return Ok(true) };
+        let (len, offset) = (to - self.pos, SEGMENT_HEADER + (self.pos - c.base));
+        if to > self.floor {
+            let loss = Loss {
+                file: c.path.clone(),
+                offset: Some(offset),
+                len,
+                what: "log",
+                reason: reason.into(),
+                entries: None,
+                keys: None,
+            };
+            self.done.losses.push(loss);
+        }
+        if !(RECORD_HEADER..=MAX_HOLE).contains(&len) {
+            self.done
+                .notes
+                .push(format!("a hole of {len} bytes at position {} of the log cannot be bridged; it ends there", self.pos));
+            return Ok(false);
+        }
+        if let Some(out) = &mut c.out {
+            let mut at = offset;
+            let end = offset + len;
+            while at < end {
+                let step = if end - at > (2 << 20) { 1 << 20 } else { end - at };
+                out.append(&filler(
+                    c.number,
+                    at,
+                    step,
+                    self.next_seq.unwrap_or(0).saturating_sub(1),
+                    self.synced.min(self.pos),
+                )?)?;
+                at += step;
+            }
+        }
+        self.pos = to;
+        Ok(true)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some((file, offset, reason)) = self.pending.take() {
+            if self.synced > self.pos && self.pos >= self.floor {
+                let reason = format!("{reason}, and positions up to {} had been synced", self.synced);
+                let len = self.synced - self.pos;
+                self.done.losses.push(Loss { file, offset: Some(offset), len, what: "log", reason, entries: None, keys: None });
+            } else {
+                self.done
+                    .notes
+                    .push(format!("{}: the log ends torn at offset {offset}, as a crash leaves it: {reason}", file.display()));
+            }
+        }
+        self.done.end = self.pos;
+        self.close()
+    }
+}
+
+/// Copies one segment into a file of its own; gives what came of it.
+///
+/// # Errors
+/// `InvalidArgument` when the new file's name has not the segment's number, which is in every checksum; what the files say.
+pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
+    if out.file_name().and_then(|n| n.to_str()) != Some(&segment_name(number)) {
+        let words = format!("a segment's number is in its checksums: the new file must be called {}", segment_name(number));
+        return Err(Error::invalid(words));
+    }
+    let env = env();
+    let dir = crate::target::dir_of(path);
+    let to = crate::target::dir_of(out);
+    let base = SegmentReader::open(&*env, &dir, number)?.header().map(|h| h.base);
+    let mut c = Copier {
+        env: env.clone(),
+        dir: &dir,
+        out: Some(&to),
+        floor: 0,
+        pos: 0,
+        next_seq: None,
+        synced: 0,
+        current: None,
+        pending: None,
+        done: Copied { any: true, last_number: number, ..Copied::default() },
+    };
+    let capacity = env.file_len(path)?;
+    c.segment(&SegmentInfo { number, base, end: u64::MAX, capacity }, None, &mut |_, _, _| {})?;
+    c.finish()?;
+    Ok(c.done)
+}

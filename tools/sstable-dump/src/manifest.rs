@@ -1,0 +1,217 @@
+//! `sstable-dump manifest`: a manifest's edits in order, and the state at its end.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use firn_kv::manifest::{self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name};
+use firn_kv::{Error, ErrorKind};
+use firn_tools::escape;
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
+use serde_json::{Value, json};
+
+use crate::target::{Kind, dir_of, env, kind};
+use crate::{Screen, text};
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Of a store, the manifest that CURRENT names. Damage is passed over and told of; the state is then made of the edits that still fit.
+
+Examples:
+  sstable-dump manifest firn-data
+  sstable-dump manifest firn-data --state
+  sstable-dump manifest firn-data/MANIFEST-000003 --json | jq '.state.trees[].name'";
+
+/// What `manifest` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ManifestArgs {
+    /// A store or a manifest
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// Only the state at the end, without the edits
+    #[arg(long)]
+    pub state: bool,
+}
+
+/// The state after all edits that fit, and those that do not.
+pub fn replay_around(frames: &[Frame]) -> (State, Vec<String>) {
+    let (mut state, mut unfit) = (State::default(), vec![]);
+    for f in frames {
+        for e in &f.edits {
+            if let Err(why) = state.apply(e) {
+                unfit.push(format!("the edit at offset {}: {}", f.offset, why.message()));
+            }
+        }
+    }
+    (state, unfit)
+}
+
+/// A table's facts as JSON.
+pub fn meta_json(t: &TableMeta) -> Value {
+    json!({
+        "id": t.id, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges,
+        "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": escape::words(&t.first_key),
+        "last_key": escape::words(&t.last_key), "min_seq": t.min_seq, "max_seq": t.max_seq, "created_micros": t.created_micros,
+        "newest_micros": t.newest_micros, "ingested_seq": t.ingested_seq, "oldest_tombstone_micros": t.oldest_tombstone_micros,
+    })
+}
+
+fn options_json(o: &PersistedOptions) -> Value {
+    let codecs: Vec<_> = o.compression.iter().map(|&c| crate::props::codec(c)).collect();
+    let filters: Vec<_> = o.filter.iter().map(|&f| crate::props::filter_name(f)).collect();
+    json!({
+        "compression": codecs, "filter": filters, "block_size": o.block_size, "table_size": o.table_size,
+        "memtable_size": o.memtable_size, "policy": format!("{:?}", o.policy), "tombstone_age_secs": o.tombstone_age_secs,
+        "merge": o.merge, "purge": o.purge, "summary": o.summary, "filter_prefix": o.filter_prefix,
+    })
+}
+
+fn state_json(s: &State) -> Value {
+    let run = |r: &manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| meta_json(t)).collect::<Vec<_>>()});
+    let tree = |t: &manifest::TreeState| {
+        json!({
+            "id": t.id, "name": t.name, "flushed": t.flushed, "options": options_json(&t.options),
+            "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "id": s.id, "created_micros": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
+        "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(),
+    })
+}
+
+fn edit_json(e: &Edit) -> Value {
+    match e {
+        Edit::Snapshot(s) => json!({"edit": "snapshot", "trees": s.trees.len()}),
+        Edit::CreateTree { id, name, options, flushed } => {
+            json!({"edit": "create tree", "id": id, "name": name, "flushed": flushed, "options": options_json(options)})
+        }
+        Edit::DropTree { id } => json!({"edit": "drop tree", "id": id}),
+        Edit::SetOptions { id, options } => json!({"edit": "set options", "id": id, "options": options_json(options)}),
+        Edit::Tables { tree, removed, added, flushed } => {
+            let added: Vec<_> =
+                added.iter().map(|a| json!({"level": a.level, "run": a.run, "table": meta_json(&a.table)})).collect();
+            json!({"edit": "tables", "tree": tree, "removed": removed, "added": added, "flushed": flushed})
+        }
+        Edit::Counters { next_file, last_seq, wal_floor } => {
+            json!({"edit": "counters", "next_file": next_file, "last_seq": last_seq, "wal_floor": wal_floor})
+        }
+    }
+}
+
+fn edit_text(e: &Edit) -> String {
+    match e {
+        Edit::Snapshot(s) => {
+            let tables: usize = s.trees.values().map(|t| t.tables().count()).sum();
+            format!("snapshot of {} trees, {tables} tables", s.trees.len())
+        }
+        Edit::CreateTree { id, name, .. } => format!("create tree {id} {name:?}"),
+        Edit::DropTree { id } => format!("drop tree {id}"),
+        Edit::SetOptions { id, options } => format!("options of tree {id}: {:?}", options.policy),
+        Edit::Tables { tree, removed, added, flushed } => {
+            let mut parts = vec![];
+            if !removed.is_empty() {
+                parts.push(format!("- {}", removed.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")));
+            }
+            for a in added {
+                parts.push(format!("+ {} to L{}#{} ({})", a.table.id, a.level, a.run, bytes(a.table.size)));
+            }
+            if let Some(f) = flushed {
+                parts.push(format!("flushed to {f}"));
+            }
+            format!("tables of tree {tree}: {}", parts.join(", "))
+        }
+        Edit::Counters { next_file, last_seq, wal_floor } => {
+            format!("counters: next file {next_file}, last sequence number {last_seq}, log needed from {wal_floor}")
+        }
+    }
+}
+
+fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
+    let style = screen.style;
+    writeln!(
+        screen.out,
+        "created {}, next file {}, last sequence number {}, log needed from position {}",
+        text::moment(s.created_micros),
+        s.next_file,
+        s.last_seq,
+        s.wal_floor
+    )?;
+    for t in s.trees.values() {
+        writeln!(screen.out, "\n{}", style.heading(format!("tree {} {:?}, flushed to {}", t.id, t.name, t.flushed)))?;
+        let o = &t.options;
+        writeln!(screen.out, "  {:?}, blocks of {}, tables of {}", o.policy, bytes(o.block_size), bytes(o.table_size))?;
+        let hooks = [("merge", &o.merge), ("purge", &o.purge), ("summary", &o.summary), ("filter prefix", &o.filter_prefix)];
+        for (what, name) in hooks {
+            if let Some(name) = name {
+                writeln!(screen.out, "  {what} hook {name:?}")?;
+            }
+        }
+        if t.runs.is_empty() {
+            continue;
+        }
+        let mut out = listing(&["  run", "table", "size", "entries", "deletes", "sequence", "keys"], "lrrrrll");
+        for (r, m) in t.runs.iter().flat_map(|r| r.tables.iter().map(move |m| (r, m))) {
+            let cells = [
+                format!("  L{}#{}", r.level, r.number),
+                m.id.to_string(),
+                bytes(m.size),
+                count(m.entries),
+                count(m.deletes + m.range_deletes),
+                format!("{}..{}", m.min_seq, m.max_seq),
+                text::keys(&(m.first_key.clone(), m.last_key.clone())),
+            ];
+            out.add_row(cells);
+        }
+        write!(screen.out, "{}", print_table(&out, style))?;
+    }
+    Ok(())
+}
+
+/// Runs `manifest`.
+pub fn run(screen: &mut Screen<'_>, args: &ManifestArgs) -> Done {
+    let env = env();
+    let (dir, number) = match kind(&args.path)? {
+        Kind::Manifest(number) => (dir_of(&args.path), number),
+        Kind::Store => {
+            let none = || Error::new(ErrorKind::NotFound, "there is no CURRENT file in this directory").in_file(&args.path);
+            (args.path.clone(), manifest::current(&*env, &args.path)?.ok_or_else(none)?)
+        }
+        _ => return Err(Failure::with_next("this is no manifest", "name a store's directory, or a file MANIFEST-nnnnnn")),
+    };
+    let (log, gaps) = manifest::read_around(&*env, &dir, number)?;
+    let torn = manifest::read(&*env, &dir, number).is_ok();
+    let (state, unfit) = replay_around(&log.frames);
+    if screen.json {
+        let frames: Vec<Value> = log
+            .frames
+            .iter()
+            .map(|f| json!({"offset": f.offset, "len": f.len, "edits": f.edits.iter().map(edit_json).collect::<Vec<_>>()}))
+            .collect();
+        let gap = |g: &Gap| json!({"offset": g.offset, "len": g.len, "torn_end": torn});
+        let v = json!({
+            "manifest": manifest_name(number), "frames": frames, "damage": gaps.iter().map(gap).collect::<Vec<_>>(),
+            "unfit": unfit, "state": state_json(&state),
+        });
+        writeln!(screen.out, "{v:#}")?;
+    } else {
+        if !args.state {
+            writeln!(screen.out, "{}", screen.style.heading(manifest_name(number)))?;
+            for f in &log.frames {
+                for (i, e) in f.edits.iter().enumerate() {
+                    let at = if i == 0 { f.offset.to_string() } else { String::new() };
+                    writeln!(screen.out, "  {at:>8}  {}", edit_text(e))?;
+                }
+            }
+            writeln!(screen.out)?;
+        }
+        for g in &gaps {
+            let what = if torn { "a torn end" } else { "damage" };
+            writeln!(screen.out, "{} {} bytes at offset {}", screen.style.bad(format!("{what}:")), count(g.len), g.offset)?;
+        }
+        for u in &unfit {
+            writeln!(screen.out, "{} {u}", screen.style.bad("does not fit:"))?;
+        }
+        print_state(screen, &state)?;
+    }
+    if (gaps.is_empty() || torn) && unfit.is_empty() { Ok(()) } else { Err(Failure::Found) }
+}

@@ -1,0 +1,338 @@
+//! Writing a new store out of an old one's parts: what `salvage` of a store and `repair` share.
+//!
+//! Invariants: the old directory is only read; the new one did not exist or was empty; its manifest comes last, so that half of a new
+//! store is not taken for a whole one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::base::key::Seq;
+use firn_kv::manifest::{Manifest, RunState, State, TableMeta, TreeState};
+use firn_kv::merge::run::table_path;
+use firn_kv::sstable::{Table, TableOptions};
+use firn_kv::{Error, ErrorKind};
+use firn_tools::output::{Done, Failure, Progress, bytes, things};
+use serde_json::{Value, json};
+
+use crate::rescue::{Loss, Rescued, options_of, rescue};
+use crate::target::{env, open_file};
+use crate::{Screen, check, logcopy, text};
+
+/// What came of it all.
+#[derive(Default)]
+pub struct Report {
+    /// Tables taken over as they are.
+    pub copied: u64,
+    /// Tables of which only a part could be saved.
+    pub rescued: u64,
+    /// Entries in the new store's tables.
+    pub entries: u64,
+    /// Bytes of the new store's tables.
+    pub bytes: u64,
+    /// Records of the log taken over.
+    pub records: u64,
+    /// What was lost.
+    pub losses: Vec<Loss>,
+    /// What has been done, and what is to be known.
+    pub notes: Vec<String>,
+    /// What nobody can know any more.
+    pub unknown: Vec<String>,
+}
+
+/// Makes the directory for a new store.
+///
+/// # Errors
+/// When it is there and not empty.
+pub fn make_dir(out: &Path) -> Done {
+    let env = env();
+    if env.list(out).is_ok_and(|names| !names.is_empty()) || out.is_file() {
+        return Err(Failure::with_next(format!("{} is there and not empty", out.display()), "name a new directory with --out"));
+    }
+    Ok(env.create_dir_all(out)?)
+}
+
+fn copy_file(from: &Path, to: &Path) -> firn_kv::Result<()> {
+    let env = env();
+    let file = env.open_read(from, false)?;
+    let mut out = env.create(to)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < file.len() {
+        let n = (file.len() - at).min(buffer.len() as u64) as usize;
+        file.read_at(at, &mut buffer[..n])?;
+        out.append(&buffer[..n])?;
+        at += n as u64;
+    }
+    out.sync()
+}
+
+/// A table of the new store, and what became of the old one.
+pub enum Taken {
+    /// It was sound and has been copied.
+    Whole(Arc<Table>),
+    /// Some of it could be saved.
+    Part(Arc<Table>, Rescued),
+    /// Nothing of it could be saved.
+    Nothing(Rescued),
+}
+
+impl Taken {
+    /// The new table.
+    pub fn table(&self) -> Option<&Arc<Table>> {
+        match self {
+            Taken::Whole(t) | Taken::Part(t, _) => Some(t),
+            Taken::Nothing(_) => None,
+        }
+    }
+}
+
+/// Takes table `id` of `dir` over into `out`: as it is when it is sound, else what can be read of it. `seq` is the number of an ingested
+/// table's entries.
+///
+/// # Errors
+/// `NotFound` when it is missing, `Incompatible`, I/O errors; damage is none.
+pub fn take(dir: &Path, out: &Path, id: u64, seq: Seq, fallback: &TableOptions) -> firn_kv::Result<Taken> {
+    let (from, to) = (table_path(dir, id), table_path(out, id));
+    let file = env().open_read(&from, false)?;
+    match open_file(file, &from, id, seq).and_then(|t| t.verify(None, |_| {})) {
+        Ok(_) => {
+            copy_file(&from, &to)?;
+            Ok(Taken::Whole(open_file(env().open_read(&to, false)?, &to, id, seq)?))
+        }
+        Err(e) if e.kind() == ErrorKind::Corruption => {
+            let r = rescue(&from, id, &to, id, fallback)?;
+            match &r.facts {
+                Some(_) => Ok(Taken::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r)),
+                None => Ok(Taken::Nothing(r)),
+            }
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// The manifest's facts of a table, by what it says of itself; what only the manifest knew, by `was`.
+pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
+    let p = t.properties();
+    let ingested_seq = was.map_or(0, |m| m.ingested_seq);
+    let (min_seq, max_seq) = if ingested_seq > 0 { (ingested_seq, ingested_seq) } else { (p.min_seq, p.max_seq) };
+    TableMeta {
+        id: t.id(),
+        size: t.size(),
+        entries: p.entries,
+        deletes: p.deletes,
+        merges: p.merges,
+        range_deletes: p.range_deletes,
+        raw_bytes: p.raw_key_bytes + p.raw_value_bytes,
+        first_key: p.first_key.clone(),
+        last_key: p.last_key.clone(),
+        min_seq,
+        max_seq,
+        created_micros: was.map_or(p.created_micros, |m| m.created_micros),
+        newest_micros: was.map_or(p.created_micros, |m| m.newest_micros),
+        ingested_seq,
+        oldest_tombstone_micros: p.oldest_tombstone_micros,
+    }
+}
+
+impl Report {
+    /// Takes note of a table that was taken over.
+    pub fn note(&mut self, taken: &Taken, path: &Path) {
+        let (table, part) = match taken {
+            Taken::Whole(t) => {
+                self.copied += 1;
+                (Some(t), None)
+            }
+            Taken::Part(t, r) => {
+                self.rescued += 1;
+                (Some(t), Some(r))
+            }
+            Taken::Nothing(r) => (None, Some(r)),
+        };
+        if let Some(t) = table {
+            self.entries += t.properties().entries;
+            self.bytes += t.size();
+        }
+        if let Some(r) = part {
+            self.losses.extend(r.losses.iter().cloned());
+            let anew = if r.rebuilt.is_empty() { String::new() } else { format!("; made anew: {}", r.rebuilt.join(", ")) };
+            self.notes.push(format!("{}: {}{anew}", path.display(), r.summary()));
+            self.notes.extend(r.notes.iter().map(|n| format!("{}: {n}", path.display())));
+        }
+    }
+}
+
+/// Takes over the tables that `tree` names; gives the tree as it is then.
+fn take_tree(dir: &Path, out: &Path, tree: &TreeState, report: &mut Report, at: &mut dyn FnMut(u64)) -> Done<TreeState> {
+    let fallback = options_of(tree.id, &tree.options);
+    let mut runs = vec![];
+    for run in &tree.runs {
+        let mut tables = vec![];
+        for m in &run.tables {
+            let path = table_path(dir, m.id);
+            match take(dir, out, m.id, m.ingested_seq, &fallback) {
+                Ok(taken) => {
+                    report.note(&taken, &path);
+                    tables.extend(taken.table().map(|t| Arc::new(meta_of(t, Some(m)))));
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => report.losses.push(Loss {
+                    file: path,
+                    offset: None,
+                    len: m.size,
+                    what: "table",
+                    reason: "the file is missing".into(),
+                    entries: Some(m.entries),
+                    keys: Some((m.first_key.clone(), m.last_key.clone())),
+                }),
+                Err(e) => return Err(e.into()),
+            }
+            at(m.size);
+        }
+        if !tables.is_empty() {
+            runs.push(RunState { tables, ..run.clone() });
+        }
+    }
+    Ok(TreeState { runs, ..tree.clone() })
+}
+
+/// Takes over all tables that `state` names, then as [`finish`].
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn write(dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
+    let total = state.trees.values().flat_map(TreeState::tables).map(|t| t.size).sum();
+    let progress = Progress::bytes("salvage", Some(total));
+    let mut done = 0;
+    for tree in state.trees.values_mut() {
+        *tree = take_tree(dir, out, tree, report, &mut |n| {
+            done += n;
+            progress.at(done);
+        })?;
+    }
+    finish(dir, out, state, report)
+}
+
+/// Takes over the log and writes the manifest.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn finish(dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
+    let mut last_seq = state.last_seq;
+    let log = logcopy::copy(dir, Some(out), state.wal_floor, &mut |seq, _, payload| {
+        let n = firn_kv::base::ops::Ops::new(payload).count() as u64;
+        last_seq = last_seq.max(seq.saturating_add(n.max(1)) - 1);
+    })?;
+    report.records = log.records;
+    report.losses.extend(log.losses);
+    report.notes.extend(log.notes);
+    if !log.any {
+        report
+            .unknown
+            .push("there is no log: what was written last and not yet in a table is lost, however much that was".into());
+    } else if log.start > state.wal_floor {
+        let words = "the log begins behind the position from which it is needed: its first segments are missing";
+        report.losses.push(Loss {
+            file: dir.to_path_buf(),
+            offset: None,
+            len: log.start - state.wal_floor,
+            what: "log",
+            reason: words.into(),
+            entries: None,
+            keys: None,
+        });
+        state.wal_floor = log.start;
+    } else if log.end < state.wal_floor {
+        // Nothing in it is needed, and the next position must not have been used.
+        report.notes.push("the log ends before the position from which it is needed".into());
+    }
+    let env = env();
+    env.sync_dir(out)?;
+    state.check().map_err(|e| e.context("the new store's state is not sound"))?;
+    Manifest::create(&*env, out, 1, &state)?;
+    let f = check::check(out)?;
+    if let Some(e) = f.errors.first() {
+        return Err(Failure::Engine(Error::clone(e).context("the new store is not sound")));
+    }
+    Ok(())
+}
+
+/// Prints what was saved and what was lost; [`Failure::Found`] when anything was.
+///
+/// # Errors
+/// As told.
+pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &Report) -> Done {
+    let style = screen.style;
+    if screen.json {
+        let v = json!({
+            "from": dir.display().to_string(), "to": out.display().to_string(), "tables_copied": r.copied, "tables_rescued": r.rescued,
+            "entries": r.entries, "bytes": r.bytes, "log_records": r.records, "notes": r.notes, "unknown": r.unknown,
+            "losses": r.losses.iter().map(Loss::json).collect::<Vec<Value>>(),
+        });
+        writeln!(screen.out, "{v:#}")?;
+    } else {
+        let log =
+            if r.records > 0 { format!(", {} of the log", things(r.records, "record", "records")) } else { String::new() };
+        writeln!(
+            screen.out,
+            "{}: {} whole and {} in part, {}, {}{log}",
+            out.display(),
+            things(r.copied, "table", "tables"),
+            r.rescued,
+            things(r.entries, "entry", "entries"),
+            bytes(r.bytes)
+        )?;
+        print_losses(screen, &r.losses)?;
+        for n in &r.notes {
+            writeln!(screen.out, "note: {n}")?;
+        }
+        for u in &r.unknown {
+            writeln!(screen.out, "{} {u}", style.bad("not known:"))?;
+        }
+        writeln!(screen.out, "the new store has been checked: {}", style.good("sound"))?;
+    }
+    if r.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
+}
+
+/// Prints losses, and what they mean.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
+    if losses.is_empty() {
+        return Ok(writeln!(screen.out, "{}", screen.style.good("nothing is lost"))?);
+    }
+    let known: u64 = losses.iter().filter(|l| l.what != "log").filter_map(|l| l.entries).sum();
+    let all_known = losses.iter().all(|l| l.entries.is_some());
+    let ops: u64 = losses.iter().filter(|l| l.what == "log").filter_map(|l| l.entries).sum();
+    let mut parts = vec![];
+    if known > 0 {
+        parts.push(things(known, "entry", "entries"));
+    }
+    if ops > 0 {
+        parts.push(format!("{} of the log", things(ops, "operation", "operations")));
+    }
+    if !all_known {
+        parts.push("an unknown number more".into());
+    }
+    writeln!(
+        screen.out,
+        "{} {}",
+        screen.style.bad("lost:"),
+        if parts.is_empty() { "nothing that counts".into() } else { parts.join(" and ") }
+    )?;
+    for l in losses {
+        writeln!(screen.out, "  {}", l.text())?;
+    }
+    let keys = losses.iter().any(|l| l.keys.is_some());
+    if keys {
+        writeln!(
+            screen.out,
+            "  of these keys a read now finds what older tables hold, also where the lost entry had deleted or replaced it"
+        )?;
+    }
+    Ok(())
+}
+
+/// Paths as they are told of.
+pub fn name(path: &Path) -> String {
+    path.file_name().map_or_else(|| text::key(path.as_os_str().as_encoded_bytes()), |n| PathBuf::from(n).display().to_string())
+}

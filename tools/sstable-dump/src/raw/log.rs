@@ -1,0 +1,60 @@
+//! A log segment, record by record.
+
+use std::path::Path;
+
+use firn_kv::base::coding::u32_at;
+use firn_kv::base::ops::{Op, Ops};
+use firn_kv::env::Env;
+use firn_kv::wal::format::{DATA, MARK, SEGMENT_HEADER, VERSION};
+use firn_kv::wal::{Item, Record, SegmentReader};
+use firn_kv::{Error, Result};
+use serde_json::{Map, Value, json};
+
+use super::hex;
+
+/// The fields of segment `number` in `dir`: its header, its sound records, and as `damage` what lies between them.
+pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Value>> {
+    let mut reader = SegmentReader::open(env, dir, number)?;
+    let path = reader.path().to_path_buf();
+    let Some(h) = reader.header().cloned() else {
+        let what = "the header is damaged, or nothing was written to this segment yet";
+        return Err(Error::corruption(what).at(path, 0).block("wal segment header"));
+    };
+    let (mut records, mut damage) = (vec![], vec![]);
+    while let Some(item) = reader.next()? {
+        match item {
+            Item::Record(r) => records.push(record(number, &r).ok_or_else(|| {
+                let what = "a record whose checksum is right and whose operations are not";
+                Error::corruption(what).at(&path, r.offset).block("wal record")
+            })?),
+            Item::Damage(d) => damage.push(json!({"at": d.offset, "len": d.len, "reason": d.reason})),
+        }
+    }
+    let header = json!({
+        "version": VERSION, "len_header": SEGMENT_HEADER, "number": h.number, "base": h.base, "synced": h.synced,
+        "previous": h.previous, "capacity": h.capacity, "checksum": u32_at(&h.encode(), 60),
+    });
+    Ok(Map::from_iter([("header".into(), header), ("records".into(), records.into()), ("damage".into(), damage.into())]))
+}
+
+fn record(number: u64, r: &Record<'_>) -> Option<Value> {
+    let operations = Ops::new(r.payload).map(|op| op.map(|(tree, op)| operation(tree, op))).collect::<Option<Vec<_>>>()?;
+    Some(json!({
+        "at": r.offset, "checksum": r.checksum, "len_payload": r.payload.len(), "generation": number as u32,
+        "kind": if r.mark { MARK } else { DATA }, "seq_number": r.seq, "synced": r.synced, "operations": operations,
+    }))
+}
+
+fn operation(tree: u32, op: Op<'_>) -> Value {
+    match op {
+        Op::Point { kind, key, value } => {
+            let op = ["put", "delete", "merge"][kind as usize - 1];
+            let mut out = json!({"op": op, "tree": tree, "key": hex(key)});
+            if op != "delete" {
+                out["value"] = hex(value);
+            }
+            out
+        }
+        Op::DeleteRange { start, end } => json!({"op": "delete_range", "tree": tree, "key": hex(start), "value": hex(end)}),
+    }
+}

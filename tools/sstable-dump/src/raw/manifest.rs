@@ -1,0 +1,131 @@
+//! A manifest, edit by edit, and `CURRENT`.
+
+use std::path::Path;
+
+use firn_kv::base::coding::u32_at;
+use firn_kv::env::Env;
+use firn_kv::manifest::{
+    self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION, manifest_name,
+};
+use firn_kv::{Movement, Policy, Result};
+use serde_json::{Map, Value, json};
+
+use super::hex;
+
+/// The fields of `CURRENT`.
+pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
+    let c = Current::decode(&env.read_all(path, 4096)?).map_err(|e| e.at(path, 0).block("current"))?;
+    Ok(Map::from_iter([
+        ("version".into(), VERSION.to_string().into()),
+        ("manifest".into(), manifest_name(c.manifest).into()),
+        ("checksum".into(), format!("{:08x}", c.checksum).into()),
+    ]))
+}
+
+/// The fields of manifest `number` in `dir`. A torn last frame is not among them: `end` is where the sound ones end.
+pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Value>> {
+    let log = manifest::read(env, dir, number)?;
+    log.replay()?;
+    let mut header = [0; 16];
+    env.open_read(&log.path, false)?.read_at(0, &mut header)?;
+    let frame = |f: &Frame| {
+        let edits = f.edits.iter().map(edit).collect::<Vec<_>>();
+        json!({"at": f.offset, "len_payload": f.len - 8, "checksum": f.checksum, "edits": edits})
+    };
+    let mut frames: Vec<&Frame> = log.frames.iter().chain(&log.marks).collect();
+    frames.sort_by_key(|f| f.offset);
+    Ok(Map::from_iter([
+        ("header".into(), json!({"version": VERSION, "checksum": u32_at(&header, 12)})),
+        ("frames".into(), frames.into_iter().map(frame).collect()),
+        ("end".into(), log.end.into()),
+    ]))
+}
+
+fn edit(e: &Edit) -> Value {
+    match e {
+        Edit::Snapshot(s) => json!({"snapshot": state(s)}),
+        Edit::CreateTree { id, name, options: o, flushed } => {
+            json!({"create_tree": {"id": id, "name": name, "options": options(o), "flushed": flushed}})
+        }
+        Edit::DropTree { id } => json!({"drop_tree": {"id": id}}),
+        Edit::SetOptions { id, options: o } => json!({"set_options": {"id": id, "options": options(o)}}),
+        Edit::Tables { tree, removed, added, flushed } => {
+            let added = added.iter().map(|a: &AddedTable| json!({"level": a.level, "run": a.run, "table": table(&a.table)}));
+            let mut out = json!({"tree": tree, "removed": removed, "added": added.collect::<Vec<_>>()});
+            flushed.iter().for_each(|f| out["flushed"] = (*f).into());
+            json!({"tables": out})
+        }
+        Edit::Counters { next_file, last_seq, wal_floor } => {
+            json!({"counters": {"next_file": next_file, "last_seq": last_seq, "wal_floor": wal_floor}})
+        }
+    }
+}
+
+fn state(s: &State) -> Value {
+    json!({
+        "store_id": s.id, "created": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
+        "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(),
+    })
+}
+
+fn tree(t: &TreeState) -> Value {
+    let run = |r: &manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
+    let runs: Vec<_> = t.runs.iter().map(run).collect();
+    json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs})
+}
+
+fn table(t: &TableMeta) -> Value {
+    let mut out = json!({
+        "id": t.id, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges,
+        "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": hex(&t.first_key), "last_key": hex(&t.last_key),
+        "min_seq": t.min_seq, "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
+    });
+    if let Some(micros) = t.oldest_tombstone_micros {
+        out["oldest_tombstone"] = micros.into();
+    }
+    if t.ingested_seq > 0 {
+        out["ingested_seq"] = t.ingested_seq.into();
+    }
+    out
+}
+
+fn options(o: &PersistedOptions) -> Value {
+    let mut out = json!({
+        "compression": hex(&o.compression.iter().map(|&c| c as u8).collect::<Vec<_>>()),
+        "filter": hex(&o.filter.iter().map(|&f| f as u8).collect::<Vec<_>>()),
+        "block_size": o.block_size, "table_size": o.table_size, "memtable_size": o.memtable_size, "policy": policy(&o.policy),
+        "tombstone_age_secs": o.tombstone_age_secs,
+    });
+    let hooks = [("merge", &o.merge), ("purge", &o.purge), ("summary", &o.summary), ("filter_prefix", &o.filter_prefix)];
+    for (hook, name) in hooks {
+        name.iter().for_each(|name| out[hook] = name.clone().into());
+    }
+    out
+}
+
+fn policy(p: &Policy) -> Value {
+    let (name, parameters) = match p {
+        Policy::Tiered { min_runs, max_runs, bucket } => {
+            ("tiered", json!({"min_runs": min_runs, "max_runs": max_runs, "bucket": bucket}))
+        }
+        Policy::Leveled { level0_runs, ratio, base, movement } => {
+            let mut parameters = json!({"level0_runs": level0_runs, "ratio": ratio, "base": base});
+            // As in the file, where it is missing when it is 0.
+            if *movement != Movement::default() {
+                parameters["movement"] = (*movement as u8).into();
+            }
+            ("leveled", parameters)
+        }
+        Policy::LazyLeveled { ratio } => ("lazy-leveled", json!({"ratio": ratio})),
+        Policy::Unified { scaling, target_table, base_shards } => {
+            ("unified", json!({"scaling": scaling, "target_table": target_table, "base_shards": base_shards}))
+        }
+        Policy::TimeWindow { window_secs, min_runs } => {
+            ("time-window", json!({"window_secs": window_secs, "min_runs": min_runs}))
+        }
+        Policy::Fifo { max_bytes, max_age_secs } => ("fifo", json!({"max_bytes": max_bytes, "max_age_secs": max_age_secs})),
+        // The enum may grow; what is not known here has at least a name to look for.
+        other => ("unknown", json!({"debug": format!("{other:?}")})),
+    };
+    json!({"name": name, "parameters": parameters})
+}

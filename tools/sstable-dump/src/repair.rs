@@ -1,0 +1,396 @@
+//! `sstable-dump repair`: a store whose manifest is gone or damaged, rebuilt in a new directory from its tables and its log.
+//!
+//! What a manifest knew and how it is found again, in the order of trust:
+//! - everything: from the newest manifest, when only `CURRENT` is lost or damaged;
+//! - names and options of trees, flushed positions, dead tables: from the frames of a damaged manifest that can still be read;
+//! - names, flushed positions, dead tables, numbers of ingested tables: from the event log;
+//! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of runs: from the entries ([`ages`]);
+//! - what of the log is in tables already: from the sequence numbers of the tables.
+//!
+//! What cannot be found again is said. [`ages`]: crate::ages
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use firn_kv::TreeOptions;
+use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::key::Trailer;
+use firn_kv::base::ops::{Op, Ops, TreeId};
+use firn_kv::manifest::{PersistedOptions, RunState, State, TreeState};
+use firn_kv::merge::run::table_path;
+use firn_kv::sstable::{Properties, Table, TableOptions};
+use firn_tools::io::remove;
+use firn_tools::output::{Done, Failure, Progress, things};
+
+use crate::evidence::{Evidence, gather, nothing};
+use crate::newstore::{self, Report, Taken, make_dir, meta_of, take};
+use crate::rescue::options_of;
+use crate::target::{Kind, env, kind, table_number};
+use crate::{Screen, ages, logcopy};
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Builds a new store in a new directory; the old one is never touched. When a sound manifest is left it is used, else names, options and
+what was live are put together from what is left of manifests, the event log, the tables and the log, and what nobody can know any
+more is said. Damaged tables and a damaged log are salvaged on the way. Exit code 1 if anything was lost.
+
+Examples:
+  sstable-dump repair firn-data --out repaired
+  sstable-dump repair firn-data --out repaired --json | jq '.unknown[]'
+  sstable-dump repair firn-data --out repaired --without-manifest     do not believe what is left of manifests";
+
+/// What `repair` takes.
+#[derive(Args, Clone, Debug)]
+pub struct RepairArgs {
+    /// The store
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The directory to make
+    #[arg(long, value_name = "NEW")]
+    pub out: PathBuf,
+    /// Go by tables, log and event log alone
+    #[arg(long)]
+    pub without_manifest: bool,
+}
+
+/// What the log says of a tree.
+#[derive(Default)]
+struct InLog {
+    /// Positions after records with operations on it, and their first sequence numbers.
+    records: Vec<(u64, u64)>,
+    merges: u64,
+}
+
+/// How tables of a tree are written, by what is known of it.
+fn fallback(e: &Evidence, tree: TreeId) -> TableOptions {
+    match e.trees.get(&tree).and_then(|t| t.options.as_ref()) {
+        Some(o) => options_of(tree, o),
+        None => TableOptions { tree, ..TableOptions::default() },
+    }
+}
+
+/// Takes over every table that may be live. `log` holds the sequence numbers that are in the log.
+fn take_all(dir: &Path, out: &Path, e: &Evidence, log: &Range<u64>, report: &mut Report) -> Done<Vec<Arc<Table>>> {
+    let mut ids: Vec<u64> = env().list(dir)?.iter().filter_map(|n| table_number(n)).collect();
+    ids.sort_unstable();
+    let progress = Progress::operations("repair", Some(ids.len() as u64));
+    let (mut tables, mut strays) = (vec![], vec![]);
+    for (i, id) in ids.into_iter().enumerate() {
+        progress.at(i as u64);
+        if e.dead.contains(&id) {
+            continue;
+        }
+        let tree = e.tree_of(id);
+        let taken = take(dir, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0)))?;
+        match &taken {
+            Taken::Part(t, r) if r.properties.is_none() && tree.is_none() => strays.push((t.clone(), taken)),
+            Taken::Nothing(_) if tree.is_none() && env().file_len(&table_path(dir, id))? == 0 => {
+                report.notes.push(format!("table {id} is left out: it is empty, so it was never finished"));
+            }
+            _ => {
+                report.note(&taken, &table_path(dir, id));
+                tables.extend(taken.table().cloned());
+            }
+        }
+    }
+    tables.retain(|t| !e.dropped.contains(&t.properties().tree) || remove(&table_path(out, t.id())).is_err());
+    for (t, taken) in strays {
+        if let Some(t) = take_stray(dir, out, t, taken, &tables, e, log, report)? {
+            tables.push(t);
+        }
+    }
+    Ok(tables)
+}
+
+/// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its sequence number, which a merge all the
+/// way down takes away.
+fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>]) -> Done<bool> {
+    let mut others: Vec<_> = tables.iter().map(|t| t.cursor(false)).collect();
+    let mut c = t.cursor(false);
+    c.first()?;
+    while c.valid() {
+        let mut found = false;
+        for o in &mut others {
+            o.seek(c.key(), Trailer::NEWEST)?;
+            while !found && o.valid() && o.key() == c.key() {
+                found = o.value() == c.value() && o.trailer().kind() == c.trailer().kind();
+                o.next()?;
+            }
+        }
+        if !found {
+            return Ok(false);
+        }
+        c.next()?;
+    }
+    Ok(true)
+}
+
+/// A table that has lost its properties and that nothing tells of: one that was never finished, or one that was cut off. When all its
+/// entries are in the log or in other tables, it is left out; else it belongs to the tree whose tables share entries with it.
+#[allow(clippy::too_many_arguments)] // all that is known of a table comes from different places
+fn take_stray(
+    dir: &Path,
+    out: &Path,
+    t: Arc<Table>,
+    taken: Taken,
+    tables: &[Arc<Table>],
+    e: &Evidence,
+    log: &Range<u64>,
+    report: &mut Report,
+) -> Done<Option<Arc<Table>>> {
+    let (id, path, new) = (t.id(), table_path(dir, t.id()), table_path(out, t.id()));
+    let p = t.properties();
+    let (mut tree, mut contained) = (None, false);
+    for candidate in tables.iter().map(|t| t.properties().tree).collect::<BTreeSet<_>>() {
+        let its: Vec<_> = tables.iter().filter(|t| t.properties().tree == candidate).chain([&t]).cloned().collect();
+        if ages::compare(&its)?.shares(its.len() - 1) {
+            tree = Some(candidate);
+        }
+        contained |= p.range_deletes == 0 && is_contained(&t, &its[..its.len() - 1])?;
+    }
+    let logged = tree.is_none() && log.contains(&p.min_seq) && log.contains(&p.max_seq);
+    if contained || logged {
+        let place = if contained { "in other tables" } else { "in the log" };
+        report.notes.push(format!(
+            "table {id} is left out: it was not finished, or cut off, and all that is left of it is {place} too"
+        ));
+        remove(&new).map_err(|e| Failure::file("remove", &new, &e))?;
+        return Ok(None);
+    }
+    let Some(tree) = tree else {
+        report
+            .unknown
+            .push(format!("{}: its properties are lost, and with them the tree it belongs to: 0 is taken", path.display()));
+        report.note(&taken, &path);
+        return Ok(Some(t));
+    };
+    drop((t, taken));
+    remove(&new).map_err(|e| Failure::file("remove", &new, &e))?;
+    let taken = take(dir, out, id, 0, &fallback(e, tree))?;
+    report.note(&taken, &path);
+    Ok(taken.table().cloned())
+}
+
+/// Options of a tree, by a table of it.
+fn options_by(p: &Properties) -> PersistedOptions {
+    let some = |name: &String| (!name.is_empty()).then(|| name.clone());
+    PersistedOptions {
+        block_size: p.block_size.clamp(512, 65_536),
+        compression: vec![p.compression],
+        merge: some(&p.merge),
+        purge: some(&p.purge),
+        summary: some(&p.summary),
+        filter_prefix: some(&p.filter_prefix),
+        ..PersistedOptions::of(&TreeOptions::default())
+    }
+}
+
+/// The runs of a tree; tables that are dead are removed from `out`.
+fn runs_of(dir: &Path, out: &Path, tables: &[Arc<Table>], e: &Evidence, report: &mut Report) -> Done<Vec<RunState>> {
+    let ages = ages::compare(tables)?;
+    let mut alive: BTreeSet<usize> = (0..tables.len()).collect();
+    let id = |i: usize| tables[i].id();
+    for d in ages.dead(tables) {
+        alive.remove(&d.table);
+        let others: Vec<String> = d.instead.iter().map(|&i| id(i).to_string()).collect();
+        let why = if d.unfinished { "a compaction of them that was not finished" } else { "it was merged into them" };
+        report.notes.push(format!("table {} is left out: its entries are in {} too: {why}", id(d.table), others.join(", ")));
+        remove(&table_path(out, id(d.table))).map_err(|e| Failure::file("remove", &table_path(out, id(d.table)), &e))?;
+        (report.entries, report.bytes) =
+            (report.entries - tables[d.table].properties().entries, report.bytes - tables[d.table].size());
+        let path = table_path(dir, id(d.table));
+        match report.losses.iter().any(|l| l.file == path) {
+            true => report.rescued = report.rescued.saturating_sub(1),
+            false => report.copied = report.copied.saturating_sub(1),
+        }
+        // What was never finished has lost nothing.
+        report.losses.retain(|l| l.file != path);
+    }
+    let unsettled: Vec<String> = alive
+        .iter()
+        .filter(|&&i| tables[i].properties().max_seq == 0 && tables[i].properties().entries > 0 && e.ingested_seq(id(i)) == 0)
+        .map(|&i| id(i).to_string())
+        .collect();
+    if unsettled.len() > 1 || (unsettled.len() == 1 && alive.len() > 1) {
+        report.unknown.push(format!(
+            "table {}: no sequence numbers: merged all the way down, or bulk-loaded; they are taken for the oldest, the one with \
+             the higher number for the newer. Should inputs of such a merge be left over, they hide what is newer",
+            unsettled.join(", ")
+        ));
+    }
+    let (runs, guessed) = ages.runs(tables, &alive);
+    if guessed {
+        report.unknown.push(
+            "tables contradict each other about which is newer: dead ones may be among them; the larger numbers win".into(),
+        );
+    }
+    let meta = |&i: &usize| {
+        let mut was = e.metas.get(&id(i)).cloned();
+        if was.is_none() && e.ingested_seq(id(i)) > 0 {
+            was = Some(meta_of(&tables[i], None));
+        }
+        let was = was.map(|mut m| {
+            m.ingested_seq = e.ingested_seq(id(i));
+            m
+        });
+        Arc::new(meta_of(&tables[i], was.as_ref()))
+    };
+    let run = |(n, r): (usize, &Vec<usize>)| RunState { level: 0, number: n as u64 + 1, tables: r.iter().map(meta).collect() };
+    // Newest first: the highest number.
+    Ok(runs.iter().enumerate().map(run).rev().collect())
+}
+
+/// What the log says of each tree, from `floor` on.
+fn read_log(dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InLog>, u64)> {
+    let mut trees: BTreeMap<TreeId, InLog> = BTreeMap::new();
+    let mut last_seq = 0;
+    logcopy::copy(dir, None, floor, &mut |seq, end, payload| {
+        if end <= floor {
+            return;
+        }
+        let mut n = 0;
+        for (tree, op) in Ops::new(payload).flatten() {
+            let t = trees.entry(tree).or_default();
+            if t.records.last().is_none_or(|r| r.0 < end) {
+                t.records.push((end, seq));
+            }
+            t.merges += u64::from(matches!(op, Op::Point { kind: firn_kv::base::key::Kind::Merge, .. }));
+            n += 1;
+        }
+        last_seq = last_seq.max(seq.saturating_add(n) - 1);
+    })?;
+    Ok((trees, last_seq))
+}
+
+/// Position below which a tree's records are in its tables.
+fn flushed(tree: TreeId, name: &str, known: u64, max_seq: u64, log: Option<&InLog>, floor: u64, report: &mut Report) -> u64 {
+    let by_seq = log.and_then(|l| l.records.iter().rev().find(|r| r.1 <= max_seq)).map_or(floor, |r| r.0);
+    let at = by_seq.max(known).max(floor);
+    if let Some(l) = log
+        && l.merges > 0
+        && known == 0
+        && l.records.iter().any(|r| r.0 > at)
+    {
+        report.unknown.push(format!(
+            "tree {tree} {name:?} has merge operands in the log; those that compactions folded all the way down may count twice"
+        ));
+    }
+    at
+}
+
+/// The state of a store whose manifest is gone.
+fn rebuild(dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Done<State> {
+    let floor = logcopy::unbroken(dir)?;
+    let (log, last_in_log) = read_log(dir, floor)?;
+    let first_in_log = log.values().filter_map(|t| t.records.first()).map(|r| r.1).min().unwrap_or(last_in_log + 1);
+    let tables = take_all(dir, out, e, &(first_in_log..last_in_log + 1), report)?;
+    let mut by_tree: BTreeMap<TreeId, Vec<Arc<Table>>> = BTreeMap::new();
+    for t in &tables {
+        by_tree.entry(t.properties().tree).or_default().push(t.clone());
+    }
+    let known: Vec<TreeId> = e.trees.keys().copied().collect();
+    let ids: BTreeSet<TreeId> = by_tree.keys().chain(log.keys()).chain(&known).copied().collect();
+    let mut state = State {
+        id: e.partial.as_ref().map_or_else(|| env().random(), |s| s.id),
+        created_micros: tables.iter().map(|t| t.properties().created_micros).min().unwrap_or_else(|| env().wall_micros()),
+        last_seq: e.partial.as_ref().map_or(0, |s| s.last_seq).max(last_in_log),
+        ..State::default()
+    };
+    for id in ids {
+        if id == TreeId::MAX || e.dropped.contains(&id) {
+            continue;
+        }
+        let its = by_tree.remove(&id).unwrap_or_default();
+        e.name_tree(id, &its.iter().map(|t| t.id()).collect());
+        let tree = rebuild_tree(dir, out, id, &its, e, log.get(&id), floor, &state, report)?;
+        state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
+        state.next_tree = state.next_tree.max(id + 1);
+        state.trees.insert(id, tree);
+    }
+    state.next_tree =
+        e.dropped.iter().filter(|i| **i < TreeId::MAX - 1).map(|i| i + 1).fold(state.next_tree.max(1), TreeId::max);
+    let names = env().list(dir)?;
+    let files = names.iter().filter_map(|n| table_number(n)).chain(e.dead.iter().copied()).filter(|n| *n < 1 << 61);
+    let runs = state.trees.values().flat_map(|t| &t.runs).map(|r| r.number);
+    state.next_file = files.chain(runs).max().unwrap_or(0) + 1;
+    state.next_file = e.partial.as_ref().map_or(state.next_file, |s| s.next_file.max(state.next_file));
+    state.wal_floor = state.trees.values().map(|t| t.flushed).min().unwrap_or(floor).max(floor);
+    say_what_is_unknown(e, report);
+    Ok(state)
+}
+
+#[allow(clippy::too_many_arguments)] // all that is known of a tree comes from different places
+fn rebuild_tree(
+    dir: &Path,
+    out: &Path,
+    id: TreeId,
+    tables: &[Arc<Table>],
+    e: &Evidence,
+    log: Option<&InLog>,
+    floor: u64,
+    state: &State,
+    report: &mut Report,
+) -> Done<TreeState> {
+    let facts = e.trees.get(&id).cloned().unwrap_or_default();
+    let taken = |name: &String| state.trees.values().any(|t| t.name == *name);
+    let name = facts.name.filter(|n| !taken(n)).unwrap_or_else(|| {
+        report.unknown.push(format!("the name of tree {id}: it is called \"tree-{id}\" now"));
+        format!("tree-{id}")
+    });
+    let options = facts.options.unwrap_or_else(|| {
+        let by = tables.iter().max_by_key(|t| t.id()).map(|t| options_by(t.properties()));
+        by.unwrap_or_else(|| {
+            report.unknown.push(format!("the hooks of tree {id} {name:?}, which is in the log only: none are taken"));
+            PersistedOptions::of(&TreeOptions::default())
+        })
+    });
+    let runs = runs_of(dir, out, tables, e, report)?;
+    let max_seq = tables.iter().map(|t| t.properties().max_seq).max().unwrap_or(0);
+    let flushed = flushed(id, &name, facts.flushed, max_seq, log, floor, report);
+    let count: usize = runs.iter().map(|r| r.tables.len()).sum();
+    let (tables, runs_word) = (things(count as u64, "table", "tables"), things(runs.len() as u64, "run", "runs"));
+    report.notes.push(format!("tree {id} {name:?}: {tables} in {runs_word}"));
+    Ok(TreeState { id, name, options, flushed, runs })
+}
+
+fn say_what_is_unknown(e: &Evidence, report: &mut Report) {
+    if e.trees.values().all(|t| t.options.is_none()) {
+        report.unknown.push(
+            "the trees' policies, sizes of tables and of memtables: the defaults are taken; opening a tree with options sets them".into(),
+        );
+    }
+    if e.by_name.is_empty() && e.metas.is_empty() {
+        report.unknown.push(
+            "which tables had been dropped without being merged, with a tree or a range: all that are there have been taken, so that \
+             data dropped last may be back"
+                .into(),
+        );
+    }
+}
+
+/// Runs `repair`.
+pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
+    let (dir, out) = (&args.dir, &args.out);
+    if kind(dir)? != Kind::Store {
+        return Err(Failure::with_next("this is a file", "name the store's directory; `salvage` saves single files"));
+    }
+    let names = env().list(dir)?;
+    if !names.iter().any(|n| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-")) {
+        return Err(nothing(dir).into());
+    }
+    make_dir(out)?;
+    let mut e = gather(dir, !args.without_manifest)?;
+    let mut report = Report::default();
+    report.notes.append(&mut e.notes);
+    match e.whole.take() {
+        Some(state) => newstore::write(dir, out, state, &mut report)?,
+        None => {
+            let state = rebuild(dir, out, &mut e, &mut report)?;
+            newstore::finish(dir, out, state, &mut report)?;
+        }
+    }
+    newstore::print(screen, dir, out, &report)
+}

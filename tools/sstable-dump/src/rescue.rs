@@ -1,0 +1,276 @@
+//! Saving what can be read of one table into a new one, and saying exactly what could not.
+//!
+//! Invariants: every entry that is written lay in a block whose checksum and structure are sound; nothing is guessed. The original is
+//! only read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::base::key::Kind;
+use firn_kv::env::ReadFile;
+use firn_kv::manifest::PersistedOptions;
+use firn_kv::sstable::format::{BlockKind, Stored};
+use firn_kv::sstable::{Properties, TableFacts, TableOptions, TableWriter, block_entries};
+use firn_kv::{Error, FilterKind, Result, Summary};
+use firn_tools::escape;
+use firn_tools::output::{count, things};
+use serde_json::{Value, json};
+
+use crate::from_json::KeptSummary;
+use crate::survey::{Region, Survey, What, survey};
+use crate::target::{env, open_file};
+use crate::text;
+
+/// Something that could not be saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The file it was in.
+    pub file: PathBuf,
+    /// Where, where that is known.
+    pub offset: Option<u64>,
+    /// Bytes of the file.
+    pub len: u64,
+    /// What it was: `data`, `tombstones`, `log`, `table`.
+    pub what: &'static str,
+    /// Why.
+    pub reason: String,
+    /// How many entries, operations or range deletions, where that is known.
+    pub entries: Option<u64>,
+    /// The keys it can have held at the most, where anything is known of them.
+    pub keys: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Loss {
+    /// As a line for people.
+    pub fn text(&self) -> String {
+        let mut s = match self.offset {
+            Some(o) => format!("{}, offset {o}, {}", self.file.display(), things(self.len, "byte", "bytes")),
+            None => self.file.display().to_string(),
+        };
+        s += &format!(", {}: {}", self.what, self.reason);
+        let one = if self.what == "log" { ("operation", "operations") } else { ("entry", "entries") };
+        match self.entries {
+            Some(n) => s += &format!("; {}", things(n, one.0, one.1)),
+            None => s += &format!("; {} not known how many", one.1),
+        }
+        if let Some(k) = &self.keys {
+            s += &format!(", keys {}", text::keys(k));
+        }
+        s
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        json!({
+            "file": self.file.display().to_string(), "offset": self.offset, "bytes": self.len, "what": self.what, "reason": self.reason,
+            "entries": self.entries, "keys": self.keys.as_ref().map(|(a, b)| json!([escape::words(a), escape::words(b)])),
+        })
+    }
+}
+
+/// What came of one table.
+pub struct Rescued {
+    /// The new table; `None` when there was nothing to write.
+    pub facts: Option<TableFacts>,
+    /// What the old one said of itself.
+    pub properties: Option<Properties>,
+    /// Data blocks saved.
+    pub blocks: u64,
+    /// Entries that the old one had, where that is still known.
+    pub once: Option<u64>,
+    /// What was lost.
+    pub losses: Vec<Loss>,
+    /// Parts that were damaged and have been made anew.
+    pub rebuilt: Vec<&'static str>,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+}
+
+/// Options for tables of a tree with these options, for a table whose own properties are lost.
+pub fn options_of(tree: u32, o: &PersistedOptions) -> TableOptions {
+    let name = |n: &Option<String>| n.clone().unwrap_or_default();
+    TableOptions {
+        tree,
+        block_size: usize::try_from(o.block_size).unwrap_or(4096).clamp(512, 65_536),
+        compression: o.compression.first().copied().unwrap_or_default(),
+        filter: if o.filter_prefix.is_some() {
+            FilterKind::None
+        } else {
+            o.filter.first().copied().unwrap_or(FilterKind::Fuse8)
+        },
+        merge: name(&o.merge),
+        purge: name(&o.purge),
+        ..TableOptions::default()
+    }
+}
+
+/// The options that a table with these properties was written with.
+fn options_from(p: &Properties) -> TableOptions {
+    let kept = || Arc::new(KeptSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() }) as Arc<dyn Summary>;
+    TableOptions {
+        tree: p.tree,
+        level: p.level.min(255) as u8,
+        block_size: usize::try_from(p.block_size).unwrap_or(4096).clamp(512, 65_536),
+        compression: p.compression,
+        filter: if p.filter_prefix.is_empty() { p.filter } else { FilterKind::None },
+        filter_prefix: None,
+        summary: (!p.summary.is_empty()).then(kept),
+        merge: p.merge.clone(),
+        purge: p.purge.clone(),
+        created_micros: p.created_micros,
+        warm: None,
+    }
+}
+
+fn losses(s: &Survey) -> Vec<Loss> {
+    let data = |r: &&Region| r.what == What::of(BlockKind::Data) || r.what == What::Unknown;
+    // Behind the data there is nothing of the user's but range deletions, which are told of apart.
+    let data_end = s
+        .footer
+        .as_ref()
+        .map(|f| f.data_len)
+        .or_else(|| s.index.as_ref().map(|i| i.last().map_or(0, |b| b.offset + b.len as u64)));
+    let first_part = s.regions.iter().find(|r| r.damage.is_none() && !data(r)).map(|r| r.offset);
+    let end = data_end.or(first_part).unwrap_or(s.len);
+    let mut all: Vec<Loss> = s
+        .damaged()
+        .filter(data)
+        .filter(|r| r.offset < end)
+        .map(|r| Loss {
+            file: s.path.clone(),
+            offset: Some(r.offset),
+            len: r.len,
+            what: "data",
+            reason: r.damage.unwrap_or_default().to_owned(),
+            entries: r.entries,
+            keys: r.keys.clone(),
+        })
+        .collect();
+    // A file that was cut off has no bytes to show for what is lost.
+    let (saved, known) = (s.entries(), all.iter().map(|l| l.entries).sum::<Option<u64>>());
+    match (s.entries_once(), known) {
+        (Some(once), Some(known)) if once > saved + known => all.push(rest(s, Some(once - saved - known))),
+        (Some(once), None) if once >= saved => {
+            let told: u64 = all.iter().filter_map(|l| l.entries).sum();
+            let mut unknown: Vec<&mut Loss> = all.iter_mut().filter(|l| l.entries.is_none()).collect();
+            if let [only] = &mut unknown[..] {
+                only.entries = once.checked_sub(saved + told);
+            }
+        }
+        (None, _) if s.footer.is_none() && first_part.is_none() => all.push(rest(s, None)),
+        _ => {}
+    }
+    all.extend(lost_tombstones(s));
+    all
+}
+
+/// Range deletions that cannot be read, or that nobody can tell whether there were any.
+fn lost_tombstones(s: &Survey) -> Option<Loss> {
+    let known = s.footer.is_some() || s.properties.is_some();
+    // Without either, they were there if anything was between data and index that cannot be read.
+    let index = s.sound(BlockKind::Index).next().map(|r| r.offset);
+    let whole = index.is_some_and(|at| s.damaged().all(|r| r.offset > at));
+    let lost = if known { s.missing().contains(&"tombstones") } else { s.tombstones.is_none() && !whole };
+    let at = s.footer.as_ref().map(|f| (f.tombstones_at(), f.tombstones_len));
+    let reason =
+        if known { "the range deletions of the table cannot be read" } else { "range deletions, if the table had any" };
+    lost.then(|| Loss {
+        file: s.path.clone(),
+        offset: at.map(|a| a.0),
+        len: at.map_or(0, |a| a.1 as u64),
+        what: "tombstones",
+        reason: reason.into(),
+        entries: s.properties.as_ref().map(|p| p.range_deletes),
+        keys: s.properties.as_ref().map(|p| (p.first_key.clone(), p.last_key.clone())),
+    })
+}
+
+/// What lies behind the last block that there is.
+fn rest(s: &Survey, entries: Option<u64>) -> Loss {
+    let last = s.sound(BlockKind::Data).filter_map(|r| r.keys.as_ref()).last().map(|k| k.1.clone());
+    let upper = s.properties.as_ref().map(|p| p.last_key.clone());
+    Loss {
+        file: s.path.clone(),
+        offset: Some(s.len),
+        len: 0,
+        what: "data",
+        reason: "the file may have been longer: neither footer nor index tell where it ended".into(),
+        entries,
+        keys: upper.map(|u| (last.unwrap_or_default(), u)),
+    }
+}
+
+/// Writes what can be read of the table `id` in `path` into the new file `out`, as table `new_id`. `fallback` says how, when its
+/// properties are lost.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn rescue(path: &Path, id: u64, out: &Path, new_id: u64, fallback: &TableOptions) -> Result<Rescued> {
+    let file = env().open_read(path, false)?;
+    let s = survey(file.clone(), path, id)?;
+    let mut notes = vec![];
+    let options = s.properties.as_ref().map_or_else(|| fallback.clone(), options_from);
+    if s.properties.is_none() {
+        notes.push(format!("the table's properties are lost: written for tree {} with what is usual there", options.tree));
+    }
+    if s.properties.as_ref().is_some_and(|p| !p.filter_prefix.is_empty() && p.filter != FilterKind::None) {
+        notes.push("written without a filter: the filter prefix is known to the program alone".into());
+    }
+    let mut r = Rescued {
+        facts: None,
+        blocks: 0,
+        once: s.entries_once(),
+        losses: losses(&s),
+        rebuilt: s.missing().into_iter().filter(|m| *m != "tombstones").collect(),
+        properties: s.properties.clone(),
+        notes,
+    };
+    let tombstones = s.tombstones.clone().unwrap_or_default();
+    if s.entries() == 0 && tombstones.is_empty() {
+        return Ok(r);
+    }
+    let mut w = TableWriter::new(env().create(out)?, out, new_id, options);
+    let mut deletes = false;
+    for region in s.sound(BlockKind::Data) {
+        let raw = read_block(&*file, path, id, region)?;
+        let bad = |what| Error::corruption(what).at(path, region.offset);
+        for (key, trailer, value) in block_entries(&raw).map_err(bad)? {
+            deletes |= trailer.kind() == Some(Kind::Delete);
+            w.add(&key, trailer, value)?;
+        }
+        r.blocks += 1;
+    }
+    // Of deletions whose age is not known any more the oldest may be of any age.
+    let oldest = match &s.properties {
+        Some(p) => p.oldest_tombstone_micros,
+        None => (deletes || !tombstones.is_empty()).then_some(0),
+    };
+    w.set_tombstones(&tombstones, oldest);
+    let facts = w.finish()?;
+    open_file(env().open_read(out, false)?, out, new_id, 0)?.verify(None, |_| {})?;
+    r.facts = Some(facts);
+    Ok(r)
+}
+
+fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &Region) -> Result<Vec<u8>> {
+    let mut block = vec![0; r.len as usize];
+    file.read_at(r.offset, &mut block)?;
+    let stored = Stored::check(&block, BlockKind::Data, id, r.offset).and_then(|s| s.to_vec());
+    stored.map_err(|what| Error::corruption(what).at(path, r.offset))
+}
+
+impl Rescued {
+    /// In one line, what was saved.
+    pub fn summary(&self) -> String {
+        let saved = self.facts.as_ref().map_or(0, |f| f.entries);
+        match self.once {
+            Some(once) => format!(
+                "saved {} of {} in {}",
+                count(saved),
+                things(once, "entry", "entries"),
+                things(self.blocks, "block", "blocks")
+            ),
+            None => format!("saved {} in {}", things(saved, "entry", "entries"), things(self.blocks, "block", "blocks")),
+        }
+    }
+}

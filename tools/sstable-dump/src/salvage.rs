@@ -1,0 +1,123 @@
+//! `sstable-dump salvage`: what can be read of a damaged table, log segment or store, written into a sound one.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use firn_kv::manifest::Manifest;
+use firn_kv::{ErrorKind, Result};
+use firn_tools::io::remove;
+use firn_tools::output::{Done, Failure, bytes, things};
+use serde_json::json;
+
+use crate::from_json::refuse_existing;
+use crate::newstore::{self, Report, make_dir, print_losses};
+use crate::rescue::{Loss, rescue};
+use crate::target::{Kind, env, kind, table_file, table_number};
+use crate::{Screen, logcopy};
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
+The old one is never touched. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
+is read past its damage. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was lost.
+
+Examples:
+  sstable-dump salvage firn-data --out saved
+  sstable-dump salvage firn-data/00000012.sst --out saved/00000012.sst
+  sstable-dump salvage firn-data/00000003.wal --out saved/00000003.wal
+  sstable-dump salvage firn-data --out saved --json | jq '.losses[].keys'";
+
+/// What `salvage` takes.
+#[derive(Args, Clone, Debug)]
+pub struct SalvageArgs {
+    /// A table, a log segment or a store
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// The file or directory to make
+    #[arg(long, value_name = "PATH")]
+    pub out: PathBuf,
+}
+
+fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
+    refuse_existing(out)?;
+    let (_, id) = table_file(path)?;
+    let new_id = out.file_name().and_then(|n| n.to_str()).and_then(table_number).unwrap_or(id);
+    let r = match rescue(path, id, out, new_id, &Default::default()) {
+        Ok(r) => r,
+        Err(e) => {
+            let _ = remove(out);
+            return Err(e.into());
+        }
+    };
+    let size = r.facts.as_ref().map(|f| f.size);
+    if screen.json {
+        let v = json!({
+            "from": path.display().to_string(), "to": size.map(|_| out.display().to_string()), "id": new_id, "size": size,
+            "entries": r.facts.as_ref().map_or(0, |f| f.entries), "entries_once": r.once, "blocks": r.blocks, "rebuilt": r.rebuilt,
+            "notes": r.notes, "losses": r.losses.iter().map(Loss::json).collect::<Vec<_>>(),
+        });
+        writeln!(screen.out, "{v:#}")?;
+    } else {
+        let to = size.map_or("nothing written".to_owned(), |s| format!("{}, {}", out.display(), bytes(s)));
+        writeln!(screen.out, "{}: {to}", r.summary())?;
+        print_losses(screen, &r.losses)?;
+        if !r.rebuilt.is_empty() && size.is_some() {
+            writeln!(screen.out, "made anew: {}", r.rebuilt.join(", "))?;
+        }
+        for n in &r.notes {
+            writeln!(screen.out, "note: {n}")?;
+        }
+    }
+    if r.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
+}
+
+fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Done {
+    refuse_existing(out)?;
+    let c = logcopy::copy_one(path, number, out)?;
+    if screen.json {
+        let v = json!({
+            "from": path.display().to_string(), "to": out.display().to_string(), "records": c.records, "notes": c.notes,
+            "losses": c.losses.iter().map(Loss::json).collect::<Vec<_>>(),
+        });
+        writeln!(screen.out, "{v:#}")?;
+    } else {
+        writeln!(screen.out, "saved {} in {}", things(c.records, "record", "records"), out.display())?;
+        print_losses(screen, &c.losses)?;
+        for n in &c.notes {
+            writeln!(screen.out, "note: {n}")?;
+        }
+    }
+    if c.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
+}
+
+fn store(screen: &mut Screen<'_>, dir: &Path, out: &Path) -> Done {
+    let loaded: Result<_> = Manifest::load(&*env(), dir);
+    let state = match loaded {
+        Ok(Some((state, _))) => state,
+        Ok(None) => return Err(Failure::with_next("there is no manifest", "`sstable-dump repair DIR --out NEW` rebuilds it")),
+        Err(e) if e.kind() == ErrorKind::Corruption => {
+            return Err(Failure::with_next(
+                e.to_string(),
+                "`sstable-dump repair DIR --out NEW` rebuilds the manifest, and salvages too",
+            ));
+        }
+        Err(e) => return Err(e.into()),
+    };
+    make_dir(out)?;
+    let mut report = Report::default();
+    newstore::write(dir, out, state, &mut report)?;
+    newstore::print(screen, dir, out, &report)
+}
+
+/// Runs `salvage`.
+pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
+    match kind(&args.path)? {
+        Kind::Table(_) => table(screen, &args.path, &args.out),
+        Kind::Wal(number) => segment(screen, &args.path, number, &args.out),
+        Kind::Manifest(_) => Err(Failure::with_next(
+            "a manifest is saved by rebuilding it",
+            "`sstable-dump repair DIR --out NEW`, DIR being the store",
+        )),
+        Kind::Store => store(screen, &args.path, &args.out),
+    }
+}

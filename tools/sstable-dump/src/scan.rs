@@ -1,0 +1,217 @@
+//! `sstable-dump scan`: the entries of one table, in order: the newest version of each key, or all of them.
+//!
+//! With `--json` the first line holds what a writer needs to know of the table, then come its range deletions, then its entries: with
+//! `--all-versions` that is all of the table, and `from-json` makes the same file of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::key::Trailer;
+use firn_kv::sstable::{Table, TableCursor};
+use firn_tools::escape::{self, Show, encode};
+use firn_tools::io::stdout_is_terminal;
+use firn_tools::json::put_field;
+use firn_tools::keys::{KeyRange, RangeArgs};
+use firn_tools::output::{Done, Failure};
+use serde_json::{Map, Value, json};
+
+use crate::Screen;
+use crate::props::{codec, filter_name};
+use crate::target::{Kind, kind, open_table};
+use crate::text;
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Prints lines of key, sequence number, kind and value, apart by tabs; then the table's range deletions. Without --all-versions only
+the newest version of each key is shown, deletes too. Bytes that are no text are escaped as in `firn scan`.
+
+Examples:
+  sstable-dump scan firn-data/00000012.sst --limit 10
+  sstable-dump scan 00000012.sst --prefix user: --all-versions
+  sstable-dump scan 00000012.sst --reverse --limit 1
+  sstable-dump scan 00000012.sst --all-versions --json > table.jsonl     from-json makes the same table of it";
+
+/// What `scan` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ScanArgs {
+    /// The table
+    #[arg(value_name = "TABLE")]
+    pub table: PathBuf,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Every version of every key, not the newest alone
+    #[arg(long)]
+    all_versions: bool,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// End after so many entries
+    #[arg(long, value_name = "ENTRIES")]
+    limit: Option<u64>,
+    /// Leave the values out
+    #[arg(long)]
+    keys_only: bool,
+    /// Keys are given, and keys and values printed, in hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+/// How entries are printed.
+struct Printer<'a, 'b> {
+    screen: &'a mut Screen<'b>,
+    show: Show,
+    keys_only: bool,
+    line: Vec<u8>,
+}
+
+impl Printer<'_, '_> {
+    fn entry(&mut self, key: &[u8], t: Trailer, value: &[u8]) -> Done {
+        self.line.clear();
+        if self.screen.json {
+            let hex = self.show == Show::Hex;
+            let mut object = Map::new();
+            put_field(&mut object, "key", key, hex);
+            object.insert("seq".into(), t.seq().into());
+            object.insert("kind".into(), text::kind(t).into());
+            if !self.keys_only && text::kind(t) != "delete" {
+                put_field(&mut object, "value", value, hex);
+            }
+            serde_json::to_writer(&mut self.line, &object).map_err(|e| Failure::new(e.to_string()))?;
+        } else {
+            encode(key, self.show, &mut self.line);
+            self.line.extend(format!("\t{}\t{}", t.seq(), text::kind(t)).into_bytes());
+            if !self.keys_only {
+                self.line.push(b'\t');
+                encode(value, self.show, &mut self.line);
+            }
+        }
+        self.line.push(b'\n');
+        Ok(self.screen.out.write_all(&self.line)?)
+    }
+
+    fn range_delete(&mut self, start: &[u8], end: &[u8], seqs: &[u64]) -> Done {
+        self.line.clear();
+        if self.screen.json {
+            let hex = self.show == Show::Hex;
+            let mut object = Map::new();
+            put_field(&mut object, "start", start, hex);
+            put_field(&mut object, "end", end, hex);
+            object.insert("seqs".into(), seqs.into());
+            self.line.extend(json!({"range_delete": object}).to_string().into_bytes());
+        } else {
+            encode(start, self.show, &mut self.line);
+            let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
+            self.line.extend(format!("\t{}\tdelete range up to\t", seqs.join(",")).into_bytes());
+            encode(end, self.show, &mut self.line);
+        }
+        self.line.push(b'\n');
+        Ok(self.screen.out.write_all(&self.line)?)
+    }
+}
+
+/// What a writer needs to know of a table.
+fn header(t: &Table) -> Value {
+    let p = t.properties();
+    json!({"table": {
+        "id": t.id(), "tree": p.tree, "level": p.level, "block_size": p.block_size, "compression": codec(p.compression),
+        "filter": filter_name(p.filter), "created_micros": p.created_micros, "oldest_tombstone_micros": p.oldest_tombstone_micros,
+        "filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary,
+        "summary_hex": escape::hex(&p.summary_bytes),
+    }})
+}
+
+/// Goes to the first entry of the range, in the direction of the scan.
+fn start(c: &mut TableCursor, range: &KeyRange, reverse: bool) -> firn_kv::Result<()> {
+    match (reverse, &range.to) {
+        (true, Some(to)) => c.seek_before(to),
+        (true, None) => c.last(),
+        (false, _) => c.seek(&range.from, Trailer::NEWEST),
+    }
+}
+
+/// Is shown entries for as long as it says so.
+type Visit<'a> = dyn FnMut(&[u8], Trailer, &[u8]) -> Done<bool> + 'a;
+
+/// Calls `f` on the entries of a range until it says that it has enough.
+fn each(t: &Arc<Table>, range: &KeyRange, reverse: bool, all: bool, f: &mut Visit<'_>) -> Done {
+    let inside = |k: &[u8]| range.from.as_slice() <= k && range.to.as_deref().is_none_or(|to| k < to);
+    let mut c = t.cursor(false);
+    start(&mut c, range, reverse)?;
+    // Of the versions of a key the newest comes first forwards and last backwards.
+    let mut held: Option<(Vec<u8>, Trailer, Vec<u8>)> = None;
+    while c.valid() && inside(c.key()) {
+        let again = held.as_ref().is_some_and(|h| h.0 == c.key());
+        match (all, reverse) {
+            (true, _) => {
+                if !f(c.key(), c.trailer(), c.value())? {
+                    return Ok(());
+                }
+            }
+            (false, false) => {
+                if !again {
+                    if !f(c.key(), c.trailer(), c.value())? {
+                        return Ok(());
+                    }
+                    held = Some((c.key().to_vec(), c.trailer(), vec![]));
+                }
+            }
+            (false, true) => {
+                if let Some((k, t, v)) = held.take_if(|_| !again)
+                    && !f(&k, t, &v)?
+                {
+                    return Ok(());
+                }
+                held = Some((c.key().to_vec(), c.trailer(), c.value().to_vec()));
+            }
+        }
+        if reverse { c.prev()? } else { c.next()? }
+    }
+    if let (false, true, Some((k, t, v))) = (all, reverse, held) {
+        f(&k, t, &v)?;
+    }
+    Ok(())
+}
+
+/// Runs `scan`.
+pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
+    let range = args.range.range(args.hex)?;
+    match kind(&args.table)? {
+        Kind::Table(_) => {}
+        Kind::Wal(_) => {
+            return Err(Failure::with_next("this is a log segment", "`sstable-dump wal FILE --ops` prints its operations"));
+        }
+        Kind::Manifest(_) => return Err(Failure::with_next("this is a manifest", "`sstable-dump manifest FILE` prints it")),
+        Kind::Store => {
+            return Err(Failure::with_next("this is a store", "name one of its tables, or read it with `firn --db DIR scan`"));
+        }
+    }
+    let t = open_table(&args.table)?;
+    let show = match (args.hex, stdout_is_terminal() || screen.json) {
+        (true, _) => Show::Hex,
+        (false, true) => Show::Terminal,
+        (false, false) => Show::Plain,
+    };
+    if screen.json {
+        writeln!(screen.out, "{}", header(&t))?;
+    }
+    let mut printer = Printer { screen, show, keys_only: args.keys_only, line: vec![] };
+    let overlaps = |start: &[u8], end: &[u8]| end > range.from.as_slice() && range.to.as_deref().is_none_or(|to| start < to);
+    let fragments: Vec<_> = t.tombstones().as_slice().iter().filter(|f| overlaps(&f.start, &f.end)).collect();
+    if printer.screen.json {
+        fragments.iter().try_for_each(|f| printer.range_delete(&f.start, &f.end, &f.seqs))?;
+    }
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    if left > 0 {
+        each(&t, &range, args.reverse, args.all_versions, &mut |k, t, v| {
+            printer.entry(k, t, v)?;
+            left -= 1;
+            Ok(left > 0)
+        })?;
+    }
+    if !printer.screen.json {
+        fragments.iter().try_for_each(|f| printer.range_delete(&f.start, &f.end, &f.seqs))?;
+    }
+    Ok(())
+}

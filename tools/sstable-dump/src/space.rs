@@ -1,0 +1,265 @@
+//! `sstable-dump space`: where the bytes of a table or a store are, by prefix or by range of keys.
+//!
+//! A block's bytes in the file are shared out among its entries by their size before compression; index, filters and what surrounds
+//! them are told of apart.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::key::Kind as EntryKind;
+use firn_kv::manifest::Manifest;
+use firn_kv::merge::run::table_path;
+use firn_kv::sstable::Table;
+use firn_kv::{Error, ErrorKind};
+use firn_tools::escape;
+use firn_tools::output::{Done, Failure, Progress, bytes, count, listing, print_table, things};
+use serde_json::json;
+
+use crate::target::{Kind, env, kind, open_file, open_table};
+use crate::{Screen, text};
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+By default keys are put together by their first bytes, up to and with the first of / : | or a dot, comma, dash or underscore, at the
+most 16 bytes. The largest groups are shown; of a store, tree by tree.
+
+Examples:
+  sstable-dump space firn-data
+  sstable-dump space firn-data --depth 4              by the first four bytes
+  sstable-dump space firn-data --delimiter / --levels 2
+  sstable-dump space firn-data --ranges 10            ten ranges of about equal size
+  sstable-dump space 00000012.sst --top 50 --json";
+
+/// Groups held at a time; the smallest are put together when there are more.
+const MAX_GROUPS: usize = 100_000;
+
+/// What `space` takes.
+#[derive(Args, Clone, Debug)]
+pub struct SpaceArgs {
+    /// A store or a table
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// Group keys by so many leading bytes
+    #[arg(long, value_name = "BYTES", conflicts_with_all = ["delimiter", "ranges"])]
+    pub depth: Option<usize>,
+    /// Group keys by what stands before this byte, with it
+    #[arg(long, value_name = "CHARACTER", conflicts_with = "ranges")]
+    pub delimiter: Option<char>,
+    /// So many delimiters in a group
+    #[arg(long, value_name = "LEVELS", default_value_t = 1, requires = "delimiter")]
+    pub levels: usize,
+    /// So many ranges of about equal size instead
+    #[arg(long, value_name = "RANGES", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub ranges: Option<u16>,
+    /// So many groups are shown
+    #[arg(long, value_name = "GROUPS", default_value_t = 20)]
+    pub top: usize,
+}
+
+/// What a group takes.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    last: Vec<u8>,
+    entries: u64,
+    deletes: u64,
+    raw: u64,
+    /// In parts of a byte, so that shares add up.
+    stored: f64,
+}
+
+impl Group {
+    fn add(&mut self, other: Group) {
+        self.entries += other.entries;
+        self.deletes += other.deletes;
+        self.raw += other.raw;
+        self.stored += other.stored;
+        self.last = std::mem::take(&mut self.last).max(other.last);
+    }
+}
+
+/// The groups of one tree.
+#[derive(Default)]
+struct Groups {
+    by_key: BTreeMap<Vec<u8>, Group>,
+    total: Group,
+    others: u64,
+    file_bytes: u64,
+    tables: u64,
+}
+
+impl SpaceArgs {
+    fn group<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        if self.ranges.is_some() {
+            return key;
+        }
+        if let Some(depth) = self.depth {
+            return &key[..depth.min(key.len())];
+        }
+        let (byte, levels, most): (Box<dyn Fn(u8) -> bool>, usize, usize) = match self.delimiter {
+            Some(c) => (Box::new(move |b| u32::from(b) == c as u32), self.levels, usize::MAX),
+            None => (Box::new(|b| b"/:|.,-_".contains(&b)), 1, 16),
+        };
+        let cut = key.iter().enumerate().filter(|(_, b)| byte(**b)).nth(levels.saturating_sub(1)).map(|(i, _)| i + 1);
+        &key[..cut.unwrap_or(key.len()).min(most).min(key.len())]
+    }
+}
+
+impl Groups {
+    fn put(&mut self, key: &[u8], g: Group) {
+        self.total.add(Group { last: vec![], ..g.clone() });
+        match self.by_key.get_mut(key) {
+            Some(there) => there.add(g),
+            None => {
+                self.by_key.insert(key.to_vec(), g);
+            }
+        }
+    }
+
+    /// Puts neighbours together until there are at most `most` groups of about equal size.
+    fn shrink(&mut self, most: usize) {
+        let each = self.total.stored / most.max(1) as f64;
+        let mut out: BTreeMap<Vec<u8>, Group> = BTreeMap::new();
+        let mut current: Option<(Vec<u8>, Group)> = None;
+        for (key, g) in std::mem::take(&mut self.by_key) {
+            match &mut current {
+                Some((_, c)) if c.stored + g.stored / 2.0 <= each => c.add(g),
+                _ => {
+                    out.extend(current.take());
+                    current = Some((key, g));
+                }
+            }
+        }
+        out.extend(current);
+        self.by_key = out;
+    }
+
+    fn add_table(&mut self, t: &Arc<Table>, args: &SpaceArgs) -> Done {
+        let mut c = t.cursor(false);
+        c.first()?;
+        let mut block: Vec<(Vec<u8>, Vec<u8>, u64, bool)> = vec![];
+        let mut data = 0;
+        for info in t.blocks() {
+            block.clear();
+            let mut raw = 0;
+            for _ in 0..info.entries {
+                if !c.valid() {
+                    break;
+                }
+                let size = (c.key().len() + c.value().len()) as u64;
+                raw += size;
+                let delete = c.trailer().kind() == Some(EntryKind::Delete);
+                block.push((args.group(c.key()).to_vec(), c.key().to_vec(), size, delete));
+                c.next()?;
+            }
+            data += info.len as u64;
+            let n = block.len().max(1) as f64;
+            for (group, key, size, delete) in block.drain(..) {
+                let share = if raw == 0 { 1.0 / n } else { size as f64 / raw as f64 };
+                let g = Group { last: key, entries: 1, deletes: delete.into(), raw: size, stored: share * info.len as f64 };
+                self.put(&group, g);
+            }
+            if self.by_key.len() > MAX_GROUPS {
+                self.shrink(args.ranges.map_or(MAX_GROUPS / 4, |r| (r as usize * 64).min(MAX_GROUPS / 2)));
+            }
+        }
+        self.tables += 1;
+        self.file_bytes += t.size();
+        self.others += t.size() - data;
+        Ok(())
+    }
+}
+
+fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
+    let (state, _) = Manifest::load(&*env(), &args.path)?
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path))?;
+    let total = state.trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum();
+    let progress = Progress::bytes("space", Some(total));
+    let (mut out, mut done) = (vec![], 0);
+    for tree in state.trees.values() {
+        let mut groups = Groups::default();
+        for m in tree.tables() {
+            let path = table_path(&args.path, m.id);
+            groups.add_table(&open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?, args)?;
+            done += m.size;
+            progress.at(done);
+        }
+        out.push((tree.name.clone(), groups));
+    }
+    Ok(out)
+}
+
+/// Runs `space`.
+pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
+    let all = match kind(&args.path)? {
+        Kind::Store => store(args)?,
+        Kind::Table(_) => {
+            let mut groups = Groups::default();
+            groups.add_table(&open_table(&args.path)?, args)?;
+            vec![(crate::newstore::name(&args.path), groups)]
+        }
+        _ => return Err(Failure::with_next("this is neither a store nor a table", "`layout` shows where a file's bytes are")),
+    };
+    let mut lists = vec![];
+    for (name, mut groups) in all {
+        if let Some(n) = args.ranges {
+            groups.shrink(n as usize);
+        }
+        let number = groups.by_key.len();
+        let mut list: Vec<(Vec<u8>, Group)> = std::mem::take(&mut groups.by_key).into_iter().collect();
+        if args.ranges.is_none() {
+            list.sort_by(|a, b| b.1.stored.total_cmp(&a.1.stored).then_with(|| a.0.cmp(&b.0)));
+            list.truncate(args.top);
+        }
+        lists.push((name, groups, list, number));
+    }
+    if screen.json {
+        for (name, groups, list, _) in &lists {
+            let group = |(k, g): &(Vec<u8>, Group)| {
+                json!({
+                    "group": escape::words(k), "last_key": escape::words(&g.last), "entries": g.entries, "deletes": g.deletes,
+                    "raw_bytes": g.raw, "bytes": g.stored.round() as u64,
+                })
+            };
+            let v = json!({
+                "name": name, "tables": groups.tables, "file_bytes": groups.file_bytes, "other_bytes": groups.others,
+                "entries": groups.total.entries, "groups": list.iter().map(group).collect::<Vec<_>>(),
+            });
+            writeln!(screen.out, "{v}")?;
+        }
+        return Ok(());
+    }
+    for (name, groups, list, number) in &lists {
+        let heading = format!(
+            "{name}: {} in {}, {}; {} of it index, filters, properties",
+            bytes(groups.file_bytes),
+            things(groups.tables, "table", "tables"),
+            things(groups.total.entries, "entry", "entries"),
+            bytes(groups.others)
+        );
+        writeln!(screen.out, "{}", screen.style.heading(heading))?;
+        if list.is_empty() {
+            continue;
+        }
+        let what = if args.ranges.is_some() { "keys" } else { "keys that begin with" };
+        let mut t = listing(&["  bytes", "share", "uncompressed", "entries", "deletes", what], "rrrrrl");
+        for (key, g) in list {
+            let keys = if args.ranges.is_some() { text::keys(&(key.clone(), g.last.clone())) } else { text::key(key) };
+            t.add_row([
+                format!("  {}", bytes(g.stored.round() as u64)),
+                text::share(g.stored.round() as u64, groups.total.stored.round() as u64),
+                bytes(g.raw),
+                count(g.entries),
+                count(g.deletes),
+                keys,
+            ]);
+        }
+        write!(screen.out, "{}", print_table(&t, screen.style))?;
+        if *number > list.len() {
+            writeln!(screen.out, "  and {} groups more", count((*number - list.len()) as u64))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! A whole look at one table file, damaged or not: every byte belongs to one region, and what is lost is bounded as tightly as what is
+//! left allows.
+//!
+//! Invariants: regions follow each other without gaps from the first byte to the last; a region without damage has passed its checksum
+//! and its decoder; with the index, a lost block is bounded by the separators around it, without it by the entries around it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::base::key::{Trailer, compare};
+use firn_kv::base::tombstone::Fragments;
+use firn_kv::env::ReadFile;
+use firn_kv::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
+use firn_kv::sstable::walk::{Piece, Walk};
+use firn_kv::sstable::{BlockInfo, Properties, block_entries, decode_index, decode_tombstones};
+use firn_kv::{Compression, Error, ErrorKind, Result};
+
+/// What a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// A block.
+    Block(u8),
+    /// The footer.
+    Footer,
+    /// Bytes that cannot be told.
+    Unknown,
+}
+
+impl What {
+    /// Of a kind of block.
+    pub fn of(kind: BlockKind) -> What {
+        What::Block(kind as u8)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Block(k) => BlockKind::from_u8(k).map_or("unknown", BlockKind::name),
+            What::Footer => "footer",
+            What::Unknown => "unknown",
+        }
+    }
+}
+
+/// A part of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is, header included.
+    pub len: u64,
+    /// What it is.
+    pub what: What,
+    /// Length of its content, decoded.
+    pub raw_len: u64,
+    /// Whether it is compressed.
+    pub packed: bool,
+    /// Point entries: of a damaged data block those that the index tells of.
+    pub entries: Option<u64>,
+    /// First and last key of a data block; of a damaged one the keys that it can have held at the most.
+    pub keys: Option<(Vec<u8>, Vec<u8>)>,
+    /// What is wrong with it.
+    pub damage: Option<&'static str>,
+}
+
+/// What is known of a table file.
+pub struct Survey {
+    /// The file's path.
+    pub path: PathBuf,
+    /// The number that its checksums were tried with.
+    pub id: u64,
+    /// Its length.
+    pub len: u64,
+    /// Its parts.
+    pub regions: Vec<Region>,
+    /// The footer.
+    pub footer: Option<Footer>,
+    /// The index.
+    pub index: Option<Vec<BlockInfo>>,
+    /// The properties.
+    pub properties: Option<Properties>,
+    /// The range tombstones.
+    pub tombstones: Option<Fragments>,
+}
+
+/// Gathers a survey.
+struct Surveyor {
+    s: Survey,
+    /// The last entry of the data blocks so far.
+    last: Option<(Vec<u8>, Trailer)>,
+}
+
+/// Looks at all of `file`, which is table `id`.
+///
+/// # Errors
+/// What the file says, and `Incompatible` for a newer format; damage is none.
+pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
+    check_version(&*file, path, id)?;
+    let len = file.len();
+    let mut walk = Walk::new(file, path, id)?;
+    let s = Survey {
+        path: path.to_path_buf(),
+        id,
+        len,
+        regions: vec![],
+        footer: walk.footer().copied(),
+        index: None,
+        properties: None,
+        tombstones: None,
+    };
+    let mut v = Surveyor { s, last: None };
+    while let Some(piece) = walk.next()? {
+        let region = match piece {
+            Piece::Footer { offset, .. } => plain(offset, FOOTER as u64, What::Footer, None),
+            Piece::Damage { offset, len, reason, header } => {
+                let what = header.map_or(What::Unknown, |h| What::of(h.kind));
+                plain(offset, len, what, Some(reason))
+            }
+            Piece::Block { offset, header } => {
+                let mut r = plain(offset, piece.len(), What::of(header.kind), None);
+                (r.raw_len, r.packed) = (header.raw_len as u64, header.codec != Compression::None);
+                r.damage = match walk.raw(offset, header) {
+                    Ok(raw) => v.take_block(header.kind, &raw, &mut r).err(),
+                    Err(_) => Some("a block that does not decompress"),
+                };
+                r
+            }
+        };
+        v.s.regions.push(region);
+    }
+    v.s.split_by_index();
+    v.s.bound_losses();
+    Ok(v.s)
+}
+
+/// A file of a newer version is no damaged one.
+fn check_version(file: &dyn ReadFile, path: &Path, id: u64) -> Result<()> {
+    let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(()) };
+    let mut f = [0; FOOTER];
+    file.read_at(at, &mut f)?;
+    match Footer::decode(&f, path, id, at) {
+        // Three more versions may come in good time; a larger number is damage.
+        Err(e) if e.kind() == ErrorKind::Incompatible && f[53..56] == [0; 3] && f[52] < 5 => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn plain(offset: u64, len: u64, what: What, damage: Option<&'static str>) -> Region {
+    Region { offset, len, what, raw_len: 0, packed: false, entries: None, keys: None, damage }
+}
+
+impl Surveyor {
+    fn take_block(&mut self, kind: BlockKind, raw: &[u8], r: &mut Region) -> Result<(), &'static str> {
+        match kind {
+            BlockKind::Data => return self.take_data(raw, r),
+            BlockKind::Index => {
+                self.s.index = Some(decode_index(raw, r.offset).ok_or("an index that cannot be read")?);
+            }
+            BlockKind::Tombstones => {
+                self.s.tombstones = Some(decode_tombstones(raw).ok_or("tombstones that cannot be read")?);
+            }
+            BlockKind::Properties => {
+                self.s.properties = Some(Properties::decode(raw).ok_or("properties that cannot be read")?);
+            }
+            BlockKind::Filter => {}
+        }
+        Ok(())
+    }
+
+    fn take_data(&mut self, raw: &[u8], r: &mut Region) -> Result<(), &'static str> {
+        let mut n = 0;
+        let mut first = None;
+        let mut last: Option<(Vec<u8>, Trailer)> = None;
+        for (key, trailer, _) in block_entries(raw)? {
+            let before = last.as_ref().or(self.last.as_ref());
+            if before.is_some_and(|(k, t)| compare(k, *t, &key, trailer).is_ge()) {
+                return Err("entries out of order");
+            }
+            first.get_or_insert_with(|| key.clone());
+            last = Some((key, trailer));
+            n += 1;
+        }
+        if let (Some(first), Some((last, _))) = (first, &last) {
+            r.keys = Some((first, last.clone()));
+        }
+        r.entries = Some(n);
+        self.last = last.or(self.last.take());
+        Ok(())
+    }
+}
+
+impl Survey {
+    /// Cuts damaged regions at the data blocks that the index tells of, so that each lost block is one region.
+    fn split_by_index(&mut self) {
+        let Some(index) = &self.index else { return };
+        let first = self.first_bound();
+        let mut out: Vec<Region> = Vec::with_capacity(self.regions.len());
+        let mut next = 0;
+        for r in self.regions.drain(..) {
+            let end = r.offset + r.len;
+            if r.damage.is_none() {
+                out.push(r);
+                continue;
+            }
+            let mut at = r.offset;
+            while index.get(next).is_some_and(|b| b.offset + (b.len as u64) <= at) {
+                next += 1;
+            }
+            while let Some(b) = index.get(next).filter(|b| b.offset < end && at < end) {
+                let to = (b.offset + b.len as u64).min(end);
+                let what = What::of(BlockKind::Data);
+                let mut lost = Region { what, ..plain(at, to - at, what, r.damage) };
+                lost.entries = Some(b.entries as u64);
+                let before = next.checked_sub(1).map_or_else(|| first.clone(), |p| index[p].separator.clone());
+                lost.keys = Some((before, b.separator.clone()));
+                out.push(lost);
+                at = to;
+                next += 1;
+            }
+            if at < end {
+                out.push(Region { offset: at, len: end - at, ..r });
+            }
+        }
+        self.regions = out;
+    }
+
+    fn first_bound(&self) -> Vec<u8> {
+        self.properties.as_ref().map_or_else(Vec::new, |p| p.first_key.clone())
+    }
+
+    /// Bounds what was lost by the sound blocks around it, where the index says nothing.
+    fn bound_losses(&mut self) {
+        let data = What::of(BlockKind::Data);
+        let lost = |r: &Region| r.damage.is_some() && r.keys.is_none() && (r.what == data || r.what == What::Unknown);
+        let mut after = self.properties.as_ref().map(|p| p.last_key.clone());
+        let mut bounds = vec![];
+        for r in self.regions.iter().rev() {
+            if let Some(k) = r.keys.as_ref().filter(|_| r.damage.is_none()) {
+                after = Some(k.0.clone());
+            }
+            bounds.push(if lost(r) { after.clone() } else { None });
+        }
+        let (mut before, mut in_data) = (self.first_bound(), true);
+        for (r, after) in self.regions.iter_mut().zip(bounds.into_iter().rev()) {
+            if let Some(k) = r.keys.as_ref().filter(|_| r.damage.is_none()) {
+                before.clone_from(&k.1);
+            }
+            in_data &= r.damage.is_some() || r.what == data;
+            if let Some(after) = after.filter(|_| in_data && lost(r)) {
+                r.keys = Some((before.clone(), after));
+            }
+        }
+    }
+
+    /// The damaged regions.
+    pub fn damaged(&self) -> impl Iterator<Item = &Region> {
+        self.regions.iter().filter(|r| r.damage.is_some())
+    }
+
+    /// Sound regions of one kind.
+    pub fn sound(&self, kind: BlockKind) -> impl Iterator<Item = &Region> {
+        self.regions.iter().filter(move |r| r.damage.is_none() && r.what == What::of(kind))
+    }
+
+    /// Point entries that can be read.
+    pub fn entries(&self) -> u64 {
+        self.sound(BlockKind::Data).filter_map(|r| r.entries).sum()
+    }
+
+    /// Point entries that the table had, if the properties or the index can still tell.
+    pub fn entries_once(&self) -> Option<u64> {
+        let index = || self.index.as_ref().map(|i| i.iter().map(|b| b.entries as u64).sum());
+        self.properties.as_ref().map(|p| p.entries).or_else(index)
+    }
+
+    /// Blocks of the parts that the footer tells of, or that every table has, which are not there: by name.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let gone = |kind| self.sound(kind).next().is_none();
+        let (mut filter, mut tombstones) = (false, false);
+        if let Some(f) = &self.footer {
+            (filter, tombstones) = (f.filter_len > 0, f.tombstones_len > 0);
+        }
+        if let Some(p) = &self.properties {
+            filter |= p.filter != firn_kv::FilterKind::None;
+            tombstones |= p.range_deletes > 0;
+        }
+        let parts = [
+            (filter && gone(BlockKind::Filter), "filter"),
+            (tombstones && gone(BlockKind::Tombstones), "tombstones"),
+            (gone(BlockKind::Index), "index"),
+            (gone(BlockKind::Properties), "properties"),
+            (self.footer.is_none(), "footer"),
+        ];
+        parts.into_iter().filter(|p| p.0).map(|p| p.1).collect()
+    }
+
+    /// The damage as errors of the engine, with file, offset, kind of block and keys.
+    pub fn errors(&self) -> Vec<Error> {
+        let error = |r: &Region| {
+            let mut e = Error::corruption(r.damage.unwrap_or_default()).at(&self.path, r.offset).block(r.what.name());
+            if let Some((a, b)) = &r.keys {
+                e = e.keys(a, b);
+            }
+            e
+        };
+        let mut all: Vec<Error> = self.damaged().map(error).collect();
+        for part in self.missing() {
+            if !all.iter().any(|e| e.block_kind() == Some(part)) {
+                all.push(
+                    Error::corruption("it is not there, or damaged beyond recognition").at(&self.path, self.len).block(part),
+                );
+            }
+        }
+        all
+    }
+
+    /// Bytes of blocks' headers.
+    pub fn header_bytes(&self) -> u64 {
+        self.regions.iter().filter(|r| r.damage.is_none() && r.what != What::Footer).count() as u64 * BLOCK_HEADER as u64
+    }
+}

@@ -1,0 +1,80 @@
+//! Keys, values and places as text for people.
+
+use firn_kv::base::key::{Kind, Trailer};
+use firn_tools::escape;
+use firn_tools::output::count;
+
+/// A key or value as text where it is text and as escaped bytes where not, cut to about `most` characters.
+pub fn short(bytes: &[u8], most: usize) -> String {
+    // A character takes at most four bytes, and as many escapes each.
+    let head = &bytes[..bytes.len().min(most * 4)];
+    let text = escape::words(head);
+    if head.len() == bytes.len() && text.chars().count() <= most {
+        return if text.is_empty() { "(empty)".into() } else { text };
+    }
+    let cut: String = text.chars().take(most).collect();
+    format!("{cut}… ({} bytes)", count(bytes.len() as u64))
+}
+
+/// A key in a table or message.
+pub fn key(bytes: &[u8]) -> String {
+    short(bytes, 48)
+}
+
+/// Both ends of a range of keys.
+pub fn keys(range: &(Vec<u8>, Vec<u8>)) -> String {
+    if range.0 == range.1 { key(&range.0) } else { format!("{} to {}", key(&range.0), key(&range.1)) }
+}
+
+/// The name of an entry's kind.
+pub fn kind(t: Trailer) -> &'static str {
+    match t.kind() {
+        Some(Kind::Put) => "put",
+        Some(Kind::Delete) => "delete",
+        Some(Kind::Merge) => "merge",
+        None => "unknown",
+    }
+}
+
+/// A share in percent.
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".into() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
+}
+
+/// A moment, in UTC.
+pub fn moment(micros: u64) -> String {
+    if micros == 0 {
+        return "unknown".into();
+    }
+    let secs = micros / 1_000_000;
+    let (days, rest) = ((secs / 86_400) as i64, secs % 86_400);
+    // Days since 1970 to a date of the Gregorian calendar, by eras of 400 years that begin in March.
+    let z = days + 719_468;
+    let (era, day) = (z.div_euclid(146_097), z.rem_euclid(146_097));
+    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let m = (5 * day_of_year + 2) / 153;
+    let (d, month) = (day_of_year - (153 * m + 2) / 5 + 1, if m < 10 { m + 3 } else { m - 9 });
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{d:02} {:02}:{:02}:{:02} UTC", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_dates() {
+        assert_eq!(moment(1_000_000), "1970-01-01 00:00:01 UTC");
+        assert_eq!(moment(951_782_400_000_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(moment(1_795_046_399_000_000), "2026-11-18 23:59:59 UTC");
+    }
+
+    #[test]
+    fn long_keys_are_cut() {
+        assert_eq!(short(b"", 5), "(empty)");
+        assert_eq!(short(b"abcde", 5), "abcde");
+        assert_eq!(short(&[b'a'; 1000], 5), "aaaaa… (1,000 bytes)");
+        assert_eq!(short(b"\xff", 8), "\\xff");
+    }
+}
