@@ -233,7 +233,8 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
 
 /// The state of a Db that is being created.
 fn new_state(env: &dyn Env) -> State {
-    State { id: env.random(), created_micros: env.wall_micros(), next_file: 1, next_tree: 1, ..State::default() }
+    // The high bit makes the number equally long in every manifest, so that equal histories give files of equal length.
+    State { id: env.random() | 1 << 63, created_micros: env.wall_micros(), next_file: 1, next_tree: 1, ..State::default() }
 }
 
 /// A tree as the manifest has it, its files not yet opened.
@@ -322,7 +323,7 @@ fn replay(
                     "a log record with a sound checksum holds no sound operations: this build or the one that wrote it is at fault; keep the files",
                 ));
             };
-            if tree >= state.next_tree {
+            if tree >= state.next_tree && tree != crate::base::ops::NO_TREE {
                 return Err(lost_edits(env, dir, manifest, tree));
             }
             if let Some(i) = trees.iter().position(|t| t.id == tree) {
