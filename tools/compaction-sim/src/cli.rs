@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, TreeOptions};
 use firn_tools::output::{Color, Done, Failure, Style};
 
-use crate::machine::Machine;
+use crate::machine::{Load, Machine, MergeCost};
 use crate::policy::{self, Named, number, size};
 use crate::sim::Setup;
 use crate::size::Content;
@@ -140,10 +140,10 @@ pub struct MachineArgs {
     #[arg(long, default_value_t = 2.0, value_name = "N")]
     pub cores: f64,
     /// Bytes a second that the device reads
-    #[arg(long, value_parser = size, default_value = "2G", value_name = "SIZE")]
+    #[arg(long, value_parser = size, default_value = "763M", value_name = "SIZE")]
     pub read_bandwidth: u64,
     /// Bytes a second that the device writes
-    #[arg(long, value_parser = size, default_value = "1G", value_name = "SIZE")]
+    #[arg(long, value_parser = size, default_value = "334M", value_name = "SIZE")]
     pub write_bandwidth: u64,
     /// Bytes a second that the writers bring; 0 for as many as they can
     #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
@@ -154,8 +154,8 @@ pub struct MachineArgs {
     /// Nanoseconds of a write
     #[arg(long, default_value_t = Machine::default().write_op, value_name = "NS")]
     pub write_cpu: f64,
-    /// Nanoseconds of a merge for each byte that it reads or writes
-    #[arg(long, default_value_t = Machine::default().merge.1, value_name = "NS")]
+    /// Nanoseconds of a merge for each byte that it writes
+    #[arg(long, default_value_t = Machine::default().merge.byte, value_name = "NS")]
     pub merge_cpu: f64,
 }
 
@@ -275,7 +275,7 @@ impl MachineArgs {
             threads: self.threads.min(64),
             max_sealed: self.max_sealed.clamp(1, 3),
             write_op: self.write_cpu.max(1.0),
-            merge: (d.merge.0, self.merge_cpu.max(0.0)),
+            merge: MergeCost { byte: self.merge_cpu.max(0.0), ..d.merge },
             ingest: self.ingest as f64,
             ..d
         }
@@ -337,7 +337,7 @@ impl Model {
         };
         let mut options = TreeOptions { policy: named.policy.clone(), ..options.clone() };
         if named.ages && options.tombstone_age_secs == 0 {
-            let nanos = ops as f64 * machine.interval(workload.put_bytes(), 0, 1);
+            let nanos = ops as f64 * machine.interval(workload.put_bytes(), 0.0, Load { writers: 1.0, flushes: 0, merges: 1 });
             options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
         }
         Ok(Setup { options, workload, machine, exact: self.exact, picture })

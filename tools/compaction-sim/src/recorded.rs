@@ -4,6 +4,10 @@
 //! what the simulator needs: entries in a memtable, bytes of an entry in a table, the share of deletes, whether keys came in order, and
 //! how many different keys there are: as many as make the recorded policy's merges keep what they did keep. That workload is then
 //! simulated under the recorded policy (`compare`) or others (`replay`).
+//!
+//! It also says how long every flush and merge took, and how long writers were slowed or stood still until then. From these follow the
+//! speeds of the machine as that store found them ([`History::machine`]), whatever else went on there: `compare` predicts with them how
+//! long writers are held up.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,9 +18,10 @@ use serde_json::{Value, json};
 
 use crate::cli::{Cli, CompareArgs, ReplayArgs, read};
 use crate::commands::{simulate_all, tell};
-use crate::machine::Machine;
+use crate::machine::{Machine, MergeCost};
 use crate::meter::Outcome;
 use crate::policy;
+use crate::report::seconds;
 use crate::sim::{self, Setup};
 use crate::size::{Content, Sizes};
 use crate::workload::{Pattern, Phase, Workload};
@@ -44,6 +49,21 @@ pub struct History {
     pub merged: [u64; 4],
     /// Microseconds that flushes and merges took.
     pub micros: (u64, u64),
+    /// Nanoseconds of the processor that the merges would take on the default machine.
+    pub default_nanos: f64,
+    /// Microseconds from the opening of the tree to its last flush.
+    pub elapsed: u64,
+    /// Microseconds that writers of all trees had been slowed, and had waited for a memtable, by the last flush.
+    pub held_up: [u64; 2],
+    /// Bytes of memory and background threads that the Db was opened with.
+    pub opened: Option<(u64, u64)>,
+}
+
+/// Adds up counters that begin anew at every opening.
+#[derive(Default)]
+struct Since {
+    at: Option<u64>,
+    held_up: [u64; 2],
 }
 
 /// Reads the events of a tree. Lines that are no events (a torn last one) are passed over.
@@ -64,10 +84,16 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
         }
     };
     let mut h = History { tree: name.to_owned(), ..History::default() };
-    for e in events.iter().filter(|e| e["tree"] == name) {
+    let mut since = Since::default();
+    for e in events.iter().filter(|e| e["tree"] == name || e["event"] == "open") {
         let n = |field: &str| e[field].as_u64().unwrap_or(0);
         match e["event"].as_str().unwrap_or_default() {
+            "open" => {
+                since = Since::default();
+                h.opened = e["memory_budget"].as_u64().zip(e["background_threads"].as_u64());
+            }
             "tree" => {
+                since.at = e["at"].as_u64();
                 h.policy = e["policy"].as_str().and_then(policy::from_log);
                 h.sizes = Some((n("memtable_size"), n("table_size")));
                 h.tombstone_age_secs = n("tombstone_age_secs");
@@ -81,12 +107,22 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
                     h.ranges.push((lo, hi));
                 }
                 h.micros.0 += n("micros");
+                h.elapsed += since.at.map_or(0, |at| n("at").saturating_sub(at));
+                let held_up = [n("paced_micros"), n("stalled_micros")];
+                for ((sum, now), before) in h.held_up.iter_mut().zip(held_up).zip(since.held_up) {
+                    *sum += now.saturating_sub(before);
+                }
+                since = Since { at: e["at"].as_u64(), held_up };
             }
             "compaction" => {
                 let job = e["job"].as_str().unwrap_or_default();
                 let kind = ["merge", "move", "drop"].iter().position(|k| job.starts_with(k)).unwrap_or(0);
                 h.jobs[kind] += 1;
-                h.micros.1 += if kind == 0 { n("micros") } else { 0 };
+                if kind == 0 {
+                    h.micros.1 += n("micros");
+                    let runs = job.matches(" + L").count() + 1;
+                    h.default_nanos += Machine::default().merge.nanos(runs, n("entries_in") as f64, n("bytes_out") as f64);
+                }
                 for (sum, field) in h.merged.iter_mut().zip(["bytes_in", "bytes_out", "entries_in", "entries_out"]) {
                     *sum += n(field);
                 }
@@ -111,8 +147,11 @@ impl History {
         self.ranges.len() > 1 && self.ranges.windows(2).all(|w| w[0].1 <= w[1].0)
     }
 
-    /// A workload of this history over `keys` keys, on a machine on which nothing takes time.
-    fn setup(&self, policy: Policy, keys: f64, machine: Machine) -> Done<Setup> {
+    /// A workload of this history over `keys` keys.
+    ///
+    /// # Errors
+    /// Recorded options that are out of bounds, and what the engine's parts refuse.
+    pub fn setup(&self, policy: Policy, keys: f64, machine: Machine) -> Done<Setup> {
         let (memtable, table_size) = self.sizes.unwrap_or((64 << 20, 64 << 20));
         let mut options = TreeOptions {
             policy,
@@ -158,17 +197,44 @@ impl History {
         Ok(Setup { options, workload, machine, exact: false, picture: false })
     }
 
+    /// The machine as the recorded store found it: what a write, a flushed entry and a merge took there. What they had to share is in
+    /// these figures, so nothing is shared here.
+    pub fn machine(&self) -> Machine {
+        let d = Machine::default();
+        let [entries, ..] = self.flushed;
+        let held_up = self.held_up[0] + self.held_up[1];
+        let per_entry = |micros: u64| micros as f64 * 1000.0 / entries.max(1) as f64;
+        let slower = if self.default_nanos > 0.0 { self.micros.1 as f64 * 1000.0 / self.default_nanos } else { 1.0 };
+        let MergeCost { entry, doubling, byte } = d.merge;
+        let memtable = self.sizes.map_or(64 << 20, |s| s.0).max(1);
+        Machine {
+            read_bandwidth: f64::INFINITY,
+            write_bandwidth: f64::INFINITY,
+            sync_latency: 0.0,
+            cores: f64::INFINITY,
+            threads: self.opened.map_or(d.threads, |o| o.1 as usize),
+            max_sealed: self.opened.map_or(d.max_sealed, |o| (o.0 / 4 / memtable).clamp(1, 3) as usize),
+            write_op: per_entry(self.elapsed.saturating_sub(held_up)).max(1.0),
+            flush: (per_entry(self.micros.0), 0.0),
+            merge: MergeCost { entry: entry * slower, doubling: doubling * slower, byte: byte * slower },
+            ingest: 0.0,
+            instant: false,
+        }
+    }
+
     /// The number of keys that makes merges keep what they were recorded to keep.
-    fn keys(&self, policy: &Policy) -> Done<f64> {
+    ///
+    /// # Errors
+    /// As [`setup`](History::setup).
+    pub fn keys(&self, policy: &Policy) -> Done<f64> {
         let [_, _, read, kept] = self.merged;
         let entries = self.flushed[0] as f64;
         let unique = entries * 1e4;
         if self.is_ascending() || read == 0 || kept as f64 >= read as f64 * 0.999 {
             return Ok(unique);
         }
-        let instant = Machine { threads: 0, instant: true, ..Machine::default() };
         let (mut lo, mut hi) = ((entries / self.flushes as f64).max(2.0).ln(), unique.ln());
-        let mut setup = self.setup(policy.clone(), entries, instant)?;
+        let mut setup = self.setup(policy.clone(), entries, self.machine())?;
         for _ in 0..14 {
             let middle = f64::midpoint(lo, hi);
             setup.workload.keys = middle.exp() as u64;
@@ -215,26 +281,28 @@ pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
         return Err(Failure::with_next("the log does not say which policy the tree has", "use `replay` and name it"));
     };
     let keys = h.keys(&recorded)?;
-    let instant = Machine { threads: 0, instant: true, ..Machine::default() };
-    let o = sim::run(&h.setup(recorded.clone(), keys, instant)?, &mut |_| ())?;
-    let lines = [
-        ("flushes", h.flushes as f64, o.flushes as f64, false),
-        ("written by flushes", h.flushed[2] as f64, o.flush_bytes as f64, true),
-        ("merges", h.jobs[0] as f64, o.merges as f64, false),
-        ("moves", h.jobs[1] as f64, o.moves as f64, false),
-        ("drops", h.jobs[2] as f64, o.drops as f64, false),
-        ("read by merges", h.merged[0] as f64, o.merge_read as f64, true),
-        ("written by merges", h.merged[1] as f64, o.merge_written as f64, true),
+    let o = sim::run(&h.setup(recorded.clone(), keys, h.machine())?, &mut |_| ())?;
+    let (number, size): (fn(f64) -> String, fn(f64) -> String) = (|v| count(v as u64), |v| bytes(v as u64));
+    let lines: [(_, f64, f64, fn(f64) -> String); 9] = [
+        ("flushes", h.flushes as f64, o.flushes as f64, number),
+        ("written by flushes", h.flushed[2] as f64, o.flush_bytes as f64, size),
+        ("merges", h.jobs[0] as f64, o.merges as f64, number),
+        ("moves", h.jobs[1] as f64, o.moves as f64, number),
+        ("drops", h.jobs[2] as f64, o.drops as f64, number),
+        ("read by merges", h.merged[0] as f64, o.merge_read as f64, size),
+        ("written by merges", h.merged[1] as f64, o.merge_written as f64, size),
+        ("writers slowed", h.held_up[0] as f64 / 1e6, o.paced_seconds, seconds),
+        ("writers stopped", h.held_up[1] as f64 / 1e6, o.stalled_seconds, seconds),
     ];
-    let off = |real: f64, ours: f64| if real == ours { 0.0 } else { (ours / real.max(1.0) - 1.0) * 100.0 };
+    let off = |real: f64, ours: f64| if real == ours { 0.0 } else { (ours / real.max(1e-3) - 1.0) * 100.0 };
     if cli.json {
-        let cells = |&(name, real, ours, _): &(&str, f64, f64, bool)| json!({"what": name, "recorded": real, "predicted": ours, "percent": off(real, ours)});
-        let all: Vec<Value> = lines.iter().map(cells).collect();
-        writeln!(out, "{}", json!({"tree": h.tree, "policy": format!("{recorded:?}"), "keys": keys, "lines": all}))?;
+        let cells = lines.map(
+            |(name, real, ours, _)| json!({"what": name, "recorded": real, "predicted": ours, "percent": off(real, ours)}),
+        );
+        writeln!(out, "{}", json!({"tree": h.tree, "policy": format!("{recorded:?}"), "keys": keys, "lines": cells}))?;
     } else {
         let mut t = table(&[&format!("{}, {recorded:?}", h.tree), "recorded", "predicted", "differs"]);
-        for &(name, real, ours, size) in &lines {
-            let text = |v: f64| if size { bytes(v as u64) } else { count(v as u64) };
+        for (name, real, ours, text) in lines {
             row(&mut t, [name.to_owned(), text(real), text(ours), format!("{:+.1} %", off(real, ours))]);
         }
         write!(out, "{}", print_table(&t, cli.style()))?;

@@ -1,8 +1,9 @@
 //! The simulator: drives a [`Store`] through the engine's own policy functions, as `db` does.
 //!
 //! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a compaction, the most urgent job of
-//! [`pick`] is started with its inputs marked busy and is applied when it is done, writers are slowed by [`delay`] and wait while every
-//! memtable is full. Without threads all work is done at the end of the write that made it necessary.
+//! [`pick`] is started with its inputs marked busy when it [`fits`] and is applied when it is done, writers are slowed by [`delay`] or
+//! [`fill_delay`], whichever is longer, and wait while every memtable is full. Without threads all work is done at the end of the
+//! write that made it necessary.
 //!
 //! Time is a row of events: between two of them the writers' rate and the jobs' speeds are constant ([`Machine`]).
 
@@ -10,11 +11,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use firn_kv::base::options::Policy;
-use firn_kv::compaction::{Action, Job, RunShape, Shape, TableShape, delay, pick, pressure};
+use firn_kv::compaction::{Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure};
+use firn_kv::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 
 use crate::exact::{Exact, Ttl};
-use crate::machine::{Cost, Machine};
+use crate::machine::{Cost, Load, Machine};
 use crate::meter::{Meter, Moment, Outcome};
 use crate::store::{Clock, EPOCH_MICROS, Made, Store};
 use crate::summary::Summary;
@@ -77,12 +79,25 @@ struct Running {
     cost: Cost,
     /// The share that is still to be done, 1 to 0.
     left: f64,
+    /// When it was begun.
+    since: f64,
 }
 
 impl Running {
     fn bytes_out(&self) -> u64 {
         self.made.tables.iter().map(|t| t.size).sum()
     }
+}
+
+/// How fast memtables fill and how fast they are flushed, as the engine's pacing sees it; times in nanoseconds.
+struct Fill {
+    /// The delay for each KiB of memtable.
+    delay: u64,
+    /// What a KiB took in the last flush; 0 before the first.
+    flush_per_kib: u64,
+    /// When the present memtable was begun, and what writers had been slowed by until then.
+    begun: f64,
+    slowed: f64,
 }
 
 struct Sim<'a, S> {
@@ -95,6 +110,9 @@ struct Sim<'a, S> {
     /// Whether the shape may want a job that it was not asked for yet.
     dirty: bool,
     delay: u64,
+    fill: Fill,
+    /// Bytes that the engine's pacing counts for an operation.
+    memory_per_op: f64,
     meter: Meter,
     total: u64,
 }
@@ -111,7 +129,15 @@ impl<'a, S: Store> Sim<'a, S> {
         };
         let total = setup.workload.ops();
         let meter = Meter::new(total, setup.picture);
-        Sim { setup, options, store, shape, running: vec![], now: 0.0, dirty: false, delay: 0, meter, total }
+        let content = &setup.workload.content;
+        let memory_per_op = match setup.workload.per_memtable {
+            Some(n) => options.memtable_size as f64 / n.max(1) as f64,
+            None => Memtable::cost(content.key_len, content.mean_value() as usize) as f64,
+        };
+        // The first memtable was begun at no time that counts.
+        let fill = Fill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, slowed: 0.0 };
+        let (running, now, dirty, delay) = (vec![], 0.0, false, 0);
+        Sim { setup, options, store, shape, running, now, dirty, delay, fill, memory_per_op, meter, total }
     }
 
     fn machine(&self) -> &Machine {
@@ -140,9 +166,39 @@ impl<'a, S: Store> Sim<'a, S> {
         Ok((outcome, self.shape))
     }
 
+    /// Nanoseconds that the engine slows an operation by, at present.
+    fn slowed(&self) -> f64 {
+        self.delay.max(self.fill.delay) as f64 * self.memory_per_op / 1024.0
+    }
+
     /// Nanoseconds from one operation to the next, at present.
     fn interval(&self) -> f64 {
-        self.machine().interval(self.setup.workload.put_bytes(), self.delay, self.running.len())
+        self.machine().interval(self.setup.workload.put_bytes(), self.slowed(), self.load(true))
+    }
+
+    /// Who is at work now.
+    fn load(&self, writing: bool) -> Load {
+        let writers = if writing { self.machine().writers(self.setup.workload.put_bytes(), self.slowed()) } else { 0.0 };
+        let flushes = self.flushing();
+        let merges = self.running.iter().filter(|r| r.job.is_some() && !self.is_paused(r)).count();
+        Load { writers, flushes, merges }
+    }
+
+    /// Seals the memtable and sets the pace at which the next one may fill.
+    fn seal(&mut self) -> Result<()> {
+        self.store.seal()?;
+        let slept = self.meter.outcome.paced_seconds * 1e9;
+        let (elapsed, idle) = (self.now - self.fill.begun, slept - self.fill.slowed);
+        let done = self.running.iter().find(|r| r.job.is_none()).map_or(0.0, |r| self.now - r.since);
+        let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
+        self.fill.delay = if wait {
+            // The casts saturate.
+            fill_delay(self.options.memtable_size, self.fill.flush_per_kib, done as u64, (elapsed - idle) as u64)
+        } else {
+            0
+        };
+        (self.fill.begun, self.fill.slowed) = (self.now, slept);
+        Ok(())
     }
 
     fn write(&mut self, ops: u64, interval: f64) -> Result<crate::store::Written> {
@@ -183,7 +239,9 @@ impl<'a, S: Store> Sim<'a, S> {
         loop {
             let work = if self.store.sealed() > 0 { Some(self.start_flush()?) } else { self.start_job()? };
             let Some(work) = work else { return Ok(()) };
-            self.now += self.machine().nanos(work.cost, 1, 0);
+            let is_flush = work.job.is_none();
+            let load = Load { writers: 0.0, flushes: usize::from(is_flush), merges: usize::from(!is_flush) };
+            self.now += self.machine().nanos(work.cost, is_flush, load);
             self.finish(work)?;
         }
     }
@@ -194,7 +252,7 @@ impl<'a, S: Store> Sim<'a, S> {
         loop {
             self.start_work()?;
             let writing = ended.is_none() && !stalled;
-            let next = self.next_end(usize::from(writing));
+            let next = self.next_end(writing);
             if !writing {
                 match next {
                     Some(nanos) => self.advance(nanos, false)?,
@@ -205,7 +263,7 @@ impl<'a, S: Store> Sim<'a, S> {
                     self.meter.outcome.stalled_seconds += next.unwrap_or(0.0) / 1e9;
                     if self.store.sealed() + self.flushing() < self.machine().max_sealed {
                         stalled = false;
-                        self.store.seal()?;
+                        self.seal()?;
                     }
                 }
                 continue;
@@ -214,8 +272,8 @@ impl<'a, S: Store> Sim<'a, S> {
             let span = next.unwrap_or(f64::MAX).min(if self.is_clocked() { TICK } else { f64::MAX });
             let before = self.now;
             let w = self.write((span / interval).ceil().max(1.0) as u64, interval)?;
-            let unpaced = self.machine().interval(self.setup.workload.put_bytes(), 0, self.running.len());
-            self.meter.outcome.paced_seconds += w.ops as f64 * (interval - unpaced) / 1e9;
+            let unpaced = self.machine().interval(self.setup.workload.put_bytes(), 0.0, self.load(true));
+            self.meter.outcome.paced_seconds += w.ops as f64 * (interval - unpaced).max(0.0) / 1e9;
             let passed = self.now - before;
             self.now = before;
             self.advance(passed, true)?;
@@ -225,7 +283,7 @@ impl<'a, S: Store> Sim<'a, S> {
                 if self.store.sealed() + self.flushing() >= self.machine().max_sealed {
                     stalled = true;
                 } else {
-                    self.store.seal()?;
+                    self.seal()?;
                 }
                 progress(self.meter.outcome.ops as f64 / self.total.max(1) as f64);
             }
@@ -265,20 +323,21 @@ impl<'a, S: Store> Sim<'a, S> {
         self.machine().threads == 1 && r.job.is_some() && self.flushing() > 0
     }
 
-    fn speed(&self, r: &Running, writers: usize) -> f64 {
-        let active = self.running.iter().filter(|r| !self.is_paused(r)).count();
-        if self.is_paused(r) { 0.0 } else { 1.0 / self.machine().nanos(r.cost, active, writers).max(1.0) }
+    fn speed(&self, r: &Running, load: Load) -> f64 {
+        if self.is_paused(r) { 0.0 } else { 1.0 / self.machine().nanos(r.cost, r.job.is_none(), load).max(1.0) }
     }
 
     /// Nanoseconds until the next job ends.
-    fn next_end(&self, writers: usize) -> Option<f64> {
-        let ends = self.running.iter().filter(|r| !self.is_paused(r)).map(|r| r.left / self.speed(r, writers));
+    fn next_end(&self, writing: bool) -> Option<f64> {
+        let load = self.load(writing);
+        let ends = self.running.iter().filter(|r| !self.is_paused(r)).map(|r| r.left / self.speed(r, load));
         ends.min_by(f64::total_cmp)
     }
 
     /// Lets time pass and finishes what is done then.
     fn advance(&mut self, nanos: f64, writing: bool) -> Result<()> {
-        let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, usize::from(writing))).collect();
+        let load = self.load(writing);
+        let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, load)).collect();
         for (r, speed) in self.running.iter_mut().zip(speeds) {
             r.left -= nanos * speed;
         }
@@ -294,7 +353,7 @@ impl<'a, S: Store> Sim<'a, S> {
         let made = self.store.flush(self.wall())?;
         let bytes = made.tables.iter().map(|t| t.size).sum();
         let cost = self.machine().flush_cost(made.entries, bytes);
-        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0 })
+        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now })
     }
 
     /// Starts the most urgent job, if there is one.
@@ -303,7 +362,10 @@ impl<'a, S: Store> Sim<'a, S> {
             return Ok(None);
         }
         self.shape.now_micros = self.wall();
-        let Some(job) = pick(&self.options.policy, &self.shape) else {
+        let merging: Vec<u64> = self.running.iter().map(|r| r.bytes_in).filter(|&bytes| bytes > 0).collect();
+        let fitting = |job: &Job| fits(&self.options.policy, &self.shape, &merging, job);
+        let Some(job) = pick(&self.options.policy, &self.shape).filter(fitting) else {
+            // One that does not fit waits for another to end, and that makes the shape a new one.
             self.dirty = false;
             return Ok(None);
         };
@@ -317,10 +379,10 @@ impl<'a, S: Store> Sim<'a, S> {
         let bytes_in = if job.action == Action::Merge { taken } else { 0 };
         let bytes_out = made.tables.iter().map(|t| t.size).sum();
         let cost = match job.action {
-            Action::Merge => self.machine().merge_cost(made.entries_in, bytes_in, bytes_out),
+            Action::Merge => self.machine().merge_cost(job.inputs.len(), made.entries_in, bytes_in, bytes_out),
             Action::Move | Action::Drop => Cost::default(),
         };
-        Ok(Some(Running { job: Some(job), made, bytes_in, cost, left: 1.0 }))
+        Ok(Some(Running { job: Some(job), made, bytes_in, cost, left: 1.0, since: self.now }))
     }
 
     fn making(&self) -> u64 {
@@ -334,6 +396,8 @@ impl<'a, S: Store> Sim<'a, S> {
         self.meter.space(&moment);
         let words = match work.job {
             None => {
+                let kib = (self.options.memtable_size / 1024).max(1) as f64;
+                self.fill.flush_per_kib = ((self.now - work.since) / kib) as u64;
                 self.add_run(work.made, out);
                 None
             }

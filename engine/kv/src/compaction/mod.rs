@@ -10,7 +10,7 @@ pub mod policy;
 pub mod shape;
 pub mod space;
 
-pub use pace::{delay, pressure};
+pub use pace::{delay, fill_delay, pressure};
 pub use policy::{Blocked, debt, manual, pick, run_limits};
 pub use shape::{Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape};
 pub use space::{SpaceBound, fits, one_copy, space_bound};

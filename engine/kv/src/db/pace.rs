@@ -13,16 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::compaction::delay;
-use crate::compaction::pace::MAX_NANOS_PER_KIB;
+use crate::compaction::{delay, fill_delay};
 
 use super::core::Core;
 use super::meters::Timed;
 use super::tree::TreeCore;
 
 const SLEEP: u64 = 1_000_000;
-/// What a KiB of memtable takes to flush, in nanoseconds, as long as nothing has been flushed: 200 MiB/s.
-const FIRST_GUESS: u64 = 5_000;
 
 /// The state of back-pressure.
 #[derive(Default)]
@@ -79,17 +76,12 @@ impl Fill {
     fn begin(&self, now: u64, slept: u64, memory: usize, wait: bool) {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
         let idle = slept.saturating_sub(self.slept.swap(slept, Ordering::Relaxed));
-        let kib = (memory / 1024).max(1) as u64;
-        let flush = match self.flush_per_kib.load(Ordering::Relaxed) {
-            0 => FIRST_GUESS,
-            known => known,
-        } * kib;
         let done = match self.flushing_since.load(Ordering::Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),
         };
-        let missing = flush.saturating_sub(done).saturating_sub(elapsed.saturating_sub(idle));
-        let rate = if wait { (missing / kib).min(MAX_NANOS_PER_KIB) } else { 0 };
+        let known = self.flush_per_kib.load(Ordering::Relaxed);
+        let rate = if wait { fill_delay(memory, known, done, elapsed.saturating_sub(idle)) } else { 0 };
         self.nanos_per_kib.store(rate, Ordering::Relaxed);
     }
 }
