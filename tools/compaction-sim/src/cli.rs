@@ -240,6 +240,9 @@ pub struct CompareArgs {
     /// Which tree; needed when the log tells of several
     #[arg(long)]
     pub tree: Option<String>,
+    /// Processor cores of the machine that it ran on
+    #[arg(long, default_value_t = 2.0, value_name = "N")]
+    pub cores: f64,
     /// Percent that the bytes written may differ before the exit code is 1
     #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
     pub tolerance: f64,
@@ -340,7 +343,7 @@ impl Model {
             let nanos = ops as f64 * machine.interval(workload.put_bytes(), 0.0, Load { writers: 1.0, flushes: 0, merges: 1 });
             options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
         }
-        Ok(Setup { options, workload, machine, exact: self.exact, picture })
+        Ok(Setup { options, workload, machine, flush_factors: Default::default(), exact: self.exact, picture })
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Machine {
     pub max_sealed: usize,
     /// Nanoseconds of processor time for each operation of a writer.
     pub write_op: f64,
+    /// Nanoseconds until a flush begins that could: whoever flushes wakes up, removes files and prepares the log first.
+    pub before_flush: f64,
     /// Nanoseconds for each entry that is flushed, and for each byte of tables that a flush writes.
     pub flush: (f64, f64),
     /// What merges take of the processor.
@@ -59,6 +61,7 @@ impl Default for Machine {
             threads: 2,
             max_sealed: 1,
             write_op: 490.0,
+            before_flush: 0.0,
             flush: (48.0, 0.9),
             merge: MergeCost { entry: 34.0, doubling: 12.0, byte: 0.9 },
             ingest: 0.0,
@@ -74,6 +77,8 @@ pub struct Cost {
     pub cpu: f64,
     /// Device time in nanoseconds.
     pub device: f64,
+    /// Nanoseconds that it waits before it begins, whoever else is at work.
+    pub wait: f64,
 }
 
 /// Who is at work.
@@ -122,13 +127,13 @@ impl Machine {
             return Cost::default();
         }
         let device = read as f64 / self.read_bandwidth + written as f64 / self.write_bandwidth + self.sync_latency;
-        Cost { cpu, device: device * 1e9 }
+        Cost { cpu, device: device * 1e9, wait: 0.0 }
     }
 
     /// The nanoseconds that a flush (else a merge) takes under this load, of which it is a part.
     pub fn nanos(&self, cost: Cost, is_flush: bool, load: Load) -> f64 {
         let (first, last) = load.shares(self.cores, self.threads);
-        cost.cpu / if is_flush { first } else { last } + cost.device * load.jobs().max(1) as f64
+        cost.wait + cost.cpu / if is_flush { first } else { last } + cost.device * load.jobs().max(1) as f64
     }
 
     /// How many cores a writer uses whose operations are delayed by so many nanoseconds each.

@@ -6,11 +6,12 @@
 //! simulated under the recorded policy (`compare`) or others (`replay`).
 //!
 //! It also says how long every flush and merge took, and how long writers were slowed or stood still until then. From these follow the
-//! speeds of the machine as that store found them ([`History::machine`]), whatever else went on there: `compare` predicts with them how
+//! speeds of the machine as that store found them ([`History::fitted`]), whatever else went on there: `compare` predicts with them how
 //! long writers are held up.
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
@@ -25,6 +26,9 @@ use crate::report::seconds;
 use crate::sim::{self, Setup};
 use crate::size::{Content, Sizes};
 use crate::workload::{Pattern, Phase, Workload};
+
+/// How often a machine's speeds are put right by what came of a simulation with them.
+const FITS: usize = 8;
 
 /// What a log tells of one tree.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,13 +53,17 @@ pub struct History {
     pub merged: [u64; 4],
     /// Microseconds that flushes and merges took.
     pub micros: (u64, u64),
+    /// Microseconds of each flush, and the entries that it wrote.
+    pub each: Vec<(u64, u64)>,
     /// Nanoseconds of the processor that the merges would take on the default machine.
     pub default_nanos: f64,
+    /// Microseconds that flushes did not begin though they could.
+    pub waited: u64,
     /// Microseconds from the opening of the tree to its last flush.
     pub elapsed: u64,
     /// Microseconds that writers of all trees had been slowed, and had waited for a memtable, by the last flush.
     pub held_up: [u64; 2],
-    /// Bytes of memory and background threads that the Db was opened with.
+    /// Memtables that may wait for their flush, and background threads.
     pub opened: Option<(u64, u64)>,
 }
 
@@ -90,7 +98,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
         match e["event"].as_str().unwrap_or_default() {
             "open" => {
                 since = Since::default();
-                h.opened = e["memory_budget"].as_u64().zip(e["background_threads"].as_u64());
+                h.opened = e["max_sealed"].as_u64().zip(e["background_threads"].as_u64());
             }
             "tree" => {
                 since.at = e["at"].as_u64();
@@ -107,6 +115,10 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
                     h.ranges.push((lo, hi));
                 }
                 h.micros.0 += n("micros");
+                h.each.push((n("micros"), n("entries")));
+                // It could begin when its memtable was sealed and the flush before was done.
+                let since_last = n("at").saturating_sub(n("micros") + since.at.unwrap_or(0));
+                h.waited += n("waited_micros").min(since_last);
                 h.elapsed += since.at.map_or(0, |at| n("at").saturating_sub(at));
                 let held_up = [n("paced_micros"), n("stalled_micros")];
                 for ((sum, now), before) in h.held_up.iter_mut().zip(held_up).zip(since.held_up) {
@@ -194,32 +206,68 @@ impl History {
             per_memtable: Some(per_memtable),
         };
         options.tombstone_age_secs = self.tombstone_age_secs;
-        Ok(Setup { options, workload, machine, exact: false, picture: false })
+        Ok(Setup { options, workload, machine, flush_factors: Arc::default(), exact: false, picture: false })
     }
 
-    /// The machine as the recorded store found it: what a write, a flushed entry and a merge took there. What they had to share is in
-    /// these figures, so nothing is shared here.
-    pub fn machine(&self) -> Machine {
+    /// What each flush took over what it would at the mean speed of all.
+    fn flush_factors(&self) -> Arc<[f64]> {
+        let mean = self.micros.0 as f64 / self.flushed[0].max(1) as f64;
+        let factor =
+            |&(micros, entries): &(u64, u64)| if mean > 0.0 { micros as f64 / (mean * entries.max(1) as f64) } else { 1.0 };
+        self.each.iter().map(factor).collect()
+    }
+
+    /// What a write, a flushed entry and a merge took, with all that they had to share: nanoseconds of a write, of a flushed entry, and
+    /// of a merge over what it would take of the default machine's processor.
+    fn speeds(&self) -> [f64; 3] {
+        let entries = self.flushed[0].max(1) as f64;
+        let writing = self.elapsed.saturating_sub(self.held_up[0] + self.held_up[1]);
+        let merge = if self.default_nanos > 0.0 { self.micros.1 as f64 * 1000.0 / self.default_nanos } else { 1.0 };
+        [writing as f64 * 1000.0 / entries, self.micros.0 as f64 * 1000.0 / entries, merge]
+    }
+
+    /// A machine of these speeds, when nothing has to be shared.
+    fn machine(&self, [write, flush, merge]: [f64; 3], cores: f64) -> Machine {
         let d = Machine::default();
-        let [entries, ..] = self.flushed;
-        let held_up = self.held_up[0] + self.held_up[1];
-        let per_entry = |micros: u64| micros as f64 * 1000.0 / entries.max(1) as f64;
-        let slower = if self.default_nanos > 0.0 { self.micros.1 as f64 * 1000.0 / self.default_nanos } else { 1.0 };
         let MergeCost { entry, doubling, byte } = d.merge;
-        let memtable = self.sizes.map_or(64 << 20, |s| s.0).max(1);
         Machine {
             read_bandwidth: f64::INFINITY,
             write_bandwidth: f64::INFINITY,
             sync_latency: 0.0,
-            cores: f64::INFINITY,
+            cores,
             threads: self.opened.map_or(d.threads, |o| o.1 as usize),
-            max_sealed: self.opened.map_or(d.max_sealed, |o| (o.0 / 4 / memtable).clamp(1, 3) as usize),
-            write_op: per_entry(self.elapsed.saturating_sub(held_up)).max(1.0),
-            flush: (per_entry(self.micros.0), 0.0),
-            merge: MergeCost { entry: entry * slower, doubling: doubling * slower, byte: byte * slower },
+            max_sealed: self.opened.map_or(d.max_sealed, |o| o.0.max(1) as usize),
+            before_flush: self.waited as f64 * 1000.0 / self.flushes.max(1) as f64,
+            write_op: write.max(1.0),
+            flush: (flush, 0.0),
+            merge: MergeCost { entry: entry * merge, doubling: doubling * merge, byte: byte * merge },
             ingest: 0.0,
             instant: false,
         }
+    }
+
+    /// The simulation of this history on a machine of so many cores, whose speeds are those at which everything takes as long as was
+    /// recorded: what had to be shared is found out by simulating it a few times.
+    ///
+    /// # Errors
+    /// As [`setup`](History::setup).
+    pub fn fitted(&self, policy: &Policy, cores: f64) -> Done<Setup> {
+        let keys = self.keys(policy)?;
+        let recorded = self.speeds();
+        let mut setup = self.setup(policy.clone(), keys, self.machine(recorded, cores))?;
+        setup.flush_factors = self.flush_factors();
+        for _ in 0..FITS {
+            let o = sim::run(&setup, &mut |_| ())?;
+            let over = |took: f64, alone: f64| if alone > 0.0 && took > 0.0 { took / alone } else { 1.0 };
+            let writing = o.ops as f64 / o.ops_per_second - o.paced_seconds - o.stalled_seconds;
+            let shared = [
+                over(writing, o.ops as f64 * setup.machine.write_op / 1e9),
+                over(o.flush_seconds, o.flush_alone_seconds),
+                over(o.merge_seconds, o.merge_alone_seconds),
+            ];
+            setup.machine = self.machine(std::array::from_fn(|i| recorded[i] / shared[i]), cores);
+        }
+        Ok(setup)
     }
 
     /// The number of keys that makes merges keep what they were recorded to keep.
@@ -234,7 +282,8 @@ impl History {
             return Ok(unique);
         }
         let (mut lo, mut hi) = ((entries / self.flushes as f64).max(2.0).ln(), unique.ln());
-        let mut setup = self.setup(policy.clone(), entries, self.machine())?;
+        let machine = self.machine(self.speeds(), f64::INFINITY);
+        let mut setup = self.setup(policy.clone(), entries, machine)?;
         for _ in 0..14 {
             let middle = f64::midpoint(lo, hi);
             setup.workload.keys = middle.exp() as u64;
@@ -280,8 +329,9 @@ pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     let Some(recorded) = h.policy.clone() else {
         return Err(Failure::with_next("the log does not say which policy the tree has", "use `replay` and name it"));
     };
-    let keys = h.keys(&recorded)?;
-    let o = sim::run(&h.setup(recorded.clone(), keys, h.machine())?, &mut |_| ())?;
+    let setup = h.fitted(&recorded, args.cores.max(0.1))?;
+    let o = sim::run(&setup, &mut |_| ())?;
+    let keys = setup.workload.keys;
     let (number, size): (fn(f64) -> String, fn(f64) -> String) = (|v| count(v as u64), |v| bytes(v as u64));
     let lines: [(_, f64, f64, fn(f64) -> String); 9] = [
         ("flushes", h.flushes as f64, o.flushes as f64, number),

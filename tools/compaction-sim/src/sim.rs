@@ -34,6 +34,8 @@ pub struct Setup {
     pub workload: Workload,
     /// The machine.
     pub machine: Machine,
+    /// What each flush costs over what the machine says, in their order; 1 for those beyond the end.
+    pub flush_factors: Arc<[f64]>,
     /// Whether every key is held; else only numbers are.
     pub exact: bool,
     /// Whether frames of a moving picture are wanted.
@@ -79,7 +81,7 @@ struct Running {
     cost: Cost,
     /// The share that is still to be done, 1 to 0.
     left: f64,
-    /// When it was begun.
+    /// When it was begun, waiting not counted.
     since: f64,
 }
 
@@ -113,6 +115,7 @@ struct Sim<'a, S> {
     fill: Fill,
     /// Bytes that the engine's pacing counts for an operation.
     memory_per_op: f64,
+    flushes_begun: usize,
     meter: Meter,
     total: u64,
 }
@@ -136,8 +139,21 @@ impl<'a, S: Store> Sim<'a, S> {
         };
         // The first memtable was begun at no time that counts.
         let fill = Fill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, slowed: 0.0 };
-        let (running, now, dirty, delay) = (vec![], 0.0, false, 0);
-        Sim { setup, options, store, shape, running, now, dirty, delay, fill, memory_per_op, meter, total }
+        Sim {
+            setup,
+            options,
+            store,
+            shape,
+            running: vec![],
+            now: 0.0,
+            dirty: false,
+            delay: 0,
+            fill,
+            memory_per_op,
+            flushes_begun: 0,
+            meter,
+            total,
+        }
     }
 
     fn machine(&self) -> &Machine {
@@ -352,8 +368,12 @@ impl<'a, S: Store> Sim<'a, S> {
     fn start_flush(&mut self) -> Result<Running> {
         let made = self.store.flush(self.wall())?;
         let bytes = made.tables.iter().map(|t| t.size).sum();
-        let cost = self.machine().flush_cost(made.entries, bytes);
-        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now })
+        let factor = self.setup.flush_factors.get(self.flushes_begun).copied().unwrap_or(1.0);
+        self.flushes_begun += 1;
+        let Cost { cpu, device, .. } = self.machine().flush_cost(made.entries, bytes);
+        let wait = self.machine().before_flush;
+        let cost = Cost { cpu: cpu * factor, device: device * factor, wait };
+        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + cost.wait })
     }
 
     /// Starts the most urgent job, if there is one.
@@ -394,6 +414,14 @@ impl<'a, S: Store> Sim<'a, S> {
         let moment =
             Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making() + out, live: self.store.live() };
         self.meter.space(&moment);
+        let (took, alone) = ((self.now - work.since) / 1e9, (work.cost.cpu + work.cost.device) / 1e9);
+        let o = &mut self.meter.outcome;
+        let (sum, sum_alone) = match work.job {
+            None => (&mut o.flush_seconds, &mut o.flush_alone_seconds),
+            Some(_) => (&mut o.merge_seconds, &mut o.merge_alone_seconds),
+        };
+        *sum += took;
+        *sum_alone += alone;
         let words = match work.job {
             None => {
                 let kib = (self.options.memtable_size / 1024).max(1) as f64;

@@ -61,7 +61,10 @@ fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
             let workload = workload(kind, 200_000, 60_000, content);
             let (stats, _) = engine::run_in_memory(&options, &workload, 1000)?;
             let machine = Machine { threads: 0, instant: true, ..Machine::default() };
-            let o = sim::run(&Setup { options, workload, machine, exact: false, picture: false }, &mut |_| ())?;
+            let o = sim::run(
+                &Setup { options, workload, machine, flush_factors: Default::default(), exact: false, picture: false },
+                &mut |_| (),
+            )?;
             let (real, ours) = (stats.write_amplification(), o.write_amplification);
             let off = (ours / real - 1.0) * 100.0;
             good &= off.abs() <= 5.0;
@@ -98,18 +101,19 @@ fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     let mut t = table(&["writers held up", "measured", "simulated", "differs", "by the first's speeds", "differs"]);
     let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
     let workload = workload(Kind::Insert, 4_000_000, 0, content);
+    let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let (mut good, mut first) = (true, None);
     for name in ["leveled:4", "tiered:2", "lazy:3", "full:4"] {
         let options = TreeOptions { memtable_size: 4 << 20, table_size: 4 << 20, ..TreeOptions::default() };
         let policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
         let h = measure(&TreeOptions { policy: policy.clone(), ..options }, &workload)?;
-        let keys = h.keys(&policy)?;
+        let setup = h.fitted(&policy, cores)?;
         let predict = |machine: Machine| -> Done<f64> {
-            let o = sim::run(&h.setup(policy.clone(), keys, machine)?, &mut |_| ())?;
+            let o = sim::run(&Setup { machine, ..setup.clone() }, &mut |_| ())?;
             Ok(o.paced_seconds + o.stalled_seconds)
         };
         let real = (h.held_up[0] + h.held_up[1]) as f64 / 1e6;
-        let (ours, across) = (predict(h.machine())?, predict(*first.get_or_insert(h.machine()))?);
+        let (ours, across) = (predict(setup.machine)?, predict(*first.get_or_insert(setup.machine))?);
         let off = |ours: f64| (ours / real.max(0.001) - 1.0) * 100.0;
         good &= off(ours).abs() <= 20.0;
         let percent = |v: f64| format!("{:+.0} %", off(v));
@@ -129,7 +133,17 @@ fn sweep(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
         let named = policy::parse(name, &options).map_err(Failure::new)?;
         let options = TreeOptions { policy: named.policy, tombstone_age_secs: if named.ages { 3600 } else { 0 }, ..options };
         let workload = workload(Kind::Deletes(0.1), ops, ops / 4, content.clone());
-        cases.push((name.to_owned(), Setup { options, workload, machine: Machine::default(), exact: false, picture: false }));
+        cases.push((
+            name.to_owned(),
+            Setup {
+                options,
+                workload,
+                machine: Machine::default(),
+                flush_factors: Default::default(),
+                exact: false,
+                picture: false,
+            },
+        ));
     }
     let watch = Watch::start();
     let outcomes = simulate_all("sweep", &cases)?;

@@ -37,7 +37,14 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
     let ops = per(6000 * flushes) * flushes;
     let per = per(ops);
     let ops = per * flushes + per / 2 + per * flushes / 200;
-    let setup = Setup { options: options.clone(), workload: workload(ops), machine, exact: false, picture: false };
+    let setup = Setup {
+        options: options.clone(),
+        workload: workload(ops),
+        machine,
+        flush_factors: Default::default(),
+        exact: false,
+        picture: false,
+    };
     let o = run(&setup, &mut |_| ()).unwrap();
     assert!((flushes..=flushes + flushes / 64 + 1).contains(&o.flushes), "{} flushes for {flushes}", o.flushes);
     (o.merge_written as f64 / o.bytes as f64, o.bytes as f64 / o.flushes as f64 / M as f64)

@@ -62,7 +62,7 @@ fn compare(options: TreeOptions, workload: Workload) {
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
     let machine =
         Machine { threads: 0, instant: true, ingest: 0.0, write_op: INTERVAL as f64, cores: 64.0, ..Machine::default() };
-    let setup = Setup { options, workload, machine, exact: true, picture: false };
+    let setup = Setup { options, workload, machine, flush_factors: Default::default(), exact: true, picture: false };
     let (o, shape) = run_to_shape(&setup, &mut |_| ()).unwrap();
     assert!(stats.flushes > 8 && o.user_bytes == stats.user_bytes as f64, "{what}");
     assert_eq!(

@@ -157,12 +157,14 @@ impl Core {
         let added = tables.into_iter().map(|t| (0, number, t)).collect();
         let floor = self.install(tree, vec![], added, Some((sealed, end)))?;
         let nanos = self.watch.meters.since(Timed::Flush, from);
+        let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
         tree.fill.flush_ended(from + nanos, sealed.mem.used());
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note("flush", |e| {
             e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
             e.num("deletes", deletes).num("raw_bytes", raw).list("heads", ends.into_iter().flatten()).num("flushed", end);
             e.num("memory", sealed.mem.used() as u64).num("micros", nanos / 1000);
+            e.num("waited_micros", waited / 1000);
             e.num("paced_micros", self.pace.slept.load(Ordering::Relaxed) / 1000);
             e.num("stalled_micros", self.pace.stalled.load(Ordering::Relaxed) / 1000);
         });

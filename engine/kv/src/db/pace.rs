@@ -114,12 +114,12 @@ impl Core {
         self.watch.meters.record(Timed::Pace, pay);
     }
 
-    /// A fresh memtable of `tree` has been begun, and `sealed` wait to be flushed.
-    pub fn begin_fill(&self, tree: &TreeCore, memory: usize, sealed: usize) {
+    /// A fresh memtable of `tree` has been begun at `now`, and `sealed` wait to be flushed.
+    pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize, sealed: usize) {
         // Without workers the writer flushes, and there is nobody to wait for.
         let wait = sealed >= self.max_sealed && self.options.background_threads > 0;
         let slept = self.pace.slept.load(Ordering::Relaxed);
-        tree.fill.begin(self.env.monotonic_nanos(), slept, memory, wait);
+        tree.fill.begin(now, slept, memory, wait);
     }
 
     /// Waits until `tree` has room for another sealed memtable.
