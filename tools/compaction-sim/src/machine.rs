@@ -77,7 +77,7 @@ pub struct Cost {
     pub cpu: f64,
     /// Device time in nanoseconds.
     pub device: f64,
-    /// Nanoseconds that it waits before it begins, whoever else is at work.
+    /// Nanoseconds that it waits, whoever else is at work.
     pub wait: f64,
 }
 
@@ -126,8 +126,8 @@ impl Machine {
         if self.instant {
             return Cost::default();
         }
-        let device = read as f64 / self.read_bandwidth + written as f64 / self.write_bandwidth + self.sync_latency;
-        Cost { cpu, device: device * 1e9, wait: 0.0 }
+        let device = read as f64 / self.read_bandwidth + written as f64 / self.write_bandwidth;
+        Cost { cpu, device: device * 1e9, wait: self.sync_latency * 1e9 }
     }
 
     /// The nanoseconds that a flush (else a merge) takes under this load, of which it is a part.

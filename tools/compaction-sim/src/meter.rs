@@ -79,14 +79,14 @@ pub struct Outcome {
     pub paced_seconds: f64,
     /// Seconds that writers waited for a memtable.
     pub stalled_seconds: f64,
-    /// Seconds that flushes took, all together, and that they would have taken alone on the machine.
+    /// Seconds that flushes took, all together, and their processor time.
     pub flush_seconds: f64,
     /// See `flush_seconds`.
-    pub flush_alone_seconds: f64,
+    pub flush_cpu_seconds: f64,
     /// The same of merges.
     pub merge_seconds: f64,
     /// See `merge_seconds`.
-    pub merge_alone_seconds: f64,
+    pub merge_cpu_seconds: f64,
     /// Operations a second while writes went on.
     pub ops_per_second: f64,
     /// Bytes of filters at the end.

@@ -230,16 +230,19 @@ impl History {
     fn machine(&self, [write, flush, merge]: [f64; 3], cores: f64) -> Machine {
         let d = Machine::default();
         let MergeCost { entry, doubling, byte } = d.merge;
+        // What a flush takes beyond the processor's work is waiting for the device.
+        let [entries, _, written, _] = self.flushed;
+        let flush_cpu = flush.min(d.flush.0 + d.flush.1 * written as f64 / entries.max(1) as f64);
         Machine {
             read_bandwidth: f64::INFINITY,
             write_bandwidth: f64::INFINITY,
-            sync_latency: 0.0,
+            sync_latency: (flush - flush_cpu) * self.flushed[0] as f64 / self.flushes.max(1) as f64 / 1e9,
             cores,
             threads: self.opened.map_or(d.threads, |o| o.1 as usize),
             max_sealed: self.opened.map_or(d.max_sealed, |o| o.0.max(1) as usize),
             before_flush: self.waited as f64 * 1000.0 / self.flushes.max(1) as f64,
             write_op: write.max(1.0),
-            flush: (flush, 0.0),
+            flush: (flush_cpu, 0.0),
             merge: MergeCost { entry: entry * merge, doubling: doubling * merge, byte: byte * merge },
             ingest: 0.0,
             instant: false,
@@ -254,18 +257,22 @@ impl History {
     pub fn fitted(&self, policy: &Policy, cores: f64) -> Done<Setup> {
         let keys = self.keys(policy)?;
         let recorded = self.speeds();
-        let mut setup = self.setup(policy.clone(), keys, self.machine(recorded, cores))?;
+        let mut alone = recorded;
+        let mut setup = self.setup(policy.clone(), keys, self.machine(alone, cores))?;
         setup.flush_factors = self.flush_factors();
         for _ in 0..FITS {
             let o = sim::run(&setup, &mut |_| ())?;
-            let over = |took: f64, alone: f64| if alone > 0.0 && took > 0.0 { took / alone } else { 1.0 };
+            let per = |took: f64, of: f64| if of > 0.0 { took / of } else { 0.0 };
             let writing = o.ops as f64 / o.ops_per_second - o.paced_seconds - o.stalled_seconds;
-            let shared = [
-                over(writing, o.ops as f64 * setup.machine.write_op / 1e9),
-                over(o.flush_seconds, o.flush_alone_seconds),
-                over(o.merge_seconds, o.merge_alone_seconds),
+            let simulated = [
+                per(writing * 1e9, o.ops as f64),
+                per(o.flush_seconds * 1e9, self.flushed[0] as f64),
+                per(o.merge_seconds, o.merge_cpu_seconds / alone[2]),
             ];
-            setup.machine = self.machine(std::array::from_fn(|i| recorded[i] / shared[i]), cores);
+            for ((alone, recorded), simulated) in alone.iter_mut().zip(recorded).zip(simulated) {
+                *alone *= if simulated > 0.0 && recorded > 0.0 { recorded / simulated } else { 1.0 };
+            }
+            setup.machine = self.machine(alone, cores);
         }
         Ok(setup)
     }

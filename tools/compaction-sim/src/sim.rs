@@ -370,10 +370,10 @@ impl<'a, S: Store> Sim<'a, S> {
         let bytes = made.tables.iter().map(|t| t.size).sum();
         let factor = self.setup.flush_factors.get(self.flushes_begun).copied().unwrap_or(1.0);
         self.flushes_begun += 1;
-        let Cost { cpu, device, .. } = self.machine().flush_cost(made.entries, bytes);
-        let wait = self.machine().before_flush;
-        let cost = Cost { cpu: cpu * factor, device: device * factor, wait };
-        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + cost.wait })
+        let Cost { cpu, device, wait } = self.machine().flush_cost(made.entries, bytes);
+        let before = self.machine().before_flush;
+        let cost = Cost { cpu: cpu * factor, device: device * factor, wait: wait * factor + before };
+        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + before })
     }
 
     /// Starts the most urgent job, if there is one.
@@ -414,14 +414,14 @@ impl<'a, S: Store> Sim<'a, S> {
         let moment =
             Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making() + out, live: self.store.live() };
         self.meter.space(&moment);
-        let (took, alone) = ((self.now - work.since) / 1e9, (work.cost.cpu + work.cost.device) / 1e9);
+        let (took, cpu) = ((self.now - work.since) / 1e9, work.cost.cpu / 1e9);
         let o = &mut self.meter.outcome;
-        let (sum, sum_alone) = match work.job {
-            None => (&mut o.flush_seconds, &mut o.flush_alone_seconds),
-            Some(_) => (&mut o.merge_seconds, &mut o.merge_alone_seconds),
+        let (sum, sum_cpu) = match work.job {
+            None => (&mut o.flush_seconds, &mut o.flush_cpu_seconds),
+            Some(_) => (&mut o.merge_seconds, &mut o.merge_cpu_seconds),
         };
         *sum += took;
-        *sum_alone += alone;
+        *sum_cpu += cpu;
         let words = match work.job {
             None => {
                 let kib = (self.options.memtable_size / 1024).max(1) as f64;
