@@ -2,7 +2,7 @@
 //!
 //! A job costs processor time and device time, one after the other, since the engine's jobs read, merge and write in one thread. Jobs
 //! that run at the same time share the device evenly. They and the writers share the processor when there are more threads at work than
-//! cores; threads that only compact give way then, as the engine's do ([`Load::shares`]).
+//! cores; threads that only compact give way then, as the engine's do ([`Load`]).
 
 /// Speeds and numbers. The defaults, with where each was measured, are in `results/2026-11-21-simulator.md` (The machine).
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

@@ -327,6 +327,9 @@ pub fn replay(args: &ReplayArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
+/// A number in words.
+type Words = fn(f64) -> String;
+
 /// `compare`.
 ///
 /// # Errors
@@ -339,8 +342,8 @@ pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     let setup = h.fitted(&recorded, args.cores.max(0.1))?;
     let o = sim::run(&setup, &mut |_| ())?;
     let keys = setup.workload.keys;
-    let (number, size): (fn(f64) -> String, fn(f64) -> String) = (|v| count(v as u64), |v| bytes(v as u64));
-    let lines: [(_, f64, f64, fn(f64) -> String); 9] = [
+    let (number, size): (Words, Words) = (|v| count(v as u64), |v| bytes(v as u64));
+    let lines: [(_, f64, f64, Words); 9] = [
         ("flushes", h.flushes as f64, o.flushes as f64, number),
         ("written by flushes", h.flushed[2] as f64, o.flush_bytes as f64, size),
         ("merges", h.jobs[0] as f64, o.merges as f64, number),

@@ -1,12 +1,15 @@
 //! The summary model: of each table only numbers are known, so that a petabyte takes megabytes. What a merge keeps is an
 //! expectation, not a count.
 //!
-//! A table is a few [`Part`]s, each with a range of the key space, evenly filled, and the number of writes (*draws*) of one phase of the
-//! workload that went into it. How many different keys so many draws make is known for each pattern ([`Population`]); so is which
+//! A table is a few `Part`s, each with a range of the key space, evenly filled, and the number of writes (*draws*) of one phase of the
+//! workload that went into it. How many different keys so many draws make is known for each pattern (`Population`); so is which
 //! share of an older part's keys was not written again in newer ones: that share survives a merge. Everything that is merged is
 //! first cut where any part begins or ends; inside such a piece all is even.
 //!
-//! Invariants: the tables of a run are sorted and disjoint; draws are conserved by merges, entries never grow; a delete goes where no
+//! Where a table takes in pieces that lie side by side, its part has the draws that make as many different keys as all of them: keys that
+//! are hidden by it and keys that it has stay the same ones, though the pieces were not equally full.
+//!
+//! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never grow; a delete goes where no
 //! table outside the job overlaps its piece, as in the engine.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -38,6 +41,9 @@ enum Population {
     Popular(Vec<f64>),
 }
 
+/// The largest share of keys that a part is taken to have when its draws are asked for: all of them would be endlessly many draws.
+const MOST_FULL: f64 = 1.0 - 1e-15;
+
 /// Steps of the table of [`Population::Popular`] per factor of e, and the largest logarithm.
 const STEPS: f64 = 12.0;
 const LARGEST: f64 = 46.0;
@@ -68,6 +74,29 @@ impl Population {
                 let i = (at as usize).min(table.len() - 2);
                 let share = (at - i as f64).min(1.0);
                 (table[i] * (1.0 - share) + table[i + 1] * share) * width
+            }
+        }
+    }
+}
+
+impl Population {
+    /// The draws that make so many different keys in a part of this width: the inverse of [`distinct`](Population::distinct).
+    fn draws(&self, distinct: f64, width: f64) -> f64 {
+        match self {
+            Population::Unique => distinct,
+            Population::Uniform(keys) => {
+                let n = keys * width;
+                -n * (-(distinct / n).min(MOST_FULL)).ln_1p()
+            }
+            Population::Popular(table) => {
+                let all = distinct / width;
+                let i = table.partition_point(|&d| d <= all);
+                if all <= 1.0 || i == 0 {
+                    return distinct;
+                }
+                let (lo, hi) = (table[i - 1], table.get(i).copied().unwrap_or(table[i - 1]));
+                let share = if hi > lo { (all - lo) / (hi - lo) } else { 0.0 };
+                (((i - 1) as f64 + share) / STEPS).exp() * width
             }
         }
     }
@@ -316,7 +345,7 @@ impl Summary {
                     if p.puts + p.deletes > 0.0 || !queue {
                         let p = p.cut(from, to);
                         open.bytes += self.part_bytes(&p, &size);
-                        open.add(p);
+                        open.add(p, self.populations[p.phase].distinct(p.draws, p.width()));
                     }
                 }
                 from = to.max(from + NARROW);
@@ -339,26 +368,25 @@ impl Summary {
 
     fn close(&mut self, open: &mut Open, place: Place, end: f64) -> Option<TableShape> {
         let done = std::mem::take(open);
-        let (lo, hi) = hull(&done.parts)?;
-        let sum = |f: fn(&Part) -> f64| done.parts.iter().map(f).sum::<f64>();
+        let parts: Vec<Part> = done.parts.iter().map(|piled| piled.even(&self.populations)).collect();
+        let (lo, hi) = hull(&parts)?;
+        let sum = |f: fn(&Part) -> f64| parts.iter().map(f).sum::<f64>();
         let (puts, deletes) = (sum(|p| p.puts), sum(|p| p.deletes));
         let entries = (puts + deletes).round() as u64;
         if entries == 0 {
             return None;
         }
-        let oldest = done.parts.iter().filter(|p| p.deletes > 0.5).map(|p| p.deleted_at.0).min_by(f64::total_cmp);
+        let oldest = parts.iter().filter(|p| p.deletes > 0.5).map(|p| p.deleted_at.0).min_by(f64::total_cmp);
         let id = self.next_id;
         self.next_id += 1;
-        // The first and the last key of a random set lie inside its range; so do all of them.
-        let gap = (hi - lo) / (entries as f64 + 1.0) / 2.0;
-        let first = to_key(lo + gap);
-        let last = to_key((hi - gap).min(end)).saturating_sub(1).max(first);
+        // A table reaches as far as its parts do: what a job overlaps by keys is then what its parts lie over.
+        let first = to_key(lo);
+        let last = to_key(hi.min(end)).saturating_sub(1).max(first);
         let at = |f: fn(&Part) -> f64, least: bool| {
-            let all = done.parts.iter().map(f);
+            let all = parts.iter().map(f);
             if least { all.fold(f64::MAX, f64::min) } else { all.fold(0.0, f64::max) }
         };
-        self.tables.insert(id, done.parts.clone());
-        Some(TableShape {
+        let shape = TableShape {
             id,
             size: done.bytes.max(1.0) as u64,
             entries,
@@ -373,7 +401,9 @@ impl Summary {
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
             busy: false,
-        })
+        };
+        self.tables.insert(id, parts);
+        Some(shape)
     }
 
     /// Drops what a merge may drop where nothing lies beneath: deletes, and puts that have expired.
@@ -402,18 +432,39 @@ fn note_ages(into: &mut Vec<(f64, u64)>, n: f64, at: (f64, f64), now: f64) {
     }
 }
 
+/// A part in the making, of pieces side by side.
+struct Piled {
+    part: Part,
+    /// Different keys that the pieces' draws make.
+    distinct: f64,
+    pieces: usize,
+}
+
+impl Piled {
+    /// The part as if it were evenly filled.
+    fn even(&self, populations: &[Population]) -> Part {
+        let p = self.part;
+        let draws = if self.pieces > 1 { populations[p.phase].draws(self.distinct, p.width()) } else { p.draws };
+        Part { draws, ..p }
+    }
+}
+
 /// A table in the making.
 #[derive(Default)]
 struct Open {
-    parts: Vec<Part>,
+    parts: Vec<Piled>,
     bytes: f64,
 }
 
 impl Open {
-    fn add(&mut self, p: Part) {
-        match self.parts.iter_mut().find(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0)) {
-            Some(q) => q.join(&p),
-            None => self.parts.push(p),
+    fn add(&mut self, p: Part, distinct: f64) {
+        match self.parts.iter_mut().find(|q| q.part.phase == p.phase && (q.part.deletes > 0.0) == (p.deletes > 0.0)) {
+            Some(q) => {
+                q.part.join(&p);
+                q.distinct += distinct;
+                q.pieces += 1;
+            }
+            None => self.parts.push(Piled { part: p, distinct, pieces: 1 }),
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn run(args: &ValidateArgs, cli: &Cli, out: &mut dyn Write) -> Done {
 fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     let mut t = table(&["write amplification, LZ4", "engine", "simulated", "differs"]);
     let mut good = true;
-    for name in ["tiered:3", "leveled:4:4", "lazy:4", "unified:2", "full:4"] {
+    for name in ["tiered:3", "leveled:4:4", "leveled:6", "leveled:10", "lo+1:6", "lo+1:10", "lazy:4", "unified:2", "full:4"] {
         for workload_name in ["insert", "uniform", "zipfian:0.9"] {
             let mut options = TreeOptions {
                 compression: vec![Compression::Lz4],

@@ -111,7 +111,7 @@ fn unified_leveled_fills_each_level() {
 #[test]
 fn leveled_with_whole_levels_fills_each_level() {
     let s = flush_size();
-    for (ratio, levels) in [(4u64, 3u32), (6, 2)] {
+    for (ratio, levels) in [(4u64, 3u32), (6, 2), (10, 1)] {
         let base = ratio * M;
         // One table a level, so that a level goes down whole, when it is larger than its target.
         let (mut size, mut flushes, mut want) = (s, 1u64, 0.0);
