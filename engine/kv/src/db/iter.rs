@@ -39,11 +39,10 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         }
         let until = range.until.as_deref();
         for run in &view.version.runs {
-            let mut here = run.tables.iter().filter(|t| t.overlaps(Some(&range.from), until)).peekable();
-            if here.peek().is_none() {
+            if !run.overlaps(&range.from, until) {
                 continue;
             }
-            for t in here.filter(|t| t.meta.range_deletes > 0) {
+            for t in run.range_deletes(&range.from, until) {
                 shadows.push(t.table()?.tombstones().clone());
             }
             sources.push(Source::Run(RunCursor::new(run.clone(), true)));
