@@ -227,6 +227,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     }
     core.events.note("open", |e| {
         e.num("seq", last_seq).num("records_replayed", replayed.recovered.records);
+        e.num("max_sealed", core.max_sealed as u64).num("background_threads", core.options.background_threads as u64);
     });
     Ok(core)
 }

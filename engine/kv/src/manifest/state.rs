@@ -79,7 +79,7 @@ pub struct RunState {
 }
 
 /// One table file.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct TableMeta {
     /// Number of the file.
     pub id: u64,
