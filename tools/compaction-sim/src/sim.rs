@@ -97,9 +97,9 @@ struct Fill {
     delay: u64,
     /// What a KiB took in the last flush; 0 before the first.
     flush_per_kib: u64,
-    /// When the present memtable was begun, and what writers had been slowed by until then.
+    /// When the present memtable was begun, and how long writers had slept and stood still until then.
     begun: f64,
-    slowed: f64,
+    stood: f64,
 }
 
 struct Sim<'a, S> {
@@ -138,7 +138,7 @@ impl<'a, S: Store> Sim<'a, S> {
             None => Memtable::cost(content.key_len, content.mean_value() as usize) as f64,
         };
         // The first memtable was begun at no time that counts.
-        let fill = Fill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, slowed: 0.0 };
+        let fill = Fill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
         Sim {
             setup,
             options,
@@ -203,8 +203,8 @@ impl<'a, S: Store> Sim<'a, S> {
     /// Seals the memtable and sets the pace at which the next one may fill.
     fn seal(&mut self) -> Result<()> {
         self.store.seal()?;
-        let slept = self.meter.outcome.paced_seconds * 1e9;
-        let (elapsed, idle) = (self.now - self.fill.begun, slept - self.fill.slowed);
+        let stood = (self.meter.outcome.paced_seconds + self.meter.outcome.stalled_seconds) * 1e9;
+        let (elapsed, idle) = (self.now - self.fill.begun, stood - self.fill.stood);
         let done = self.running.iter().find(|r| r.job.is_none()).map_or(0.0, |r| self.now - r.since);
         let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
         self.fill.delay = if wait {
@@ -213,7 +213,7 @@ impl<'a, S: Store> Sim<'a, S> {
         } else {
             0
         };
-        (self.fill.begun, self.fill.slowed) = (self.now, slept);
+        (self.fill.begun, self.fill.stood) = (self.now, stood);
         Ok(())
     }
 

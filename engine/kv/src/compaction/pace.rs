@@ -31,7 +31,7 @@ pub fn delay(pressure: f64) -> u64 {
 
 /// The delay in nanoseconds for each KiB of a memtable of `memory` bytes that has just been begun and must not be full before the flush
 /// that runs is done. That flush has run for `done` nanoseconds, and the one before took `flush_per_kib` for each KiB (0: there was
-/// none); the memtable before was full after `filled`, time that its writers were slowed for not counted.
+/// none); the memtable before was full after `filled`, time that its writers slept or stood still not counted.
 pub fn fill_delay(memory: usize, flush_per_kib: u64, done: u64, filled: u64) -> u64 {
     let kib = (memory / 1024).max(1) as u64;
     let flush = if flush_per_kib == 0 { FIRST_GUESS } else { flush_per_kib }.saturating_mul(kib);

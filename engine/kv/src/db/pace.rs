@@ -54,9 +54,9 @@ pub struct Fill {
     flush_per_kib: AtomicU64,
     /// When the flush that runs now began; 0 when none runs.
     flushing_since: AtomicU64,
-    /// When the memtable that is being filled was begun, and what writers had slept until then.
+    /// When the memtable that is being filled was begun, and how long writers had slept and stood still until then.
     begun: AtomicU64,
-    slept: AtomicU64,
+    stood: AtomicU64,
 }
 
 impl Fill {
@@ -73,9 +73,9 @@ impl Fill {
 
     /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the flush that runs is done (`wait`), its
     /// writers are slowed by the time that would be missing: what the flush still needs, less what the last one took to fill.
-    fn begin(&self, now: u64, slept: u64, memory: usize, wait: bool) {
+    fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
-        let idle = slept.saturating_sub(self.slept.swap(slept, Ordering::Relaxed));
+        let idle = stood.saturating_sub(self.stood.swap(stood, Ordering::Relaxed));
         let done = match self.flushing_since.load(Ordering::Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),
@@ -118,8 +118,8 @@ impl Core {
     pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize, sealed: usize) {
         // Without workers the writer flushes, and there is nobody to wait for.
         let wait = sealed >= self.max_sealed && self.options.background_threads > 0;
-        let slept = self.pace.slept.load(Ordering::Relaxed);
-        tree.fill.begin(now, slept, memory, wait);
+        let stood = self.pace.slept.load(Ordering::Relaxed) + self.pace.stalled.load(Ordering::Relaxed);
+        tree.fill.begin(now, stood, memory, wait);
     }
 
     /// Waits until `tree` has room for another sealed memtable.
