@@ -13,8 +13,8 @@ use firn_kv::env::Env;
 use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::MemEnv;
 use firn_kv::{
-    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Policy, Purge,
-    PurgeJob, PurgePass, Result, Summary, SummaryPass, Tree, TreeOptions,
+    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy,
+    Purge, PurgeJob, PurgePass, Result, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
@@ -176,9 +176,9 @@ fn bounds(env: &MemEnv) -> String {
         policy(Policy::Tiered { min_runs: 1, max_runs: 4, bucket: 2.0 }),
         policy(Policy::Tiered { min_runs: 4, max_runs: 2, bucket: 2.0 }),
         policy(Policy::Tiered { min_runs: 2, max_runs: 4, bucket: f64::NAN }),
-        policy(Policy::Leveled { level0_runs: 0, ratio: 4, base: 1 << 20 }),
-        policy(Policy::Leveled { level0_runs: 1, ratio: 1, base: 1 << 20 }),
-        policy(Policy::Leveled { level0_runs: 1, ratio: 4, base: 1 }),
+        policy(Policy::Leveled { level0_runs: 0, ratio: 4, base: 1 << 20, movement: Movement::default() }),
+        policy(Policy::Leveled { level0_runs: 1, ratio: 1, base: 1 << 20, movement: Movement::default() }),
+        policy(Policy::Leveled { level0_runs: 1, ratio: 4, base: 1, movement: Movement::default() }),
         policy(Policy::LazyLeveled { ratio: 1 }),
         policy(Policy::Unified { scaling: vec![], target_table: 1 << 20, base_shards: 1 }),
         policy(Policy::Unified { scaling: vec![63], target_table: 1 << 20, base_shards: 1 }),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use firn_kv::base::key::Kind;
 use firn_kv::env::Env;
 use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::{Db, DbOptions, Policy, Purge, PurgeJob, PurgePass, Snapshot, Tree, TreeOptions, Verdict};
+use firn_kv::{Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Snapshot, Tree, TreeOptions, Verdict};
 use firn_testkit::rng::Rng;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -143,7 +143,7 @@ fn expire(seed: u64, policy: Policy) -> u64 {
 fn policies() -> [Policy; 4] {
     [
         Policy::default(),
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10 },
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
         Policy::LazyLeveled { ratio: 3 },
         Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
     ]

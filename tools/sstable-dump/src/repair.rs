@@ -18,7 +18,7 @@ use clap::Args;
 use firn_kv::TreeOptions;
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::key::Trailer;
-use firn_kv::base::ops::{Op, Ops, TreeId};
+use firn_kv::base::ops::{NO_TREE, Op, Ops, TreeId};
 use firn_kv::manifest::{PersistedOptions, RunState, State, TreeState};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Properties, Table, TableOptions};
@@ -300,7 +300,7 @@ fn rebuild(dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Don
         ..State::default()
     };
     for id in ids {
-        if id == TreeId::MAX || e.dropped.contains(&id) {
+        if id == NO_TREE || e.dropped.contains(&id) {
             continue;
         }
         let its = by_tree.remove(&id).unwrap_or_default();
@@ -310,8 +310,7 @@ fn rebuild(dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Don
         state.next_tree = state.next_tree.max(id + 1);
         state.trees.insert(id, tree);
     }
-    state.next_tree =
-        e.dropped.iter().filter(|i| **i < TreeId::MAX - 1).map(|i| i + 1).fold(state.next_tree.max(1), TreeId::max);
+    state.next_tree = e.dropped.iter().filter(|i| **i < NO_TREE - 1).map(|i| i + 1).fold(state.next_tree.max(1), TreeId::max);
     let names = env().list(dir)?;
     let files = names.iter().filter_map(|n| table_number(n)).chain(e.dead.iter().copied()).filter(|n| *n < 1 << 61);
     let runs = state.trees.values().flat_map(|t| &t.runs).map(|r| r.number);

@@ -139,6 +139,11 @@ impl Db {
             }
             None => core.create_tree(name, options)?,
         };
+        let options = tree.view.load_full().options.clone();
+        core.events.note("tree", |e| {
+            e.str("tree", name).str("policy", &format!("{:?}", options.policy)).num("table_size", options.table_size);
+            e.num("memtable_size", options.memtable_size as u64).num("tombstone_age_secs", options.tombstone_age_secs);
+        });
         Ok(self.wrap(tree))
     }
 

@@ -227,6 +227,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     }
     core.events.note("open", |e| {
         e.num("seq", last_seq).num("records_replayed", replayed.recovered.records);
+        e.num("max_sealed", core.max_sealed as u64).num("background_threads", core.options.background_threads as u64);
     });
     Ok(core)
 }
@@ -323,7 +324,7 @@ fn replay(
                     "a log record with a sound checksum holds no sound operations: this build or the one that wrote it is at fault; keep the files",
                 ));
             };
-            if tree >= state.next_tree {
+            if tree >= state.next_tree && tree != crate::base::ops::NO_TREE {
                 return Err(lost_edits(env, dir, manifest, tree));
             }
             if let Some(i) = trees.iter().position(|t| t.id == tree) {

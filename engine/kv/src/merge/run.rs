@@ -208,13 +208,42 @@ pub struct Run {
     /// Its tables, sorted.
     pub tables: Vec<Arc<TableHandle>>,
     last_heads: Vec<u64>,
+    /// Whether any of its tables holds range deletions.
+    range_deletes: bool,
 }
 
 impl Run {
     /// A run of tables that are sorted and disjoint.
     pub fn new(level: u8, number: u64, tables: Vec<Arc<TableHandle>>) -> Run {
         let last_heads = tables.iter().map(|t| head(&t.meta.last_key)).collect();
-        Run { level, number, tables, last_heads }
+        let range_deletes = tables.iter().any(|t| t.meta.range_deletes > 0);
+        Run { level, number, tables, last_heads, range_deletes }
+    }
+
+    /// Whether a table of the run may hold keys in `[from, until]`; `None` is unbounded. Looks at two tables at most: the facts of each lie
+    /// somewhere else in memory.
+    pub fn overlaps(&self, from: &[u8], until: Option<&[u8]>) -> bool {
+        let first = if from.is_empty() { 0 } else { self.lower_bound(from) };
+        self.tables.get(first).is_some_and(|t| until.is_none_or(|u| t.meta.first_key.as_slice() <= u))
+    }
+
+    /// Whether a table of the run may hold a key with the filter hash `hash` in `[from, until]`; `None` is unbounded.
+    ///
+    /// # Errors
+    /// Those of opening a table.
+    pub fn may_contain(&self, hash: u64, from: &[u8], until: Option<&[u8]>) -> Result<bool> {
+        for t in self.tables[self.lower_bound(from)..].iter().take_while(|t| t.overlaps(None, until)) {
+            if t.table()?.may_contain(hash) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The tables with range deletions that may lie in `[from, until]`; `None` is unbounded.
+    pub fn range_deletes(&self, from: &[u8], until: Option<&[u8]>) -> impl Iterator<Item = &Arc<TableHandle>> {
+        let tables = if self.range_deletes { self.tables.as_slice() } else { &[] };
+        tables.iter().filter(move |t| t.meta.range_deletes > 0 && t.overlaps(Some(from), until))
     }
 
     /// Index of the first table whose last key is at or after `key`: the only one that can hold it.
