@@ -2,9 +2,10 @@
 //! tombstones, time to live, counters, secondary indexes.
 //!
 //! # The rooms
-//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0).
+//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0), [`cli`] (4).
 
 pub mod base;
+pub mod cli;
 pub mod types;
 
 pub use base::error::{Error, Result};
