@@ -2,10 +2,11 @@
 //! tombstones, time to live, counters, secondary indexes.
 //!
 //! # The rooms
-//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0), [`cli`] (4).
+//! Data flows downwards, and a module imports only lower floors: [`base`] and [`types`] (0), [`schema`] (1), [`cli`] (4).
 
 pub mod base;
 pub mod cli;
+pub mod schema;
 pub mod types;
 
 pub use base::error::{Error, Result};

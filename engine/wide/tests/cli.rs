@@ -3,13 +3,15 @@
 
 #![allow(clippy::disallowed_methods)]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::cli::attributes::{FamilyChange, KeyspaceChange};
 use firn_wide::cli::complete::{Names, complete};
-use firn_wide::cli::format::{self, ColumnInfo, Family, Keyspace};
+use firn_wide::cli::format;
 use firn_wide::cli::{Source, Splitter, Statement, help, lex, parse, split};
+use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use proptest::prelude::*;
 
 const TRANSCRIPT: &str = include_str!("vectors/cli.txt");
@@ -115,27 +117,28 @@ fn every_recorded_statement_parses_or_fails_as_it_did() {
 }
 
 fn long(class: &str) -> String {
-    format!("org.apache.cassandra.db.marshal.{class}")
+    if class.contains('.') { class.to_owned() } else { format!("org.apache.cassandra.db.marshal.{class}") }
 }
 
-/// A family as a statement of `show schema` has it.
-fn family(name: &str, change: FamilyChange) -> Family {
-    let columns = change.column_metadata.unwrap_or_default().into_iter().map(|c| ColumnInfo {
-        name: c.name,
+/// A family as a statement of `show schema` has it, with the text of names for their bytes.
+fn family(name: &str, change: FamilyChange) -> CfDef {
+    let columns = change.column_metadata.unwrap_or_default().into_iter().map(|c| ColumnDef {
+        name: c.name.into_bytes(),
         validation_class: long(&c.validation_class.unwrap()),
-        index: c.index.map(|_| (0, "KEYS".to_owned(), c.index_name)),
-        index_options: Vec::new(),
+        index_type: c.index,
+        index_name: c.index_name,
+        index_options: c.index_options.unwrap_or_default(),
     });
-    Family {
-        name: name.to_owned(),
-        subcomparator: change.subcomparator.map(|c| long(&c)),
-        comparator: long(&change.comparator.unwrap()),
+    CfDef {
+        column_type: change.column_type.unwrap(),
+        subcomparator_type: change.subcomparator.map(|c| long(&c)),
+        comparator_type: long(&change.comparator.unwrap()),
         default_validation_class: long(&change.default_validation_class.unwrap()),
         key_validation_class: long(&change.key_validation_class.unwrap()),
         comment: change.comment.unwrap_or_default(),
         read_repair_chance: change.read_repair_chance.unwrap(),
         dclocal_read_repair_chance: change.dclocal_read_repair_chance.unwrap(),
-        gc_grace: change.gc_grace.unwrap(),
+        gc_grace_seconds: change.gc_grace.unwrap(),
         min_compaction_threshold: change.min_compaction_threshold.unwrap(),
         max_compaction_threshold: change.max_compaction_threshold.unwrap(),
         replicate_on_write: change.replicate_on_write.unwrap(),
@@ -144,29 +147,34 @@ fn family(name: &str, change: FamilyChange) -> Family {
         caching: change.caching.unwrap(),
         bloom_filter_fp_chance: change.bloom_filter_fp_chance,
         compression_options: change.compression_options.unwrap_or_default(),
-        columns: columns.collect(),
+        column_metadata: columns.collect(),
+        ..CfDef::new("", name)
     }
 }
 
+fn namer(_: &CfDef, name: &[u8]) -> String {
+    String::from_utf8(name.to_owned()).unwrap()
+}
+
 /// Reads what `show schema` prints.
-fn read_schema(text: &str) -> Vec<Keyspace> {
-    let mut keyspaces: Vec<Keyspace> = Vec::new();
+fn read_schema(text: &str) -> Vec<KsDef> {
+    let mut keyspaces: Vec<KsDef> = Vec::new();
     for source in split::split(text) {
         match parse(&source).unwrap_or_else(|e| panic!("{e}: {}", source.text)) {
             Statement::CreateKeyspace(d) => {
                 let change = KeyspaceChange::new(&d.attributes).unwrap();
-                keyspaces.push(Keyspace {
+                keyspaces.push(KsDef {
                     name: d.name,
-                    strategy: format!("org.apache.cassandra.locator.{}", change.placement_strategy.unwrap()),
-                    options: change.strategy_options.unwrap_or_default(),
+                    strategy_class: format!("org.apache.cassandra.locator.{}", change.placement_strategy.unwrap()),
+                    strategy_options: change.strategy_options.unwrap_or_default(),
                     durable_writes: change.durable_writes.unwrap(),
-                    families: Vec::new(),
+                    cf_defs: Vec::new(),
                 });
             }
             Statement::Use { keyspace, .. } => assert_eq!(keyspace, keyspaces.last().unwrap().name),
             Statement::CreateFamily(d) => {
                 let family = family(&d.name, FamilyChange::new(&d.attributes).unwrap());
-                keyspaces.last_mut().unwrap().families.push(family);
+                keyspaces.last_mut().unwrap().cf_defs.push(family);
             }
             other => panic!("{other:?}"),
         }
@@ -178,7 +186,7 @@ fn read_schema(text: &str) -> Vec<Keyspace> {
 fn the_recorded_schema_is_read_and_printed_alike() {
     let recorded = exchanges().into_iter().find(|(s, _)| s == "show schema Music;").unwrap().1;
     let mut printed = String::new();
-    format::schema(&mut printed, &read_schema(&recorded));
+    format::schema(&mut printed, &read_schema(&recorded), &namer);
     assert_eq!(printed, recorded);
 }
 
@@ -226,45 +234,39 @@ fn results_look_as_recorded() {
 fn descriptions_name_everything() {
     let recorded = exchanges().into_iter().find(|(s, _)| s == "show schema Music;").unwrap().1;
     let mut keyspace = read_schema(&recorded).remove(0);
-    keyspace.families.retain(|f| f.name == "comments" || f.name == "AddressBook");
-    keyspace.families[0].comment = "people".to_owned();
+    keyspace.cf_defs.retain(|f| f.name == "comments" || f.name == "AddressBook");
+    keyspace.cf_defs[0].comment = "people".to_owned();
     let mut out = String::new();
-    format::describe_keyspace(&mut out, &keyspace);
+    format::describe_keyspace(&mut out, &keyspace, &namer);
     format::cluster(&mut out, "S", "P", "id", "127.0.0.1");
     assert_eq!(out, include_str!("cli/describe.expected"));
 }
 
 #[test]
 fn a_schema_with_everything_odd_in_it_is_read_back() {
-    let odd = Family {
-        name: "it's".to_owned(),
-        subcomparator: Some(long("LongType")),
-        comparator: "com.example.Odd".to_owned(),
+    let odd = CfDef {
+        column_type: "Super".to_owned(),
+        subcomparator_type: Some(long("LongType")),
+        comparator_type: long("DateType"),
         default_validation_class: long("UTF8Type"),
         key_validation_class: long("CompositeType(UTF8Type,LongType)"),
         comment: "a 'quote', a \\, a \n\t\u{1}, snow ☃ and 雪".to_owned(),
         read_repair_chance: 1.0,
         bloom_filter_fp_chance: Some(0.01),
         compaction_strategy: "X".to_owned(),
-        compaction_strategy_options: vec![("a b".to_owned(), "'".to_owned())],
-        caching: "ALL".to_owned(),
-        columns: vec![ColumnInfo {
-            name: "\u{7f}]}".to_owned(),
-            validation_class: long("DateType"),
-            index: Some((0, "KEYS".to_owned(), Some("i".to_owned()))),
-            index_options: Vec::new(),
+        compaction_strategy_options: BTreeMap::from([("a b".to_owned(), "'".to_owned())]),
+        column_metadata: vec![ColumnDef {
+            index_name: Some("i".to_owned()),
+            ..ColumnDef::new("\u{7f}]}", long("com.example.Odd(UTF8Type)")).indexed()
         }],
-        ..Family::default()
+        ..CfDef::new("", "it's")
     };
-    let strategy = "org.apache.cassandra.locator.SimpleStrategy".to_owned();
-    let options = vec![("replication_factor".to_owned(), "3".to_owned())];
-    let keyspace = Keyspace { name: "k-1".to_owned(), strategy, options, durable_writes: false, families: vec![odd] };
+    let keyspace = KsDef { durable_writes: false, cf_defs: vec![odd], ..KsDef::new("k-1") };
     let mut printed = String::new();
-    format::schema(&mut printed, std::slice::from_ref(&keyspace));
+    format::schema(&mut printed, std::slice::from_ref(&keyspace), &namer);
+    let read = read_schema(&printed);
     let mut again = String::new();
-    let mut read = read_schema(&printed);
-    read[0].families[0].comparator = "com.example.Odd".to_owned();
-    format::schema(&mut again, &read);
+    format::schema(&mut again, &read, &namer);
     assert_eq!(again, printed);
     assert_eq!(read, [keyspace]);
 }

@@ -1,6 +1,9 @@
 //! What `create` and `update` can say of keyspaces and column families: attributes as they were written, and what they mean.
 
+use std::collections::BTreeMap;
+
 use super::syntax::{Failure, What};
+use crate::schema::IndexType;
 
 /// `name = value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +73,7 @@ pub struct KeyspaceChange {
     /// The class that places replicas, as written.
     pub placement_strategy: Option<String>,
     /// Its options.
-    pub strategy_options: Option<Vec<(String, String)>>,
+    pub strategy_options: Option<BTreeMap<String, String>>,
     /// Whether writes go through the log.
     pub durable_writes: Option<bool>,
 }
@@ -107,9 +110,9 @@ pub struct FamilyChange {
     /// The class that chooses compactions.
     pub compaction_strategy: Option<String>,
     /// Its options.
-    pub compaction_strategy_options: Option<Vec<(String, String)>>,
+    pub compaction_strategy_options: Option<BTreeMap<String, String>>,
     /// How tables are compressed.
-    pub compression_options: Option<Vec<(String, String)>>,
+    pub compression_options: Option<BTreeMap<String, String>>,
     /// Of the filters of tables.
     pub bloom_filter_fp_chance: Option<f64>,
     /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`, as written.
@@ -128,18 +131,7 @@ pub struct ColumnChange {
     /// The index's name.
     pub index_name: Option<String>,
     /// Options of the index.
-    pub index_options: Option<Vec<(String, String)>>,
-}
-
-/// How an index is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexType {
-    /// `KEYS` or 0.
-    Keys,
-    /// `CUSTOM` or 1.
-    Custom,
-    /// `COMPOSITES` or 2.
-    Composites,
+    pub index_options: Option<BTreeMap<String, String>>,
 }
 
 impl KeyspaceChange {
@@ -236,7 +228,8 @@ impl Attribute {
         if (0.0..=1.0).contains(&chance) {
             return Ok(chance);
         }
-        let historical = format!("Error: {} must be between 0 and 1.", self.name.to_ascii_lowercase());
+        let historical =
+            format!("java.lang.RuntimeException: Error: {} must be between 0 and 1.", self.name.to_ascii_lowercase());
         Err(Failure::new(format!("{} must be between 0 and 1", self.name), historical))
     }
 
@@ -248,7 +241,7 @@ impl Attribute {
         }
     }
 
-    fn options(&self) -> Result<Vec<(String, String)>, Failure> {
+    fn options(&self) -> Result<BTreeMap<String, String>, Failure> {
         self.value.options().ok_or_else(|| self.wrong("a map such as {name: value}"))
     }
 
@@ -295,15 +288,11 @@ fn unsupported(key: &str, value: &Value) -> Failure {
 }
 
 fn index_type(text: &str) -> Result<IndexType, Failure> {
-    match text.to_ascii_uppercase().as_str() {
-        "KEYS" | "0" => Ok(IndexType::Keys),
-        "CUSTOM" | "1" => Ok(IndexType::Custom),
-        "COMPOSITES" | "2" => Ok(IndexType::Composites),
-        _ => {
-            let text = format!("IndexType '{text}' is unsupported.");
-            Err(Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}")))
-        }
-    }
+    let by_number = text.parse().ok().and_then(IndexType::from_number);
+    by_number.or_else(|| IndexType::from_name(&text.to_ascii_uppercase())).ok_or_else(|| {
+        let text = format!("IndexType '{text}' is unsupported.");
+        Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
+    })
 }
 
 impl Value {
@@ -312,14 +301,14 @@ impl Value {
         if let Value::Text(text) = self { Some(text) } else { None }
     }
 
-    /// Names and texts of a map, or of the maps of a list one after the other; `null` is no options.
-    fn options(&self) -> Option<Vec<(String, String)>> {
+    /// Names and texts of a map, or of the maps of a list together; `null` is no options.
+    fn options(&self) -> Option<BTreeMap<String, String>> {
         match self {
-            Value::Text(text) => text.eq_ignore_ascii_case("null").then(Vec::new),
+            Value::Text(text) => text.eq_ignore_ascii_case("null").then(BTreeMap::new),
             Value::Map(pairs) => pairs.iter().map(|(k, v)| Some((k.clone(), v.text()?.to_owned()))).collect(),
             Value::List(maps) => {
                 let maps: Option<Vec<_>> = maps.iter().map(Value::options).collect();
-                Some(maps?.concat())
+                Some(maps?.into_iter().flatten().collect())
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Results to text, exactly as the command of 2012 printed them (model.md 2.10 and its correction 17). Pure functions over plain data:
 //! names and values come as text, so nothing here knows types or the store. Every text ends with a line end.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use crate::schema::{CfDef, ColumnDef, KsDef};
 
 /// A column with its name and value as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,74 +121,8 @@ pub fn prompt(keyspace: Option<&str>) -> String {
 /// The prompt of a statement's further lines.
 pub const MORE: &str = "...\t";
 
-/// A keyspace, as `show schema` and `describe` show it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Keyspace {
-    /// Its name.
-    pub name: String,
-    /// The whole name of a class.
-    pub strategy: String,
-    /// The options of that class.
-    pub options: Vec<(String, String)>,
-    /// Whether writes go through the log.
-    pub durable_writes: bool,
-    /// Sorted by name.
-    pub families: Vec<Family>,
-}
-
-/// A column family, as `show schema` and `describe` show it. Types are whole names of classes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Family {
-    /// Its name.
-    pub name: String,
-    /// The type of names in super columns; `None` for a standard family.
-    pub subcomparator: Option<String>,
-    /// The type of names.
-    pub comparator: String,
-    /// The type of values.
-    pub default_validation_class: String,
-    /// The type of keys.
-    pub key_validation_class: String,
-    /// For people; may be empty.
-    pub comment: String,
-    /// From 0 to 1.
-    pub read_repair_chance: f64,
-    /// From 0 to 1.
-    pub dclocal_read_repair_chance: f64,
-    /// Seconds.
-    pub gc_grace: i32,
-    /// Tables.
-    pub min_compaction_threshold: i32,
-    /// Tables.
-    pub max_compaction_threshold: i32,
-    /// For counters.
-    pub replicate_on_write: bool,
-    /// The whole name of a class.
-    pub compaction_strategy: String,
-    /// The options of that class.
-    pub compaction_strategy_options: Vec<(String, String)>,
-    /// As `ALL`.
-    pub caching: String,
-    /// Of the filters.
-    pub bloom_filter_fp_chance: Option<f64>,
-    /// Options of the compression.
-    pub compression_options: Vec<(String, String)>,
-    /// What is known of single columns.
-    pub columns: Vec<ColumnInfo>,
-}
-
-/// What is known of a column.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ColumnInfo {
-    /// Its name, as text.
-    pub name: String,
-    /// The type of its values, the whole name of a class.
-    pub validation_class: String,
-    /// The index's type as a number and a word, and its name.
-    pub index: Option<(u32, String, Option<String>)>,
-    /// The index's options.
-    pub index_options: Vec<(String, String)>,
-}
+/// Tells the name of a column as text, in the type of the family's names of cells.
+pub type Namer<'a> = dyn Fn(&CfDef, &[u8]) -> String + 'a;
 
 const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 const LOCATOR: &str = "org.apache.cassandra.locator.";
@@ -211,7 +148,7 @@ fn quoted(text: &str) -> String {
 }
 
 fn short<'a>(class: &'a str, package: &str) -> &'a str {
-    class.strip_prefix(package).filter(|name| !name.contains('.')).unwrap_or(class)
+    class.strip_prefix(package).unwrap_or(class)
 }
 
 /// Numbers as Java prints them: `0.0`, `0.1`.
@@ -219,23 +156,24 @@ fn number(n: f64) -> String {
     format!("{n:?}")
 }
 
-fn pairs(options: &[(String, String)]) -> String {
+fn pairs(options: &BTreeMap<String, String>) -> String {
     let list: Vec<String> = options.iter().map(|(k, v)| format!("{} : {}", quoted(k), quoted(v))).collect();
     format!("{{{}}}", list.join(", "))
 }
 
 /// The statements that make keyspaces anew, as `show schema` prints them.
-pub fn schema(out: &mut String, keyspaces: &[Keyspace]) {
+pub fn schema(out: &mut String, keyspaces: &[KsDef], namer: &Namer<'_>) {
     for keyspace in keyspaces {
         let own_name = name(&keyspace.name);
         let _ = write!(out, "create keyspace {own_name}");
-        let _ = write!(out, "\n  with placement_strategy = {}", quoted(short(&keyspace.strategy, LOCATOR)));
-        if !keyspace.options.is_empty() {
-            let list: Vec<String> = keyspace.options.iter().map(|(k, v)| format!("{} : {}", name(k), name(v))).collect();
+        let _ = write!(out, "\n  with placement_strategy = {}", quoted(short(&keyspace.strategy_class, LOCATOR)));
+        if !keyspace.strategy_options.is_empty() {
+            let list: Vec<String> =
+                keyspace.strategy_options.iter().map(|(k, v)| format!("{} : {}", name(k), name(v))).collect();
             let _ = write!(out, "\n  and strategy_options = {{{}}}", list.join(", "));
         }
         let _ = write!(out, "\n  and durable_writes = {};\n\nuse {own_name};\n\n", keyspace.durable_writes);
-        keyspace.families.iter().for_each(|f| family_statement(out, f));
+        keyspace.cf_defs.iter().for_each(|f| family_statement(out, f, namer));
         out.push('\n');
     }
     out.push('\n');
@@ -247,24 +185,24 @@ fn name(text: &str) -> String {
     if word { text.to_owned() } else { quoted(text) }
 }
 
-fn family_statement(out: &mut String, f: &Family) {
+fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     let _ = write!(out, "create column family {}", name(&f.name));
     let mut first = true;
     let mut attribute = |name: &str, value: &str| {
         let _ = write!(out, "\n  {} {name} = {value}", if first { "with" } else { "and" });
         first = false;
     };
-    attribute("column_type", if f.subcomparator.is_some() { "'Super'" } else { "'Standard'" });
+    attribute("column_type", &quoted(&f.column_type));
     let class = |class: &str| quoted(short(class, MARSHAL));
-    attribute("comparator", &class(&f.comparator));
-    if let Some(sub) = &f.subcomparator {
+    attribute("comparator", &class(&f.comparator_type));
+    if let Some(sub) = &f.subcomparator_type {
         attribute("subcomparator", &class(sub));
     }
     attribute("default_validation_class", &class(&f.default_validation_class));
     attribute("key_validation_class", &class(&f.key_validation_class));
     attribute("read_repair_chance", &number(f.read_repair_chance));
     attribute("dclocal_read_repair_chance", &number(f.dclocal_read_repair_chance));
-    attribute("gc_grace", &f.gc_grace.to_string());
+    attribute("gc_grace", &f.gc_grace_seconds.to_string());
     attribute("min_compaction_threshold", &f.min_compaction_threshold.to_string());
     attribute("max_compaction_threshold", &f.max_compaction_threshold.to_string());
     attribute("replicate_on_write", &f.replicate_on_write.to_string());
@@ -279,8 +217,8 @@ fn family_statement(out: &mut String, f: &Family) {
     if !f.comment.is_empty() {
         attribute("comment", &quoted(&f.comment));
     }
-    if !f.columns.is_empty() {
-        let columns: Vec<String> = f.columns.iter().map(column_statement).collect();
+    if !f.column_metadata.is_empty() {
+        let columns: Vec<String> = f.column_metadata.iter().map(|c| column_statement(c, &namer(f, &c.name))).collect();
         attribute("column_metadata", &format!("[\n{}]", columns.join(",\n")));
     }
     if !f.compression_options.is_empty() {
@@ -289,14 +227,14 @@ fn family_statement(out: &mut String, f: &Family) {
     out.push_str(";\n\n");
 }
 
-fn column_statement(c: &ColumnInfo) -> String {
+fn column_statement(c: &ColumnDef, text: &str) -> String {
     let mut out =
-        format!("    {{column_name : {},\n    validation_class : {}", quoted(&c.name), name_of_class(&c.validation_class));
-    if let Some((number, _, name)) = &c.index {
-        if let Some(name) = name {
-            let _ = write!(out, ",\n    index_name : {}", quoted(name));
-        }
-        let _ = write!(out, ",\n    index_type : {number}");
+        format!("    {{column_name : {},\n    validation_class : {}", quoted(text), name_of_class(&c.validation_class));
+    if let Some(name) = &c.index_name {
+        let _ = write!(out, ",\n    index_name : {}", quoted(name));
+    }
+    if let Some(kind) = c.index_type {
+        let _ = write!(out, ",\n    index_type : {}", kind as i32);
     }
     if !c.index_options.is_empty() {
         let _ = write!(out, ",\n    index_options : {}", pairs(&c.index_options));
@@ -311,19 +249,19 @@ fn name_of_class(class: &str) -> String {
 }
 
 /// A keyspace, as `describe` and `show keyspaces` print it.
-pub fn describe_keyspace(out: &mut String, keyspace: &Keyspace) {
+pub fn describe_keyspace(out: &mut String, keyspace: &KsDef, namer: &Namer<'_>) {
     let _ = writeln!(out, "Keyspace: {}:", keyspace.name);
-    let _ = writeln!(out, "  Replication Strategy: {}", keyspace.strategy);
+    let _ = writeln!(out, "  Replication Strategy: {}", keyspace.strategy_class);
     let _ = writeln!(out, "  Durable Writes: {}", keyspace.durable_writes);
-    let list: Vec<String> = keyspace.options.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    let list: Vec<String> = keyspace.strategy_options.iter().map(|(k, v)| format!("{k}:{v}")).collect();
     let _ = writeln!(out, "    Options: [{}]", list.join(", "));
     let _ = writeln!(out, "  Column Families:");
-    keyspace.families.iter().for_each(|f| describe_family(out, f));
+    keyspace.cf_defs.iter().for_each(|f| describe_family(out, f, namer));
 }
 
 /// A column family, as `describe` prints it.
-pub fn describe_family(out: &mut String, f: &Family) {
-    let kind = if f.subcomparator.is_some() { " (Super)" } else { "" };
+pub fn describe_family(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
+    let kind = if f.subcomparator_type.is_some() { " (Super)" } else { "" };
     let _ = writeln!(out, "    ColumnFamily: {}{kind}", f.name);
     if !f.comment.is_empty() {
         let _ = writeln!(out, "    \"{}\"", f.comment);
@@ -333,28 +271,28 @@ pub fn describe_family(out: &mut String, f: &Family) {
     };
     line("Key Validation Class", &f.key_validation_class);
     line("Default column value validator", &f.default_validation_class);
-    let sub = f.subcomparator.as_ref().map_or(String::new(), |sub| format!("/{sub}"));
-    line("Columns sorted by", &format!("{}{sub}", f.comparator));
-    line("GC grace seconds", &f.gc_grace.to_string());
+    let sub = f.subcomparator_type.as_ref().map_or(String::new(), |sub| format!("/{sub}"));
+    line("Columns sorted by", &format!("{}{sub}", f.comparator_type));
+    line("GC grace seconds", &f.gc_grace_seconds.to_string());
     line("Compaction min/max thresholds", &format!("{}/{}", f.min_compaction_threshold, f.max_compaction_threshold));
     line("Read repair chance", &number(f.read_repair_chance));
     line("DC Local Read repair chance", &number(f.dclocal_read_repair_chance));
     line("Replicate on write", &f.replicate_on_write.to_string());
     line("Caching", &f.caching);
     line("Bloom Filter FP chance", &f.bloom_filter_fp_chance.map_or("default".to_owned(), number));
-    let indexes: Vec<String> =
-        f.columns.iter().filter_map(|c| Some(format!("{}.{}", f.name, c.index.as_ref()?.2.as_ref()?))).collect();
+    let indexes = f.column_metadata.iter().filter_map(|c| c.index_name.as_ref());
+    let indexes: Vec<String> = indexes.map(|index| format!("{}.{index}", f.name)).collect();
     line("Built indexes", &format!("[{}]", indexes.join(", ")));
-    if !f.columns.is_empty() {
+    if !f.column_metadata.is_empty() {
         out.push_str("      Column Metadata:\n");
-        f.columns.iter().for_each(|c| describe_column(out, c));
+        f.column_metadata.iter().for_each(|c| describe_column(out, c, &namer(f, &c.name)));
     }
     let _ = writeln!(out, "      Compaction Strategy: {}", f.compaction_strategy);
     describe_options(out, "Compaction Strategy Options", &f.compaction_strategy_options);
     describe_options(out, "Compression Options", &f.compression_options);
 }
 
-fn describe_options(out: &mut String, title: &str, options: &[(String, String)]) {
+fn describe_options(out: &mut String, title: &str, options: &BTreeMap<String, String>) {
     if options.is_empty() {
         return;
     }
@@ -364,15 +302,13 @@ fn describe_options(out: &mut String, title: &str, options: &[(String, String)])
     }
 }
 
-fn describe_column(out: &mut String, c: &ColumnInfo) {
-    let _ = writeln!(out, "        Column Name: {}\n          Validation Class: {}", c.name, c.validation_class);
-    let Some((_, kind, name)) = &c.index else { return };
-    if let Some(name) = name {
+fn describe_column(out: &mut String, c: &ColumnDef, text: &str) {
+    let _ = writeln!(out, "        Column Name: {text}\n          Validation Class: {}", c.validation_class);
+    if let Some(name) = &c.index_name {
         let _ = writeln!(out, "          Index Name: {name}");
     }
-    let _ = writeln!(out, "          Index Type: {kind}");
-    for (name, value) in &c.index_options {
-        let _ = writeln!(out, "          Index Options: {name}: {value}");
+    if let Some(kind) = c.index_type {
+        let _ = writeln!(out, "          Index Type: {}", kind.name());
     }
 }
 

@@ -1,0 +1,367 @@
+//! A column family as the rest of Firn sees it: its definition checked, its types resolved, its numbers given.
+//!
+//! Invariants: everything that [`CfDef`] says is consistent (model 2.5, 2.8, 2.11 and section 6); class names are written in full; a
+//! column stands once; every index has a name and a number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::def::{CfDef, ColumnDef, IndexType};
+use super::rules;
+use super::typing::{self, Registry, Type};
+use crate::base::error::Result;
+use crate::base::error::invalid;
+
+/// What a family's rows are made of, with the types that order them. CQL tables, with partition key, clustering, static and regular
+/// columns, are the kind that is to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Columns.
+    Standard {
+        /// The type of their names.
+        comparator: Type,
+    },
+    /// Super columns, which are made of columns.
+    Super {
+        /// The type of the names of super columns.
+        comparator: Type,
+        /// The type of the names of the columns in them.
+        subcomparator: Type,
+    },
+}
+
+/// A column about which something is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    name: Vec<u8>,
+    validator: Type,
+    index: Option<Index>,
+}
+
+impl Column {
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The type of its values.
+    pub fn validator(&self) -> &Type {
+        &self.validator
+    }
+
+    /// Its index. On counters there is none: a definition of one is accepted and kept, as 1.1.12 did, but nothing is looked up by it.
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_ref()
+    }
+}
+
+/// An index on the values of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its number, from the same row as the families', never reused: the kv tree is `ix-<id>`.
+    pub id: u32,
+    /// Its name, unique in the keyspace.
+    pub name: String,
+    /// Its kind.
+    pub kind: IndexType,
+    /// Its options.
+    pub options: BTreeMap<String, String>,
+}
+
+/// A column family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Family {
+    id: u32,
+    def: CfDef,
+    kind: Kind,
+    default_validator: Type,
+    key_validator: Type,
+    columns: BTreeMap<Vec<u8>, Column>,
+}
+
+impl Family {
+    /// Its number, never reused: the kv tree is `cf-<id>`.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The name of its keyspace.
+    pub fn keyspace(&self) -> &str {
+        &self.def.keyspace
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.def.name
+    }
+
+    /// What its rows are made of.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Whether its rows are made of super columns.
+    pub fn is_super(&self) -> bool {
+        matches!(self.kind, Kind::Super { .. })
+    }
+
+    /// The type of the names of its columns, or of its super columns.
+    pub fn comparator(&self) -> &Type {
+        match &self.kind {
+            Kind::Standard { comparator } | Kind::Super { comparator, .. } => comparator,
+        }
+    }
+
+    /// The type of the names within its super columns.
+    pub fn subcomparator(&self) -> Option<&Type> {
+        match &self.kind {
+            Kind::Standard { .. } => None,
+            Kind::Super { subcomparator, .. } => Some(subcomparator),
+        }
+    }
+
+    /// The type of the names of its cells: of columns, whether within super columns or not.
+    pub fn cell_comparator(&self) -> &Type {
+        self.subcomparator().unwrap_or(self.comparator())
+    }
+
+    /// The type of its row keys.
+    pub fn key_validator(&self) -> &Type {
+        &self.key_validator
+    }
+
+    /// The type of values of columns about which nothing is known.
+    pub fn default_validator(&self) -> &Type {
+        &self.default_validator
+    }
+
+    /// Whether its columns are counters.
+    pub fn is_counter(&self) -> bool {
+        self.default_validator.is_counter()
+    }
+
+    /// Seconds for which deletions are remembered; not negative.
+    pub fn gc_grace(&self) -> i64 {
+        i64::from(self.def.gc_grace_seconds)
+    }
+
+    /// The columns about which something is known, in the order of the bytes of their names.
+    pub fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.values()
+    }
+
+    /// What is known about the column of this name.
+    pub fn column(&self, name: &[u8]) -> Option<&Column> {
+        self.columns.get(name).or_else(|| self.columns.get(&typing::respelled(self.cell_comparator(), name)?))
+    }
+
+    /// The type of the values of this column.
+    pub fn validator(&self, name: &[u8]) -> &Type {
+        self.column(name).map_or(&self.default_validator, Column::validator)
+    }
+
+    /// The columns that have an index.
+    pub fn indexes(&self) -> impl Iterator<Item = (&Column, &Index)> {
+        self.columns.values().filter_map(|c| Some((c, c.index()?)))
+    }
+
+    /// The index of this name, with its column.
+    pub fn index_by_name(&self, name: &str) -> Option<(&Column, &Index)> {
+        self.indexes().find(|(_, index)| index.name == name)
+    }
+
+    /// Whether there is an index.
+    pub fn has_indexes(&self) -> bool {
+        self.indexes().next().is_some()
+    }
+
+    /// The definition: class names in full, with the id and the names of indexes.
+    pub fn def(&self) -> &CfDef {
+        &self.def
+    }
+}
+
+/// Who gives numbers to families and indexes.
+pub trait Numbers {
+    /// The number of the family itself.
+    fn family(&mut self) -> Result<u32>;
+    /// The number of the index on `column`, of this type of values.
+    fn index(&mut self, column: &[u8], validator: &Type, def: &ColumnDef) -> Result<u32>;
+}
+
+/// Where a definition is to be part of: what it may use, and what is there already.
+pub struct Surroundings<'a> {
+    /// The types there are.
+    pub registry: &'a Arc<Registry>,
+    /// The family that has this name, at present.
+    pub present: Option<&'a Family>,
+    /// The names of indexes of the other families of the keyspace.
+    pub index_names: BTreeSet<&'a str>,
+}
+
+/// Checks a definition and makes the family of it.
+pub fn resolve(def: &CfDef, around: &Surroundings<'_>, numbers: &mut dyn Numbers) -> Result<Family> {
+    let mut def = def.clone();
+    rules::check_attributes(&mut def)?;
+    let kind = resolve_kind(&mut def, around.registry)?;
+    let default_validator = parse_in_place(&mut def.default_validation_class, around.registry)?;
+    let key_validator = parse_in_place(&mut def.key_validation_class, around.registry)?;
+    let mut family = Family { id: 0, def, kind, default_validator, key_validator, columns: BTreeMap::new() };
+    if family.key_validator.is_counter() {
+        return Err(invalid("CounterColumnType is not a valid key validator"));
+    }
+    let mut metadata = resolve_metadata(&mut family, around)?;
+    default_index_names(&family, &mut metadata, around.present)?;
+    check_columns(&family, &metadata, around)?;
+    family.id = numbers.family()?;
+    for (column, validator) in &metadata {
+        let index = match (column.index_type, &column.index_name) {
+            (Some(kind), Some(name)) if !validator.is_counter() => {
+                let id = numbers.index(&column.name, validator, column)?;
+                Some(Index { id, name: name.clone(), kind, options: column.index_options.clone() })
+            }
+            _ => None,
+        };
+        family.columns.insert(column.name.clone(), Column { name: column.name.clone(), validator: validator.clone(), index });
+    }
+    family.def.id = Some(family.id);
+    family.def.column_metadata = metadata.into_iter().map(|(column, _)| column).collect();
+    Ok(family)
+}
+
+fn parse_in_place(class: &mut String, registry: &Arc<Registry>) -> Result<Type> {
+    let parsed = typing::parse(class, registry)?;
+    *class = typing::name(&parsed);
+    Ok(parsed)
+}
+
+fn resolve_kind(def: &mut CfDef, registry: &Arc<Registry>) -> Result<Kind> {
+    let comparator = parse_in_place(&mut def.comparator_type, registry)?;
+    if comparator.is_counter() {
+        return Err(invalid("CounterColumnType is not a valid comparator"));
+    }
+    match (&*def.column_type, &def.subcomparator_type) {
+        ("Standard", None) => Ok(Kind::Standard { comparator }),
+        ("Standard", Some(given)) => {
+            let given = typing::name(&typing::parse(given, registry)?);
+            Err(invalid(format!("Subcolumn comparator ({given}) is invalid for standard column family {}", def.name)))
+        }
+        ("Super", given) => {
+            let subcomparator = typing::parse(given.as_deref().unwrap_or("BytesType"), registry)?;
+            if subcomparator.is_counter() {
+                return Err(invalid("CounterColumnType is not a valid sub-column comparator"));
+            }
+            def.subcomparator_type = Some(typing::name(&subcomparator));
+            Ok(Kind::Super { comparator, subcomparator })
+        }
+        (other, _) => Err(invalid(format!("Invalid column type {other}"))),
+    }
+}
+
+/// The columns with their types, each once, its name as it is stored; in the order of the definition.
+fn resolve_metadata(family: &mut Family, around: &Surroundings<'_>) -> Result<Vec<(ColumnDef, Type)>> {
+    let mut metadata: Vec<(ColumnDef, Type)> = Vec::new();
+    let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    for mut column in std::mem::take(&mut family.def.column_metadata) {
+        let validator = parse_in_place(&mut column.validation_class, around.registry)?;
+        typing::check_name(family.cell_comparator(), &column.name)?;
+        if let Some(name) = typing::respelled(family.cell_comparator(), &column.name) {
+            column.name = name;
+        }
+        match places.get(&column.name) {
+            Some(&place) => metadata[place] = (column, validator),
+            None => {
+                places.insert(column.name.clone(), metadata.len());
+                metadata.push((column, validator));
+            }
+        }
+    }
+    Ok(metadata)
+}
+
+/// Indexes without a name take the one they have, or `<family>_<column>_idx`. One that has a name keeps it.
+fn default_index_names(family: &Family, metadata: &mut [(ColumnDef, Type)], present: Option<&Family>) -> Result<()> {
+    for (column, _) in metadata.iter_mut().filter(|(c, _)| c.index_type.is_some()) {
+        let had = present.and_then(|f| f.def.column_metadata.iter().find(|c| c.name == column.name)?.index_name.as_deref());
+        match (had, &column.index_name) {
+            (Some(had), Some(given)) if had != given => {
+                return Err(invalid(format!("Can't modify index name: was '{had}' changed to '{given}'.")));
+            }
+            (Some(had), _) => column.index_name = Some(had.to_owned()),
+            (None, Some(given)) if given.len() > rules::MAX_NAME_LEN => {
+                return Err(invalid(format!("Illegal index name {given}")));
+            }
+            (None, Some(_)) => {}
+            (None, None) => {
+                let mut name = format!("{}_{}_idx", family.name(), typing::text(family.cell_comparator(), &column.name));
+                name.retain(|c| c.is_ascii_alphanumeric() || c == '_');
+                column.index_name = Some(name);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_columns(family: &Family, metadata: &[(ColumnDef, Type)], around: &Surroundings<'_>) -> Result<()> {
+    let mut index_names = around.index_names.clone();
+    for (column, validator) in metadata {
+        if validator.is_counter() != family.is_counter() {
+            let name = typing::text(family.cell_comparator(), &column.name);
+            return Err(invalid(if family.is_counter() {
+                format!("Cannot add a non counter column ({name}) in a counter column family")
+            } else {
+                format!("Cannot add a counter column ({name}) in a non counter column family")
+            }));
+        }
+        if family.def.key_alias.as_ref() == Some(&column.name) {
+            let alias = String::from_utf8_lossy(&column.name);
+            return Err(invalid(format!("Cannot have key alias equals to a column name: {alias}")));
+        }
+        match (column.index_type, &column.index_name) {
+            (None, None) => {}
+            (None, Some(_)) => return Err(invalid("Index name cannot be set without index type")),
+            (Some(kind), name) => {
+                check_index(family, column, kind)?;
+                let name = name.as_deref().unwrap_or_default();
+                if !rules::is_word(name) {
+                    return Err(invalid(format!("Illegal index name {name}")));
+                }
+                if !index_names.insert(name) {
+                    return Err(invalid(format!("Duplicate index name {name}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_index(family: &Family, column: &ColumnDef, kind: IndexType) -> Result<()> {
+    if family.is_super() {
+        return Err(invalid("Secondary indexes are not supported on super column families"));
+    }
+    match (kind, column.index_options.get("class_name")) {
+        (IndexType::Keys, _) => Ok(()),
+        (IndexType::Custom, None) => Err(invalid("Required index option missing: class_name")),
+        (IndexType::Custom, Some(class)) => Err(invalid(format!("Unable to find custom indexer class '{class}'"))),
+        (IndexType::Composites, _) => {
+            Err(invalid("COMPOSITES indexes are on CQL tables only; KEYS is the index of a column family"))
+        }
+    }
+}
+
+/// Refuses what would make another family of it: other sorts of rows, another order of names, counters or not.
+pub fn check_compatible(new: &Family, old: &Family) -> Result<()> {
+    if std::mem::discriminant(&new.kind) != std::mem::discriminant(&old.kind) || new.is_counter() != old.is_counter() {
+        return Err(invalid("types do not match."));
+    }
+    if !typing::is_compatible(new.comparator(), old.comparator()) {
+        return Err(invalid("comparators do not match or are not compatible."));
+    }
+    match (new.subcomparator(), old.subcomparator()) {
+        (Some(new), Some(old)) if !typing::is_compatible(new, old) => {
+            Err(invalid("subcolumncomparators do not match or are note compatible."))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,196 @@
+//! The stored form of the schema: JSON records in the kv tree `system.schema`, written in the batch of what they describe.
+//!
+//! - `schema/head`: `{"format":1,"next_id":n}`, the number that the next family or index gets;
+//! - `schema/keyspace/<name>`: a keyspace's own attributes;
+//! - `schema/family/<id, 10 digits>`: a family's definition ([`CfDef`], classes in full) and the numbers of its indexes by the
+//!   hexadecimal name of their column.
+//!
+//! Each names the version of its format. Nothing read is trusted: what does not parse, does not satisfy the rules or does not fit
+//! together is [`Error::Corrupt`] with the record's name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::def::{CfDef, ColumnDef, hex};
+use super::family::{self, Family, Numbers, Surroundings};
+use super::typing::{Registry, Type};
+use super::{Keyspace, Schema};
+use crate::base::error::{Error, Result};
+
+/// What the keys of all records begin with.
+pub const RECORD_PREFIX: &[u8] = b"schema/";
+const HEAD: &str = "schema/head";
+const KEYSPACE: &str = "schema/keyspace/";
+const FAMILY: &str = "schema/family/";
+/// The version of the records that this code writes and reads.
+const FORMAT: u32 = 1;
+
+#[derive(Deserialize)]
+struct Versioned {
+    format: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeadRecord {
+    format: u32,
+    next_id: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyspaceRecord {
+    format: u32,
+    name: String,
+    strategy_class: String,
+    strategy_options: BTreeMap<String, String>,
+    durable_writes: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FamilyRecord {
+    format: u32,
+    id: u32,
+    definition: CfDef,
+    indexes: BTreeMap<String, u32>,
+}
+
+/// The numbers that a record gives.
+impl Numbers for &FamilyRecord {
+    fn family(&mut self) -> Result<u32> {
+        Ok(self.id)
+    }
+
+    fn index(&mut self, column: &[u8], _: &Type, _: &ColumnDef) -> Result<u32> {
+        let column = hex::to_text(column);
+        self.indexes.get(&column).copied().ok_or_else(|| Error::Corrupt(format!("the index on column {column} has no number")))
+    }
+}
+
+/// A key and its record.
+pub type Record = (Vec<u8>, Vec<u8>);
+
+/// The record of a schema as a whole.
+pub fn head(schema: &Schema) -> Record {
+    record(HEAD.into(), &HeadRecord { format: FORMAT, next_id: schema.next_id })
+}
+
+/// The record of a keyspace.
+pub fn keyspace(keyspace: &Keyspace) -> Record {
+    let value = KeyspaceRecord {
+        format: FORMAT,
+        name: keyspace.name.clone(),
+        strategy_class: keyspace.strategy_class.clone(),
+        strategy_options: keyspace.strategy_options.clone(),
+        durable_writes: keyspace.durable_writes,
+    };
+    record(format!("{KEYSPACE}{}", keyspace.name), &value)
+}
+
+/// The record of a family.
+pub fn family(family: &Family) -> Record {
+    let indexes = family.indexes().map(|(column, index)| (hex::to_text(column.name()), index.id)).collect();
+    let value = FamilyRecord { format: FORMAT, id: family.id(), definition: family.def().clone(), indexes };
+    record(family_key(family.id()), &value)
+}
+
+fn family_key(id: u32) -> String {
+    format!("{FAMILY}{id:010}")
+}
+
+fn record(key: String, value: &impl Serialize) -> Record {
+    // Strings, whole numbers, finite fractions and maps by strings: there is nothing that could fail.
+    (key.into_bytes(), serde_json::to_vec(value).unwrap_or_default())
+}
+
+fn corrupt(key: &str, what: impl std::fmt::Display) -> Error {
+    Error::Corrupt(format!("system.schema, record {key}: {what}"))
+}
+
+fn read<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
+    let versioned: Versioned = serde_json::from_slice(value).map_err(|e| corrupt(key, e))?;
+    if versioned.format != FORMAT {
+        let format = versioned.format;
+        return Err(corrupt(
+            key,
+            format_args!("its format is {format}; this version of Firn reads {FORMAT}. Use the version that wrote it"),
+        ));
+    }
+    serde_json::from_slice(value).map_err(|e| corrupt(key, e))
+}
+
+/// The schema that these records describe; none at all are an empty one.
+pub fn load<'a>(registry: Arc<Registry>, records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<Schema> {
+    let mut schema = Schema::new(registry);
+    let (mut head, mut families) = (None, Vec::new());
+    let mut any = false;
+    for (key, value) in records {
+        any = true;
+        let shown = String::from_utf8_lossy(key);
+        if shown == HEAD {
+            head = Some(read::<HeadRecord>(&shown, value)?);
+        } else if let Some(name) = shown.strip_prefix(KEYSPACE) {
+            add_keyspace(&mut schema, &shown, name, read(&shown, value)?)?;
+        } else if shown.starts_with(FAMILY) {
+            families.push(read::<FamilyRecord>(&shown, value)?);
+            if families.last().is_some_and(|f| family_key(f.id) != shown) {
+                return Err(corrupt(&shown, "it describes a family of another number"));
+            }
+        } else {
+            return Err(corrupt(&shown, "no such record is known"));
+        }
+    }
+    match head {
+        Some(head) => schema.next_id = head.next_id,
+        None if any => return Err(corrupt(HEAD, "it is missing")),
+        None => {}
+    }
+    let mut ids = BTreeSet::new();
+    for record in &families {
+        add_family(&mut schema, record, &mut ids)?;
+    }
+    Ok(schema)
+}
+
+fn add_keyspace(schema: &mut Schema, key: &str, name: &str, record: KeyspaceRecord) -> Result<()> {
+    if record.name != name {
+        return Err(corrupt(key, format_args!("it describes the keyspace {:?}", record.name)));
+    }
+    let keyspace = Keyspace {
+        name: record.name,
+        strategy_class: record.strategy_class,
+        strategy_options: record.strategy_options,
+        durable_writes: record.durable_writes,
+        families: BTreeMap::new(),
+    };
+    keyspace.check().map_err(|e| corrupt(key, e))?;
+    schema.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
+    Ok(())
+}
+
+fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32>) -> Result<()> {
+    let key = family_key(record.id);
+    let Some(keyspace) = schema.keyspaces.get_mut(&record.definition.keyspace) else {
+        return Err(corrupt(&key, format_args!("its keyspace {:?} has no record", record.definition.keyspace)));
+    };
+    if keyspace.families.contains_key(&record.definition.name) {
+        return Err(corrupt(&key, format_args!("there are two families {:?}", record.definition.name)));
+    }
+    let around =
+        Surroundings { registry: &schema.registry, present: None, index_names: keyspace.index_names(&record.definition.name) };
+    let family = family::resolve(&record.definition, &around, &mut &*record).map_err(|e| match e {
+        Error::Configuration(why) => Error::Configuration(format!("system.schema, record {key}: {why}")),
+        other => corrupt(&key, other),
+    })?;
+    for id in std::iter::once(family.id()).chain(family.indexes().map(|(_, index)| index.id)) {
+        if id >= schema.next_id || !ids.insert(id) {
+            return Err(corrupt(&key, format_args!("the number {id} was never given, or twice")));
+        }
+    }
+    Arc::make_mut(keyspace).families.insert(family.name().to_owned(), Arc::new(family));
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! The rules that need nothing but the definition itself: names, numbers, classes (model 2.10, 2.11, section 6), with their texts.
+
+use std::collections::BTreeMap;
+
+use super::def::{CfDef, KsDef};
+use crate::base::error::Result;
+use crate::base::error::invalid;
+
+/// The longest name of a keyspace, a family, or an index that a client named.
+pub const MAX_NAME_LEN: usize = 48;
+/// Cassandra's own keyspace: nobody else's.
+const RESERVED: &str = "system";
+
+/// Replica placement: the name, and the one that it had before 0.7.
+const STRATEGIES: [(&str, Option<&str>); 4] = [
+    ("SimpleStrategy", Some("RackUnawareStrategy")),
+    ("OldNetworkTopologyStrategy", Some("RackAwareStrategy")),
+    ("NetworkTopologyStrategy", Some("DatacenterShardStrategy")),
+    ("LocalStrategy", None),
+];
+const COMPACTIONS: [&str; 2] = ["SizeTieredCompactionStrategy", "LeveledCompactionStrategy"];
+const COMPRESSORS: [&str; 3] = ["SnappyCompressor", "DeflateCompressor", "LZ4Compressor"];
+const CACHING: [&str; 4] = ["ALL", "KEYS_ONLY", "ROWS_ONLY", "NONE"];
+
+/// Letters, digits and underscores, at least one.
+pub fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn check_name(what: &str, name: &str) -> Result<()> {
+    if is_word(name) && name.len() <= MAX_NAME_LEN {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "{what} name must not be empty, more than {MAX_NAME_LEN} characters long, or contain non-alphanumeric-underscore \
+         characters (got \"{name}\")"
+    )))
+}
+
+/// Refuses to touch Cassandra's own keyspace.
+pub fn check_modifiable(keyspace: &str) -> Result<()> {
+    if keyspace.eq_ignore_ascii_case(RESERVED) {
+        return Err(invalid("system keyspace is not user-modifiable."));
+    }
+    Ok(())
+}
+
+/// Refuses a name that another keyspace has in any case; `existing` are their names.
+pub fn check_unique<'a>(keyspace: &str, existing: impl Iterator<Item = &'a str>) -> Result<()> {
+    for other in existing.chain([RESERVED]) {
+        if other.eq_ignore_ascii_case(keyspace) {
+            return Err(invalid(format!(
+                "Keyspace names must be case-insensitively unique (\"{keyspace}\" conflicts with \"{other}\")"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The full name of a class of this package, if it is one of those known.
+fn class(package: &str, known: &[&str], name: &str) -> Option<String> {
+    let short = name.strip_prefix(package).unwrap_or(name);
+    known.contains(&short).then(|| format!("{package}{short}"))
+}
+
+fn full_name(package: &str, name: &str) -> String {
+    if name.contains('.') { name.to_owned() } else { format!("{package}{name}") }
+}
+
+/// Checks a keyspace's own attributes; returns the strategy's full class name.
+pub fn check_keyspace(def: &KsDef) -> Result<String> {
+    const PACKAGE: &str = "org.apache.cassandra.locator.";
+    check_name("Keyspace", &def.name)?;
+    let given = def.strategy_class.strip_prefix(PACKAGE).unwrap_or(&def.strategy_class);
+    let Some((strategy, _)) = STRATEGIES.iter().find(|(name, old)| *name == given || *old == Some(given)) else {
+        let name = full_name(PACKAGE, &def.strategy_class);
+        return Err(invalid(format!("Unable to find replication strategy class '{name}'")));
+    };
+    const FACTOR: &str = "replication_factor";
+    match *strategy {
+        "NetworkTopologyStrategy" => {
+            if def.strategy_options.contains_key(FACTOR) {
+                return Err(invalid("replication_factor is an option for SimpleStrategy, not NetworkTopologyStrategy"));
+            }
+            def.strategy_options.values().try_for_each(|v| check_factor(v))?;
+        }
+        "LocalStrategy" => {}
+        _ => match def.strategy_options.get(FACTOR) {
+            Some(factor) => check_factor(factor)?,
+            None => return Err(invalid(format!("{strategy} requires a replication_factor strategy option."))),
+        },
+    }
+    Ok(format!("{PACKAGE}{strategy}"))
+}
+
+fn check_factor(text: &str) -> Result<()> {
+    match text.trim().parse::<i32>() {
+        Ok(factor) if factor >= 0 => Ok(()),
+        Ok(factor) => Err(invalid(format!("Replication factor must be non-negative; found {factor}"))),
+        Err(_) => Err(invalid(format!("Replication factor must be numeric; found {text}"))),
+    }
+}
+
+/// Checks a family's name, numbers and classes, and writes the classes in full.
+pub fn check_attributes(def: &mut CfDef) -> Result<()> {
+    check_name("ColumnFamily", &def.name)?;
+    if def.gc_grace_seconds < 0 {
+        return Err(invalid(format!("gc_grace_seconds must not be negative (got {})", def.gc_grace_seconds)));
+    }
+    check_chance("read_repair_chance", def.read_repair_chance)?;
+    check_chance("dclocal_read_repair_chance", def.dclocal_read_repair_chance)?;
+    if let Some(chance) = def.bloom_filter_fp_chance
+        && !(chance > 0.0 && chance <= 1.0)
+    {
+        return Err(invalid(format!("bloom_filter_fp_chance must be larger than 0 and at most 1 (got {chance})")));
+    }
+    if !CACHING.contains(&&*def.caching) {
+        return Err(invalid(format!("{} not found, available types: {}.", def.caching, CACHING.join(", "))));
+    }
+    if let Some(alias) = &def.key_alias
+        && std::str::from_utf8(alias).is_err()
+    {
+        return Err(invalid("Key alias must be UTF8"));
+    }
+    check_thresholds(def)?;
+    const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
+    def.compaction_strategy = class(PACKAGE, &COMPACTIONS, &def.compaction_strategy).ok_or_else(|| {
+        invalid(format!("Unable to find compaction strategy class '{}'", full_name(PACKAGE, &def.compaction_strategy)))
+    })?;
+    check_compression(&mut def.compression_options)
+}
+
+fn check_chance(what: &str, chance: f64) -> Result<()> {
+    if (0.0..=1.0).contains(&chance) {
+        return Ok(());
+    }
+    Err(invalid(format!("{what} must be between 0 and 1 (got {chance})")))
+}
+
+fn check_thresholds(def: &CfDef) -> Result<()> {
+    let (min, max) = (def.min_compaction_threshold, def.max_compaction_threshold);
+    if max == 0 {
+        return Ok(());
+    }
+    if min <= 1 {
+        return Err(invalid(format!("Min compaction threshold cannot be less than 2 (got {min}).")));
+    }
+    if min > max {
+        return Err(invalid(format!(
+            "Min compaction threshold (got {min}) cannot be greater than max compaction threshold (got {max})"
+        )));
+    }
+    Ok(())
+}
+
+/// The compressor's name in full; an empty name and no name mean none.
+fn check_compression(options: &mut BTreeMap<String, String>) -> Result<()> {
+    const PACKAGE: &str = "org.apache.cassandra.io.compress.";
+    let Some(name) = options.get_mut("sstable_compression") else { return Ok(()) };
+    if !name.is_empty() {
+        *name = class(PACKAGE, &COMPRESSORS, name)
+            .ok_or_else(|| invalid(format!("Could not create Compression for type {}", full_name(PACKAGE, name))))?;
+    }
+    Ok(())
+}
