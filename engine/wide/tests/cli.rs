@@ -238,7 +238,7 @@ fn descriptions_name_everything() {
     keyspace.cf_defs[0].comment = "people".to_owned();
     let mut out = String::new();
     format::describe_keyspace(&mut out, &keyspace, &namer);
-    format::cluster(&mut out, "S", "P", "id", "127.0.0.1");
+    format::cluster(&mut out, "S", "P", &BTreeMap::from([("id".to_owned(), vec!["127.0.0.1".to_owned()])]));
     assert_eq!(out, include_str!("cli/describe.expected"));
 }
 

@@ -24,9 +24,18 @@ pub struct Completion {
     pub candidates: Vec<String>,
 }
 
-/// The functions that say a type, which are also the short names of types.
-pub const FUNCTIONS: [&str; 9] =
-    ["ascii", "bytes", "countercolumn", "int", "integer", "lexicaluuid", "long", "timeuuid", "utf8"];
+/// The functions that say a type, which are also short names of types, and the types, in the order in which they are listed.
+pub const FUNCTIONS: [(&str, &str); 9] = [
+    ("bytes", "BytesType"),
+    ("integer", "IntegerType"),
+    ("long", "LongType"),
+    ("int", "Int32Type"),
+    ("lexicaluuid", "LexicalUUIDType"),
+    ("timeuuid", "TimeUUIDType"),
+    ("utf8", "UTF8Type"),
+    ("ascii", "AsciiType"),
+    ("countercolumn", "CounterColumnType"),
+];
 
 const TYPES: [&str; 15] = [
     "AsciiType",
@@ -90,7 +99,7 @@ impl Names {
         match what {
             What::Keyspace => out.extend(self.keyspaces.iter().cloned()),
             What::Family => out.extend(self.families.iter().map(|(name, _)| name.clone())),
-            What::Type => known(&[&TYPES[..], &FUNCTIONS[..]].concat()),
+            What::Type => known(&[&TYPES[..], &FUNCTIONS.map(|(name, _)| name)].concat()),
             What::KeyspaceAttribute => known(&attributes::KEYSPACE.map(|(name, _)| name)),
             What::FamilyAttribute => known(&attributes::FAMILY.map(|(name, _)| name)),
             What::MetadataKey => known(&attributes::METADATA.map(|(name, _)| name)),
@@ -104,7 +113,7 @@ impl Names {
             What::Assumption => known(&["comparator", "keys", "sub_comparator", "validator"]),
             What::Column | What::Key | What::Value => {
                 if !quoted {
-                    known(&FUNCTIONS);
+                    known(&FUNCTIONS.map(|(name, _)| name));
                 }
                 let columns = self.families.iter().find(|(name, _)| what == What::Column && Some(name.as_str()) == family);
                 out.extend(columns.into_iter().flat_map(|(_, columns)| columns.iter().cloned()));

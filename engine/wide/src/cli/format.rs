@@ -312,8 +312,10 @@ fn describe_column(out: &mut String, c: &ColumnDef, text: &str) {
     }
 }
 
-/// What `describe cluster` prints.
-pub fn cluster(out: &mut String, snitch: &str, partitioner: &str, schema_id: &str, address: &str) {
-    let _ = writeln!(out, "Cluster Information:\n   Snitch: {snitch}\n   Partitioner: {partitioner}");
-    let _ = writeln!(out, "   Schema versions: \n\t{schema_id}: [{address}]\n");
+/// What `describe cluster` prints; `versions` are those of the schema, and who has each.
+pub fn cluster(out: &mut String, snitch: &str, partitioner: &str, versions: &BTreeMap<String, Vec<String>>) {
+    let _ = writeln!(out, "Cluster Information:\n   Snitch: {snitch}\n   Partitioner: {partitioner}\n   Schema versions: ");
+    for (version, addresses) in versions {
+        let _ = writeln!(out, "\t{version}: [{}]\n", addresses.join(", "));
+    }
 }

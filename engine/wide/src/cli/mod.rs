@@ -9,14 +9,18 @@
 pub mod ast;
 pub mod attributes;
 pub mod complete;
+mod define;
 pub mod format;
 pub mod help;
 pub mod lex;
 pub mod parse;
+mod session;
 pub mod split;
 mod syntax;
+mod terms;
 
 pub use ast::Statement;
 pub use parse::parse;
+pub use session::{Answer, Session};
 pub use split::{Source, Splitter};
 pub use syntax::{Expected, Failure, MAX_DEPTH, MAX_STATEMENT, SyntaxError, What};

@@ -1,0 +1,164 @@
+//! Sessions of cassandra-cli's language against a store: the recorded transcript of the real command, statement by statement, and
+//! conversations as text files in `cli_sessions/`.
+
+#![allow(clippy::disallowed_methods)]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
+use firn_testkit::datadriven::{files, walk};
+use firn_wide::Wide;
+use firn_wide::api::Options;
+use firn_wide::cli::{Answer, Session, Source, format, split};
+
+const TRANSCRIPT: &str = include_str!("vectors/cli.txt");
+
+fn session(strict: bool) -> Session {
+    let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
+    let options = Options { partitioner: Some("ByteOrderedPartitioner".to_owned()), ..Options::default() };
+    let wide = Wide::open_in(env.clone(), "/store", options).unwrap();
+    Session::new(wide, env, strict)
+}
+
+/// What a user sees, with what differs from run to run masked as in the transcript.
+fn shown(session: &Session, answer: &Answer) -> String {
+    let mut text = answer.text.clone();
+    if let Some(failure) = &answer.failure {
+        writeln!(text, "{}", session.say(failure)).unwrap();
+    }
+    mask(&text)
+}
+
+fn mask(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        if uuid::Uuid::parse_str(line).is_ok() {
+            return "<schema-id>".to_owned();
+        }
+        let line = digits_after(line, "timestamp=", "<us>");
+        digits_after(&line, "Elapsed time: ", "<n>")
+    });
+    lines.fold(String::new(), |all, line| all + &line + "\n")
+}
+
+/// Replaces the digits that follow `before`.
+fn digits_after(line: &str, before: &str, by: &str) -> String {
+    let Some((head, tail)) = line.split_once(before) else { return line.to_owned() };
+    let rest = tail.trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.len() == tail.len() { line.to_owned() } else { format!("{head}{before}{by}{rest}") }
+}
+
+/// The statements of the transcript with their prompts and what was printed.
+fn exchanges() -> Vec<(String, String, String)> {
+    let mut out: Vec<(String, String, String)> = Vec::new();
+    for line in TRANSCRIPT.lines() {
+        if let Some(at) = line.strip_prefix("[default@").and_then(|l| l.find("] ")) {
+            let (prompt, statement) = line.split_at("[default@".len() + at + 2);
+            out.push((prompt.to_owned(), statement.to_owned(), String::new()));
+            continue;
+        }
+        let (_, statement, answer) = out.last_mut().expect("the transcript begins with a prompt");
+        match line.strip_prefix(format::MORE) {
+            Some(more) => write!(statement, "\n{more}").unwrap(),
+            None => writeln!(answer, "{line}").unwrap(),
+        }
+    }
+    out
+}
+
+/// The lines of `show schema`, with the columns of each family in order: the server of 1.1.12 gave them in the order of a hash table.
+fn columns_in_order(text: &str) -> String {
+    let mut out = String::new();
+    for family in text.split(";\n\n") {
+        let mut parts: Vec<&str> = family.split("    {").collect();
+        let tail = parts.last().and_then(|last| last.split_once("}]")).map(|(_, tail)| tail.to_owned());
+        let columns = parts.split_off(1);
+        let mut columns: Vec<&str> = columns.iter().map(|c| c.split_once('}').map_or(*c, |(column, _)| column)).collect();
+        columns.sort_unstable();
+        writeln!(out, "{}{columns:?}{}", parts[0], tail.unwrap_or_default()).unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_recorded_transcript_is_answered_alike() {
+    let mut session = session(true);
+    let (mut differences, mut alike) = (String::new(), 0);
+    for (prompt, statement, recorded) in exchanges() {
+        assert_eq!(session.prompt(), prompt, "{statement}");
+        let answer = session.run(&Source::new(statement.clone()));
+        let answered = shown(&session, &answer);
+        let same = if statement.starts_with("show schema") {
+            columns_in_order(&answered) == columns_in_order(&recorded)
+        } else {
+            answered == recorded
+        };
+        if same {
+            alike += 1;
+        } else {
+            writeln!(differences, "{statement}\n--- recorded\n{recorded}--- answered\n{answered}").unwrap();
+        }
+    }
+    assert!(differences.is_empty(), "{alike} alike; these differ:\n{differences}");
+    assert_eq!(alike, 178);
+}
+
+#[test]
+fn conversations() {
+    for file in files(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli_sessions").as_ref()) {
+        let (mut lenient, mut strict) = (session(false), session(true));
+        walk(&file, |case| {
+            let session = match case.directive.as_str() {
+                "lenient" => &mut lenient,
+                "strict" => &mut strict,
+                other => panic!("{}:{}: no directive {other}", file.display(), case.line),
+            };
+            split::split(&case.input).iter().fold(String::new(), |all, source| {
+                let answer = session.run(source);
+                let mark = if answer.failure.is_some() { "refused: " } else { "" };
+                all + mark + &shown(session, &answer)
+            })
+        });
+    }
+}
+
+#[test]
+fn fresh_values_are_fresh() {
+    let mut session = session(false);
+    let run = |session: &mut Session, text: &str| {
+        let answer = session.run(&Source::new(text));
+        assert_eq!(answer.failure, None, "{text}");
+        answer.text
+    };
+    run(&mut session, "create keyspace K;");
+    run(&mut session, "use K;");
+    run(&mut session, "create column family log with comparator = TimeUUIDType and default_validation_class = UTF8Type;");
+    for i in 0..50 {
+        run(&mut session, &format!("set log[k][timeuuid()] = '{i}';"));
+        run(&mut session, &format!("set log[k][now] = '{i}';"));
+    }
+    assert_eq!(run(&mut session, "count log[k];"), "100 columns\n");
+    // In the order of time, so in the order of writing.
+    let values: Vec<String> = run(&mut session, "get log[k];")
+        .lines()
+        .filter_map(|l| Some(l.split_once("value=")?.1.split_once(',')?.0.to_owned()))
+        .collect();
+    let written: Vec<String> = (0..50).flat_map(|i| [i.to_string(), i.to_string()]).collect();
+    assert_eq!(values, written);
+    run(&mut session, "create column family u with comparator = LexicalUUIDType;");
+    for _ in 0..50 {
+        run(&mut session, "set u[k][lexicaluuid()] = bytes();");
+    }
+    assert_eq!(run(&mut session, "count u[k];"), "50 columns\n");
+}
+
+#[test]
+fn completion_knows_the_schema() {
+    let mut session = session(false);
+    for statement in ["create keyspace K;", "use K;", "create column family users with column_metadata=[{column_name: name}];"] {
+        assert_eq!(session.run(&Source::new(statement)).failure, None);
+    }
+    let names = session.names();
+    assert_eq!((&names.keyspaces[..], &names.families[..]), (&["K".to_owned()][..], &[("users".to_owned(), vec!["name".to_owned()])][..]));
+}
