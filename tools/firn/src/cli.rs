@@ -34,7 +34,7 @@ validation_class takes the family's default. --strict refuses both, and answers 
 The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
 
 Examples:
-  firn --db music cli                            a shell
+  firn cli                                       a shell
   firn --db music cli -f schema.txt              a script; it stops at the first statement that fails
   firn --db music cli -k Music -e \"list users;\"
   firn --db music cli -k Music < statements.txt
