@@ -71,6 +71,14 @@ pub trait PurgePass: Send {
     /// Judges one entry. `alone` says that nothing older of the key can be left, in another table or for a snapshot, so that dropping
     /// the entry uncovers nothing. Only entries that no snapshot can see differently are shown.
     fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict;
+
+    /// Whether the entry speaks for other keys too, as a marker that hides what follows it does; then appends the end of the range of keys
+    /// that it speaks for, which begins with its own. For such an entry `alone` says that no table outside of the job can hold
+    /// anything older than the entry in the whole range.
+    fn reach(&mut self, key: &[u8], value: &[u8], end: &mut Vec<u8>) -> bool {
+        let _ = (key, value, end);
+        false
+    }
 }
 
 /// Collects a few bytes of facts about each table as it is written.
@@ -95,4 +103,11 @@ pub trait FilterPrefix: Send + Sync + 'static {
     fn name(&self) -> &str;
     /// Length of the prefix: at most `key.len()`. Keys with the same prefix must give the same length.
     fn prefix_len(&self, key: &[u8]) -> usize;
+
+    /// Length of the prefix that every key in `[from, until)` has, when they all have the same one. Lets reads of a range leave out
+    /// tables; `None` is always right.
+    fn shared_len(&self, from: &[u8], until: &[u8]) -> Option<usize> {
+        let _ = (from, until);
+        None
+    }
 }

@@ -16,7 +16,7 @@ use crate::compaction::job::unite;
 use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, run_limits};
 use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
-use crate::merge::retain::{Beneath, Rules};
+use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{Run, RunCursor, TableHandle};
 
 use super::core::Core;
@@ -175,6 +175,7 @@ impl Core {
             snapshots: self.snapshots.list(),
             tombstones: unite(deletions),
             beneath: Beneath::new(c.beneath()),
+            outside: Outside::new(c.outside(), c.options.filter_prefix.clone()),
             merge: c.options.merge.clone(),
             purge: c.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
             settle: true,
@@ -253,8 +254,23 @@ impl Claimed {
     /// What is older than the job's inputs: the runs after the oldest input, and what the input runs and those between leave
     /// behind, since that lies in other key ranges or is newer than what is asked.
     fn beneath(&self) -> Vec<Arc<Run>> {
-        let taken: HashSet<u64> = self.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let taken = self.taken();
         let newest = self.version.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id))).unwrap_or(0);
+        self.rest(newest)
+    }
+
+    /// All that is not in the job.
+    fn outside(&self) -> Vec<Arc<Run>> {
+        self.rest(0)
+    }
+
+    fn taken(&self) -> HashSet<u64> {
+        self.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect()
+    }
+
+    /// What the job leaves of the runs from the `newest`-th on.
+    fn rest(&self, newest: usize) -> Vec<Arc<Run>> {
+        let taken = self.taken();
         let rest = |r: &Arc<Run>| {
             let tables: Vec<_> = r.tables.iter().filter(|t| !taken.contains(&t.meta.id)).cloned().collect();
             (!tables.is_empty()).then(|| Arc::new(Run::new(r.level, r.number, tables)))

@@ -20,7 +20,7 @@ use crate::compaction::job::{Made, Outputs, run};
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::memtable::Memtable;
 use crate::merge::merging::Source;
-use crate::merge::retain::{Beneath, Rules};
+use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{TableHandle, table_path};
 use crate::sstable::{TableFacts, TableOptions, TableWriter};
 
@@ -177,6 +177,7 @@ impl Core {
             snapshots: self.snapshots.list(),
             tombstones: sealed.mem.tombstones().unwrap_or_default(),
             beneath: Beneath::new(vec![]),
+            outside: Outside::new(vec![], None),
             merge: view.options.merge.clone(),
             purge: None,
             settle: false,

@@ -7,6 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
+use crate::base::hash::key_hash;
 use crate::base::key::{Seq, prefix_end};
 use crate::merge::merging::Source;
 use crate::merge::run::RunCursor;
@@ -31,6 +32,9 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
     let mut sources: Vec<Source> = vec![];
     let mut shadows = vec![];
     if !range.is_empty() {
+        let prefix = view.options.filter_prefix.as_deref().zip(range.until.as_deref());
+        let shared = prefix.and_then(|(f, until)| f.shared_len(&range.from, until));
+        let hash = shared.map(|n| key_hash(&range.from[..n]));
         for m in view.memtables() {
             if m.mem.entries() > 0 {
                 sources.push(Source::Mem(m.mem.cursor()));
@@ -39,14 +43,17 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         }
         let until = range.until.as_deref();
         for run in &view.version.runs {
-            let mut here = run.tables.iter().filter(|t| t.overlaps(Some(&range.from), until)).peekable();
-            if here.peek().is_none() {
-                continue;
+            let here = &run.tables[run.lower_bound(&range.from)..];
+            let mut may_hold = false;
+            for t in here.iter().take_while(|t| t.overlaps(None, until)) {
+                if t.meta.range_deletes > 0 {
+                    shadows.push(t.table()?.tombstones().clone());
+                }
+                may_hold = may_hold || hash.map_or(Ok(true), |h| t.table().map(|t| t.may_contain(h)))?;
             }
-            for t in here.filter(|t| t.meta.range_deletes > 0) {
-                shadows.push(t.table()?.tombstones().clone());
+            if may_hold {
+                sources.push(Source::Run(RunCursor::new(run.clone(), true)));
             }
-            sources.push(Source::Run(RunCursor::new(run.clone(), true)));
         }
     }
     Ok(Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range))

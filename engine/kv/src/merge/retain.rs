@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
-use crate::base::hooks::{Folded, Merge, PurgePass, Verdict};
+use crate::base::hash::key_hash;
+use crate::base::hooks::{FilterPrefix, Folded, Merge, PurgePass, Verdict};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer, head};
 use crate::base::tombstone::{Fragment, Fragments};
 use crate::sstable::WholeBlock;
 
 use super::merging::{Merging, Source};
-use super::run::Run;
+use super::run::{Run, TableHandle};
 use super::visible::fold;
 
 /// Answers, for keys in ascending order, whether any of some runs may hold the key.
@@ -56,6 +57,33 @@ impl Beneath {
     }
 }
 
+/// All tables of a tree outside of a job: whether any may hold something older than an entry that speaks for a range of keys.
+pub struct Outside {
+    runs: Vec<Arc<Run>>,
+    filter: Option<Arc<dyn FilterPrefix>>,
+}
+
+impl Outside {
+    /// Asks these runs, whose filters hold what `filter` says.
+    pub fn new(runs: Vec<Arc<Run>>, filter: Option<Arc<dyn FilterPrefix>>) -> Outside {
+        Outside { runs, filter }
+    }
+
+    /// Whether any table may hold a key in `[from, until)` that was written up to `seq`. A newer table may: keys of one
+    /// table are not all of one age.
+    pub fn may_hold_older(&self, from: &[u8], until: &[u8], seq: Seq) -> bool {
+        let shared = self.filter.as_ref().and_then(|f| f.shared_len(from, until));
+        let hash = shared.map(|n| key_hash(&from[..n]));
+        self.runs.iter().any(|run| {
+            let there = run.tables[run.lower_bound(from)..].iter();
+            let mut there = there.take_while(|t| t.meta.first_key.as_slice() < until);
+            // What can't be opened may hold anything.
+            let may_contain = |t: &TableHandle, hash| t.table().map_or(true, |table| table.may_contain(hash));
+            there.any(|t| t.meta.min_seq <= seq && hash.is_none_or(|h| may_contain(t, h)))
+        })
+    }
+}
+
 /// What a pass knows besides its input.
 pub struct Rules {
     /// Live snapshots, ascending.
@@ -64,6 +92,8 @@ pub struct Rules {
     pub tombstones: Arc<Fragments>,
     /// What lies beneath.
     pub beneath: Beneath,
+    /// What is not in the job at all.
+    pub outside: Outside,
     /// The tree's merge hook.
     pub merge: Option<Arc<dyn Merge>>,
     /// The purge hook's pass.
@@ -119,6 +149,8 @@ pub struct Retain<C> {
     shown: Shown,
     trailer: Trailer,
     queue: VecDeque<Held>,
+    /// The end of the range that the current entry speaks for.
+    reach: Vec<u8>,
     dropped: Dropped,
 }
 
@@ -141,6 +173,7 @@ impl<C: Cursor> Retain<C> {
             shown: Shown::Nothing,
             trailer: Trailer(0),
             queue: VecDeque::new(),
+            reach: vec![],
             dropped: Dropped::default(),
         }
     }
@@ -280,12 +313,20 @@ impl<C: Cursor> Retain<C> {
         if !self.rules.settle {
             return Ok(true);
         }
-        let alone = self.rules.beneath.is_alone(&self.key);
+        // What a snapshot makes this job keep of the key lies beneath too, though no other table has it.
+        let mut alone = oldest && self.rules.beneath.is_alone(&self.key);
+        let mut reaches = false;
+        if let Some(purge) = &mut self.rules.purge
+            && alone
+        {
+            self.reach.clear();
+            reaches = purge.reach(&self.key, self.input.value(), &mut self.reach);
+            alone = !reaches || !self.rules.outside.may_hold_older(&self.key, &self.reach, t.seq());
+        }
         if stripe == MAX_SEQ
             && let Some(purge) = &mut self.rules.purge
         {
-            // What a snapshot makes this job keep of the key lies beneath too, though no other table has it.
-            match purge.judge(&self.key, kind, self.input.value(), alone && oldest) {
+            match purge.judge(&self.key, kind, self.input.value(), alone) {
                 Verdict::Keep => {}
                 Verdict::Replace(v) => self.shown = Shown::Replaced(v),
                 Verdict::Drop => {
@@ -296,7 +337,8 @@ impl<C: Cursor> Retain<C> {
                 }
             }
         }
-        if alone && oldest && kind == Kind::Put && self.may_lose_seq() {
+        // What speaks for a range must go on telling what is older than it.
+        if alone && !reaches && kind == Kind::Put && self.may_lose_seq() {
             self.trailer = Trailer::new(0, Kind::Put);
         }
         Ok(true)

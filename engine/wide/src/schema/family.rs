@@ -4,17 +4,17 @@
 //! column stands once; every index has a name and a number.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::def::{CfDef, ColumnDef, IndexType};
 use super::rules;
 use super::typing::{self, Registry, Type};
 use crate::base::error::Result;
 use crate::base::error::invalid;
+use crate::types::Wording;
 
 /// What a family's rows are made of, with the types that order them. CQL tables, with partition key, clustering, static and regular
 /// columns, are the kind that is to come.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Kind {
     /// Columns.
@@ -153,6 +153,9 @@ impl Family {
 
     /// What is known about the column of this name.
     pub fn column(&self, name: &[u8]) -> Option<&Column> {
+        if self.columns.is_empty() {
+            return None;
+        }
         self.columns.get(name).or_else(|| self.columns.get(&typing::respelled(self.cell_comparator(), name)?))
     }
 
@@ -193,7 +196,7 @@ pub trait Numbers {
 /// Where a definition is to be part of: what it may use, and what is there already.
 pub struct Surroundings<'a> {
     /// The types there are.
-    pub registry: &'a Arc<Registry>,
+    pub registry: &'a Registry,
     /// The family that has this name, at present.
     pub present: Option<&'a Family>,
     /// The names of indexes of the other families of the keyspace.
@@ -230,13 +233,13 @@ pub fn resolve(def: &CfDef, around: &Surroundings<'_>, numbers: &mut dyn Numbers
     Ok(family)
 }
 
-fn parse_in_place(class: &mut String, registry: &Arc<Registry>) -> Result<Type> {
+fn parse_in_place(class: &mut String, registry: &Registry) -> Result<Type> {
     let parsed = typing::parse(class, registry)?;
-    *class = typing::name(&parsed);
+    *class = parsed.name();
     Ok(parsed)
 }
 
-fn resolve_kind(def: &mut CfDef, registry: &Arc<Registry>) -> Result<Kind> {
+fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<Kind> {
     let comparator = parse_in_place(&mut def.comparator_type, registry)?;
     if comparator.is_counter() {
         return Err(invalid("CounterColumnType is not a valid comparator"));
@@ -244,7 +247,7 @@ fn resolve_kind(def: &mut CfDef, registry: &Arc<Registry>) -> Result<Kind> {
     match (&*def.column_type, &def.subcomparator_type) {
         ("Standard", None) => Ok(Kind::Standard { comparator }),
         ("Standard", Some(given)) => {
-            let given = typing::name(&typing::parse(given, registry)?);
+            let given = typing::parse(given, registry)?.name();
             Err(invalid(format!("Subcolumn comparator ({given}) is invalid for standard column family {}", def.name)))
         }
         ("Super", given) => {
@@ -252,7 +255,7 @@ fn resolve_kind(def: &mut CfDef, registry: &Arc<Registry>) -> Result<Kind> {
             if subcomparator.is_counter() {
                 return Err(invalid("CounterColumnType is not a valid sub-column comparator"));
             }
-            def.subcomparator_type = Some(typing::name(&subcomparator));
+            def.subcomparator_type = Some(subcomparator.name());
             Ok(Kind::Super { comparator, subcomparator })
         }
         (other, _) => Err(invalid(format!("Invalid column type {other}"))),
@@ -294,7 +297,8 @@ fn default_index_names(family: &Family, metadata: &mut [(ColumnDef, Type)], pres
             }
             (None, Some(_)) => {}
             (None, None) => {
-                let mut name = format!("{}_{}_idx", family.name(), typing::text(family.cell_comparator(), &column.name));
+                let mut name =
+                    format!("{}_{}_idx", family.name(), family.cell_comparator().to_text(&column.name, Wording::Cli));
                 name.retain(|c| c.is_ascii_alphanumeric() || c == '_');
                 column.index_name = Some(name);
             }
@@ -307,7 +311,7 @@ fn check_columns(family: &Family, metadata: &[(ColumnDef, Type)], around: &Surro
     let mut index_names = around.index_names.clone();
     for (column, validator) in metadata {
         if validator.is_counter() != family.is_counter() {
-            let name = typing::text(family.cell_comparator(), &column.name);
+            let name = family.cell_comparator().to_text(&column.name, Wording::Cli);
             return Err(invalid(if family.is_counter() {
                 format!("Cannot add a non counter column ({name}) in a counter column family")
             } else {

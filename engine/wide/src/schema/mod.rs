@@ -19,6 +19,7 @@ pub mod storage_conf;
 mod typing;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use md5::{Digest, Md5};
@@ -36,7 +37,7 @@ use crate::base::error::invalid;
 const FIRST_ID: u32 = 1;
 
 /// All definitions, at one moment. A clone shares its keyspaces.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Schema {
     registry: Arc<Registry>,
     next_id: u32,
@@ -97,6 +98,12 @@ impl Keyspace {
     fn index_names(&self, except: &str) -> BTreeSet<&str> {
         let others = self.families().filter(|f| f.name() != except);
         others.flat_map(|f| f.def().column_metadata.iter()).filter_map(|c| c.index_name.as_deref()).collect()
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("next_id", &self.next_id).field("keyspaces", &self.keyspaces).finish_non_exhaustive()
     }
 }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::def::{CfDef, ColumnDef, hex};
 use super::family::{self, Family, Numbers, Surroundings};
 use super::typing::{Registry, Type};
-use super::{Keyspace, Schema};
+use super::{Keyspace, Schema, rules, typing};
 use crate::base::error::{Error, Result};
 
 /// What the keys of all records begin with.
@@ -168,6 +168,7 @@ fn add_keyspace(schema: &mut Schema, key: &str, name: &str, record: KeyspaceReco
         families: BTreeMap::new(),
     };
     keyspace.check().map_err(|e| corrupt(key, e))?;
+    rules::check_unique(&keyspace.name, schema.keyspaces().map(|k| k.name())).map_err(|e| corrupt(key, e))?;
     schema.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
     Ok(())
 }
@@ -182,8 +183,9 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
     }
     let around =
         Surroundings { registry: &schema.registry, present: None, index_names: keyspace.index_names(&record.definition.name) };
+    check_types(&key, &record.definition, &schema.registry)?;
     let family = family::resolve(&record.definition, &around, &mut &*record).map_err(|e| match e {
-        Error::Configuration(why) => Error::Configuration(format!("system.schema, record {key}: {why}")),
+        Error::Corrupt(what) => corrupt(&key, what),
         other => corrupt(&key, other),
     })?;
     for id in std::iter::once(family.id()).chain(family.indexes().map(|(_, index)| index.id)) {
@@ -192,5 +194,21 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
         }
     }
     Arc::make_mut(keyspace).families.insert(family.name().to_owned(), Arc::new(family));
+    Ok(())
+}
+
+/// Types that are not there are not damage: whoever opens the store has not said what they are.
+fn check_types(key: &str, def: &CfDef, registry: &Registry) -> Result<()> {
+    let own = [&def.comparator_type, &def.default_validation_class, &def.key_validation_class];
+    let classes = own.into_iter().chain(&def.subcomparator_type).chain(def.column_metadata.iter().map(|c| &c.validation_class));
+    for class in classes {
+        if let Err(unknown) = typing::lookup(class, registry) {
+            let (keyspace, name, class, known) = (&def.keyspace, &def.name, unknown.class, unknown.known.join(", "));
+            return Err(Error::Configuration(format!(
+                "column family {name} of keyspace {keyspace} is of the type {class}, which must be registered before the store is \
+                 opened; there are {known} (system.schema, record {key})"
+            )));
+        }
+    }
     Ok(())
 }

@@ -1,88 +1,56 @@
 //! What the schema asks of types, and with which texts it refuses.
 
-use std::sync::Arc;
+use super::def::hex;
+use crate::base::error::{Result, invalid};
+use crate::types::PACKAGE;
+pub use crate::types::{Registry, Type};
 
-use crate::base::error::Result;
-use crate::base::error::invalid;
-
-/// INTERIM, until `crate::types` is merged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Type(String);
-/// INTERIM.
-#[derive(Clone, Debug, Default)]
-pub struct Registry;
-
-const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
-
-impl Type {
-    pub fn is_counter(&self) -> bool {
-        self.short() == "CounterColumnType"
-    }
-    fn short(&self) -> &str {
-        self.0.strip_prefix(PACKAGE).unwrap_or(&self.0)
-    }
+/// A name that no type has.
+#[derive(Debug)]
+pub struct UnknownType {
+    /// The name, with Cassandra's package where it has none.
+    pub class: String,
+    /// The names that there are.
+    pub known: Vec<String>,
 }
 
 /// The type of this name.
-pub fn parse(text: &str, _registry: &Arc<Registry>) -> Result<Type> {
-    let short = text.strip_prefix(PACKAGE).unwrap_or(text);
-    let known = [
-        "BytesType",
-        "UTF8Type",
-        "AsciiType",
-        "LongType",
-        "IntegerType",
-        "UUIDType",
-        "TimeUUIDType",
-        "LexicalUUIDType",
-        "CounterColumnType",
-        "DateType",
-    ];
-    if known.contains(&short) {
-        Ok(Type(format!("{PACKAGE}{short}")))
-    } else {
-        let name = if text.contains('.') { text.to_owned() } else { format!("{PACKAGE}{text}") };
-        Err(invalid(format!("Unable to find abstract-type class '{name}'")))
-    }
+pub fn parse(text: &str, registry: &Registry) -> Result<Type> {
+    lookup(text, registry).map_err(|e| invalid(format!("Unable to find abstract-type class '{}'", e.class)))
 }
 
-/// The name in full, as definitions hold it.
-pub fn name(t: &Type) -> String {
-    t.0.clone()
-}
-
-/// The bytes as text, as default names of indexes and error texts show them.
-pub fn text(t: &Type, bytes: &[u8]) -> String {
-    match t.short() {
-        "UTF8Type" | "AsciiType" => String::from_utf8_lossy(bytes).into_owned(),
-        _ => bytes.iter().map(|b| format!("{b:02x}")).collect(),
-    }
+/// The same; an error says which types there are.
+pub fn lookup(text: &str, registry: &Registry) -> std::result::Result<Type, UnknownType> {
+    Type::parse(text, registry).map_err(|_| UnknownType {
+        class: if text.contains('.') { text.to_owned() } else { format!("{PACKAGE}{text}") },
+        known: registry.names(),
+    })
 }
 
 /// Refuses a name in `column_metadata` that is not of the family's type of names.
-pub fn check_name(t: &Type, bytes: &[u8]) -> Result<()> {
-    if t.short() == "LongType" && bytes.len() != 8 {
-        return Err(invalid(format!("A long is exactly 8 bytes: {}", bytes.len())));
+pub fn check_name(comparator: &Type, name: &[u8]) -> Result<()> {
+    match comparator {
+        _ if comparator.validate(name).is_ok() => Ok(()),
+        Type::Long | Type::Date => Err(invalid(format!("A long is exactly 8 bytes: {}", name.len()))),
+        _ => {
+            let (name, comparator) = (hex::to_text(name), comparator.full_name());
+            Err(invalid(format!("Column name {name} is not valid for comparator {comparator}")))
+        }
     }
-    Ok(())
 }
 
 /// The one spelling of names that compare equal, where it is another one.
-pub fn respelled(_t: &Type, _bytes: &[u8]) -> Option<Vec<u8>> {
-    None
+pub fn respelled(comparator: &Type, name: &[u8]) -> Option<Vec<u8>> {
+    if name.is_empty() || comparator.validate(name).is_err() {
+        return None;
+    }
+    let (mut form, mut spelling) = (Vec::new(), Vec::new());
+    comparator.encode(name, &mut form).ok()?;
+    comparator.decode(&mut &form[..], &mut spelling).ok()?;
+    (spelling != name).then_some(spelling)
 }
 
-/// Whether what is sorted by `old` is sorted by `new` too, and every name valid in it.
+/// Whether what is sorted by `old` is sorted by `new` too, in the same bytes, and every name valid in it.
 pub fn is_compatible(new: &Type, old: &Type) -> bool {
-    new == old || matches!((new.short(), old.short()), ("BytesType", "UTF8Type" | "AsciiType") | ("UTF8Type", "AsciiType"))
-}
-
-/// The name with Cassandra's package where it has none.
-pub fn full_name(name: &str) -> String {
-    if name.contains('.') { name.to_owned() } else { format!("{PACKAGE}{name}") }
-}
-
-/// The names of all types, for messages.
-pub fn known(_registry: &Registry) -> Vec<String> {
-    vec!["BytesType".into()]
+    new == old || matches!((new, old), (Type::Bytes, Type::Utf8 | Type::Ascii) | (Type::Utf8, Type::Ascii))
 }

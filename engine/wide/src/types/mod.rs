@@ -1,1 +1,173 @@
-//! Floor 0: the types of names and values: validation, order, byte-comparable encoding, text.
+//! Floor 0: the types of keys, names and values (model 2.1): validation with the texts of the servers, order, the byte-comparable form
+//! that keys are made of, text.
+//!
+//! Invariants:
+//! - `encode(a) < encode(b)` exactly when `a < b`; forms are prefix-free when one of the separators of a sequence (0x20..=0x60) follows.
+//! - Values that compare equal have one form, and `decode` gives one spelling back: the shortest varint, decimals without zeros at the
+//!   end of the fraction, `00`/`01` for booleans, `7fc00000` for every NaN, tuples without nulls at the end.
+//! - No bytes and no text make a function of this module panic.
+//!
+//! Where versions of the servers differ, the newest is followed, but:
+//! - UTF-8 is strict (the servers accept surrogates, overlong zeros and code points beyond U+10FFFF);
+//! - a value that breaks off inside a collection or a duration is refused with a plain text, where the servers fail with an internal error;
+//! - booleans order by being zero (1.1.12: by the signed byte);
+//! - `LexicalUUIDType` keeps the text of 1.1.12, which no newer server was asked for;
+//! - text may be read with the wordings of either time ([`Wording`]).
+//!
+//! Time-uuids with equal timestamps order by their low bytes, signed (0.7 and later); text orders by its bytes (0.6 and later).
+
+mod compare;
+mod date;
+mod decimal;
+mod duration;
+mod encode;
+pub mod escape;
+mod from_text;
+mod name;
+mod nested;
+mod registry;
+mod to_text;
+pub mod uuids;
+mod validate;
+mod varint;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use encode::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
+pub use from_text::{Source, Wording, hex_to_bytes};
+pub use name::PACKAGE;
+pub use registry::{Comparator, Custom, Registry};
+
+/// The type of a key, a name or a value. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Type {
+    /// `BytesType`, blob: any bytes, in their order.
+    Bytes,
+    /// `AsciiType`: bytes below 0x80.
+    Ascii,
+    /// `UTF8Type`, text.
+    Utf8,
+    /// `LongType`, bigint: 8 bytes.
+    Long,
+    /// `IntegerType`, varint: two's complement of any length.
+    Integer,
+    /// `Int32Type`, int.
+    Int32,
+    /// `ShortType`, smallint.
+    Short,
+    /// `ByteType`, tinyint.
+    Byte,
+    /// `LexicalUUIDType`: uuids by their signed halves.
+    LexicalUuid,
+    /// `TimeUUIDType`, timeuuid: version 1 by time.
+    TimeUuid,
+    /// `UUIDType`, uuid: by version, version 1 by time.
+    Uuid,
+    /// `DateType`: milliseconds in unsigned order.
+    Date,
+    /// `TimestampType`, timestamp: milliseconds since 1970.
+    Timestamp,
+    /// `SimpleDateType`, date: days, 1970-01-01 is 2^31.
+    SimpleDate,
+    /// `TimeType`, time: nanoseconds since midnight.
+    Time,
+    /// `BooleanType`.
+    Boolean,
+    /// `FloatType`.
+    Float,
+    /// `DoubleType`.
+    Double,
+    /// `DecimalType`: scale (4 bytes), then an integer.
+    Decimal,
+    /// `InetAddressType`, inet: 4 or 16 bytes.
+    Inet,
+    /// `DurationType`: months, days, nanoseconds as zigzag varints; its order means nothing.
+    Duration,
+    /// `CounterColumnType`: 8 bytes; its order means nothing.
+    Counter,
+    /// `EmptyType`: only the empty value.
+    Empty,
+    /// `CompositeType`: `<2-byte length><bytes><end of component>` for each component.
+    Composite(Arc<[Type]>),
+    /// `ReversedType`: the order of another type turned round; empty values are last.
+    Reversed(Arc<Type>),
+    /// `ListType`, frozen: a count, then `<4-byte length><bytes>` for each element.
+    List(Arc<Type>),
+    /// `SetType`, frozen: as a list.
+    Set(Arc<Type>),
+    /// `MapType`, frozen: keys and values in turns.
+    Map(Arc<(Type, Type)>),
+    /// `TupleType`: `<4-byte length><bytes>` for each component, length -1 for null; components at the end may be missing.
+    Tuple(Arc<[Type]>),
+    /// `UserType`: a tuple with names.
+    Udt(Arc<UserType>),
+    /// A comparator of the embedder ([`Comparator`]).
+    Custom(Custom),
+}
+
+/// What a user-defined type is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserType {
+    /// The keyspace that it belongs to.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// The names of its fields and their types, in order.
+    pub fields: Vec<(String, Type)>,
+}
+
+/// Why a value or a text is not of a type: the text that the server answers with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeError(pub String);
+
+impl fmt::Display for TypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TypeError {}
+
+impl From<TypeError> for crate::base::error::Error {
+    fn from(e: TypeError) -> Self {
+        crate::base::error::Error::InvalidRequest(e.0)
+    }
+}
+
+/// Bytes that are not the form of any value of the type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("malformed encoded value")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+fn error<T>(text: impl Into<String>) -> Result<T, TypeError> {
+    Err(TypeError(text.into()))
+}
+
+impl Type {
+    /// Whether values are counters.
+    pub fn is_counter(&self) -> bool {
+        *self == Type::Counter
+    }
+
+    /// Whether the order is turned round.
+    pub fn is_reversed(&self) -> bool {
+        matches!(self, Type::Reversed(_))
+    }
+
+    /// The type under `ReversedType`, or itself.
+    pub fn unreversed(&self) -> &Type {
+        match self {
+            Type::Reversed(inner) => inner,
+            _ => self,
+        }
+    }
+}

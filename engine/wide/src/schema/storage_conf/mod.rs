@@ -1,7 +1,7 @@
 //! `storage-conf.xml`, the configuration of the article's era (model A17, A24, 2.9): keyspaces, and a few settings of the store.
 //!
 //! A document is a `Storage`, or one of its parts: a `Keyspaces` or a `Keyspace`, as the article prints it. Blanks in odd places of
-//! tags are put right first ([`blanks`]). What is not known, or means nothing here, is a [`Note`], not an error.
+//! tags are put right first (module `blanks`). What is not known, or means nothing here, is a [`Note`], not an error.
 
 mod blanks;
 mod settings;
@@ -57,6 +57,7 @@ impl StorageConf {
         let mut conf = StorageConf::default();
         conf.read(&mut reader, document.root_element())?;
         conf.notes = reader.notes;
+        conf.notes.sort_by_key(|note| note.line);
         Ok(conf)
     }
 
@@ -180,7 +181,10 @@ impl Reader<'_> {
         let text = text_of(node);
         match text.parse::<T>() {
             Ok(number) if bounds.contains(&number) => Ok(number),
-            _ => Err(self.error(node, format_args!("{} can't be {text:?}", node.tag_name().name()))),
+            _ => {
+                let (name, from, to) = (node.tag_name().name(), bounds.start(), bounds.end());
+                Err(self.error(node, format_args!("{name} is a number from {from} to {to}, not {text:?}")))
+            }
         }
     }
 
@@ -202,11 +206,10 @@ impl Reader<'_> {
                 other => self.note(part, format!("{other} is not known in Keyspace")),
             }
         }
-        def.strategy_options.insert("replication_factor".into(), factor.to_string());
-        if def.strategy_class.ends_with("NetworkTopologyStrategy") || def.strategy_class.ends_with("DatacenterShardStrategy") {
-            if !def.strategy_class.ends_with("OldNetworkTopologyStrategy") {
-                def.strategy_options.clear();
-            }
+        // That one has a factor per data centre, from elsewhere.
+        def.strategy_options.clear();
+        if !def.strategy_class.ends_with("DatacenterShardStrategy") {
+            def.strategy_options.insert("replication_factor".into(), factor.to_string());
         }
         Ok(def)
     }
@@ -237,7 +240,7 @@ impl Reader<'_> {
                 ),
             ));
         }
-        self.cache(node, &mut def);
+        self.other_attributes(node, &mut def);
         for part in node.children().filter(Node::is_element) {
             match part.tag_name().name() {
                 "Comment" => def.comment = text_of(part),
@@ -250,16 +253,17 @@ impl Reader<'_> {
     /// The type that an attribute names; `BytesType` where there is none.
     fn comparator(&self, node: Node<'_, '_>, attribute: &str) -> Result<String> {
         let Some(given) = node.attribute(attribute) else { return Ok("BytesType".into()) };
-        if typing::parse(given, self.registry).is_ok() {
-            return Ok(given.to_owned());
+        match typing::lookup(given, self.registry) {
+            Ok(_) => Ok(given.to_owned()),
+            Err(unknown) => {
+                let (class, known) = (unknown.class, unknown.known.join(", "));
+                Err(self.error(node, format_args!("Unable to load class {class} for {attribute} attribute; there are {known}")))
+            }
         }
-        let class = typing::full_name(given);
-        let known = typing::known(self.registry).join(", ");
-        Err(self.error(node, format_args!("Unable to load class {class} for {attribute} attribute; there are {known}")))
     }
 
     /// The attributes besides name and types.
-    fn cache(&mut self, node: Node<'_, '_>, def: &mut CfDef) {
+    fn other_attributes(&mut self, node: Node<'_, '_>, def: &mut CfDef) {
         for attribute in node.attributes() {
             match attribute.name() {
                 "Name" | "ColumnType" | "CompareWith" | "CompareSubcolumnsWith" => {}

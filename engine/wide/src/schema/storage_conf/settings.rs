@@ -79,12 +79,13 @@ impl Default for Settings {
 }
 
 /// Elements of 0.4's and 0.6's files that mean nothing to one node of Firn.
-const WITHOUT_EFFECT: [&str; 36] = [
+const WITHOUT_EFFECT: [&str; 32] = [
     "Authenticator",
     "AutoBootstrap",
     "BinaryMemtableSizeInMB",
     "BootstrapFileDirectory",
     "CalloutLocation",
+    "CommitLogFastSync",
     "CommitLogRotationThresholdInMB",
     "ConcurrentReads",
     "ConcurrentWrites",
@@ -99,7 +100,6 @@ const WITHOUT_EFFECT: [&str; 36] = [
     "JobJarFileLocation",
     "JobTrackerHost",
     "ListenAddress",
-    "MapReduceTimeoutInMillis",
     "MemtableFlushAfterMinutes",
     "MemtableLifetimeInDays",
     "PhiConvictThreshold",
@@ -112,10 +112,6 @@ const WITHOUT_EFFECT: [&str; 36] = [
     "SnapshotBeforeCompaction",
     "StagingFileDirectory",
     "StoragePort",
-    "ThreadsPerPool",
-    "TouchKeyCacheSize",
-    "UDPPort",
-    "CommitLogFastSync",
 ];
 
 /// The parts of `CommitLogSync` as they come.
@@ -146,7 +142,7 @@ impl Settings {
             "ColumnIndexSizeInKB" => self.column_index_size_kb = reader.number(node, 1..=u32::MAX)?,
             "MemtableSizeInMB" | "MemtableThroughputInMB" => self.memtable_size_mb = reader.number(node, 1..=1 << 20)?,
             "MemtableObjectCountInMillions" | "MemtableOperationsInMillions" => {
-                self.memtable_object_count_millions = reader.number(node, f64::MIN_POSITIVE..=1e9)?;
+                self.memtable_object_count_millions = reader.number(node, 1e-6..=1e9)?;
             }
             "GCGraceSeconds" => self.gc_grace_seconds = reader.number(node, 0..=i32::MAX)?,
             "CommitLogSync" => match text_of(node).to_ascii_lowercase().as_str() {

@@ -1,0 +1,534 @@
+//! Rows in Rust's manner, over the operations of [`Keyspace`].
+//!
+//! ```
+//! use firn_wide::schema::{CfDef, KsDef};
+//! use firn_wide::Wide;
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-1-{}", std::process::id()));
+//! let wide = Wide::open(&dir)?;
+//! wide.system_add_keyspace(&KsDef::new("Bloggy"))?;
+//! wide.system_add_column_family(&CfDef { comparator_type: "UTF8Type".into(), ..CfDef::new("Bloggy", "Authors") })?;
+//!
+//! let authors = wide.keyspace("Bloggy")?.family("Authors")?;
+//! let arin = authors.row("Arin Sarkissian");
+//! arin.insert("twitter", "phatduckk")?;
+//! arin.insert("email", "arin@example.com")?;
+//! arin.ttl(3600).insert("status", "writing")?;
+//!
+//! assert_eq!(arin.value::<String>("twitter")?.as_deref(), Some("phatduckk"));
+//! for column in arin.slice().reversed().limit(10).columns()? {
+//!     let column = column?;
+//!     println!("{} = {}", column.name_as::<String>()?, column.value_as::<String>()?);
+//! }
+//! assert_eq!(arin.slice().count()?, 3);
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::sync::Arc;
+
+use super::range::RowReader;
+use super::read::ColumnReader;
+use super::value::{FromBytes, ToBytes};
+use super::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, IndexClause, IndexExpression,
+    IndexOperator, KeyRange, KeySlice, Keyspace, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn,
+};
+use crate::base::error::{Error, Result};
+
+/// A column family: rows by key. Cheap to clone. Its definition is looked up at each call.
+#[derive(Clone, Debug)]
+pub struct ColumnFamily {
+    keyspace: Keyspace,
+    name: Arc<str>,
+}
+
+impl ColumnFamily {
+    pub(super) fn new(keyspace: &Keyspace, name: &str) -> ColumnFamily {
+        ColumnFamily { keyspace: keyspace.clone(), name: name.into() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its keyspace.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// The row of this key, whether there is anything in it or not.
+    pub fn row(&self, key: impl ToBytes) -> Row {
+        Row { family: self.clone(), key: key.to_bytes().into_owned(), super_column: None, timestamp: None, ttl: None }
+    }
+
+    /// All rows, in the order of the partitioner, to be narrowed down.
+    pub fn rows(&self) -> Rows {
+        Rows {
+            family: self.clone(),
+            range: KeyRange { count: i32::MAX, ..KeyRange::default() },
+            columns: SliceRange { count: i32::MAX, ..SliceRange::default() },
+        }
+    }
+
+    /// The rows in which columns have certain values, found by an index.
+    ///
+    /// ```
+    /// # use firn_wide::{Wide, schema::{CfDef, ColumnDef, KsDef}};
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-2-{}", std::process::id()));
+    /// # let wide = Wide::open(&dir)?;
+    /// # wide.system_add_keyspace(&KsDef::new("Music"))?;
+    /// wide.system_add_column_family(&CfDef {
+    ///     comparator_type: "UTF8Type".into(),
+    ///     column_metadata: vec![ColumnDef::new("state", "UTF8Type").indexed()],
+    ///     ..CfDef::new("Music", "users")
+    /// })?;
+    /// let users = wide.keyspace("Music")?.family("users")?;
+    /// users.row("bob").insert("state", "UT")?;
+    /// users.row("eve").insert("state", "TX")?;
+    /// let found = users.find().eq("state", "UT").rows()?;
+    /// assert_eq!(found.len(), 1);
+    /// assert_eq!(found[0].key, b"bob");
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find(&self) -> Find {
+        Find { family: self.clone(), clause: IndexClause { count: i32::MAX, ..IndexClause::new([]) } }
+    }
+
+    /// Removes all rows.
+    ///
+    /// # Errors
+    /// As [`Keyspace::truncate`].
+    pub fn truncate(&self) -> Result<()> {
+        self.keyspace.truncate(&self.name)
+    }
+
+    fn parent(&self) -> ColumnParent {
+        ColumnParent::new(&*self.name)
+    }
+}
+
+/// A row of a column family, or one of its super columns. Cheap to make: nothing is looked up until it is read or written.
+///
+/// Writes take the store's clock as timestamp, unless [`at`](Row::at) says another.
+#[derive(Clone, Debug)]
+pub struct Row {
+    family: ColumnFamily,
+    key: Vec<u8>,
+    super_column: Option<Vec<u8>>,
+    timestamp: Option<i64>,
+    ttl: Option<i32>,
+}
+
+impl Row {
+    /// Its key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// One of its super columns: reads and writes concern the columns in it.
+    pub fn super_column(&self, name: impl ToBytes) -> Row {
+        Row { super_column: Some(name.to_bytes().into_owned()), ..self.clone() }
+    }
+
+    /// The same, with writes at this timestamp.
+    pub fn at(&self, timestamp: i64) -> Row {
+        Row { timestamp: Some(timestamp), ..self.clone() }
+    }
+
+    /// The same, with what is inserted living this many seconds.
+    pub fn ttl(&self, seconds: i32) -> Row {
+        Row { ttl: Some(seconds), ..self.clone() }
+    }
+
+    fn parent(&self) -> ColumnParent {
+        ColumnParent { super_column: self.super_column.clone(), ..self.family.parent() }
+    }
+
+    fn path(&self, column: Option<&dyn ToBytes>) -> ColumnPath {
+        ColumnPath {
+            column_family: self.family.name.to_string(),
+            super_column: self.super_column.clone(),
+            column: column.map(|c| c.to_bytes().into_owned()),
+        }
+    }
+
+    fn timestamp(&self) -> i64 {
+        self.timestamp.unwrap_or_else(|| self.family.keyspace.wide.timestamp())
+    }
+
+    fn column(&self, name: impl ToBytes, value: impl ToBytes) -> Column {
+        let (name, value) = (name.to_bytes().into_owned(), value.to_bytes().into_owned());
+        Column { name, value, timestamp: self.timestamp(), ttl: self.ttl }
+    }
+
+    /// Writes a column.
+    ///
+    /// # Errors
+    /// As [`Keyspace::insert`].
+    pub fn insert(&self, name: impl ToBytes, value: impl ToBytes) -> Result<()> {
+        self.family.keyspace.insert(&self.key, &self.parent(), &self.column(name, value))
+    }
+
+    /// Adds to a counter.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add`].
+    pub fn add(&self, name: impl ToBytes, delta: i64) -> Result<()> {
+        self.family.keyspace.add(&self.key, &self.parent(), &CounterColumn::new(name.to_bytes(), delta))
+    }
+
+    /// A column; `None` when it isn't there.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], except `NotFound`.
+    pub fn get(&self, name: impl ToBytes) -> Result<Option<Column>> {
+        match self.find(&name)? {
+            Some(ColumnOrSuperColumn::Column(c)) => Ok(Some(c)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The value of a column; `None` when it isn't there.
+    ///
+    /// # Errors
+    /// As [`get`](Row::get); `InvalidRequest` when the value is none of that type.
+    pub fn value<T: FromBytes>(&self, name: impl ToBytes) -> Result<Option<T>> {
+        self.get(name)?.map(|c| c.value_as()).transpose()
+    }
+
+    /// The sum of a counter; 0 when nothing was ever added.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], except `NotFound`.
+    pub fn counter(&self, name: impl ToBytes) -> Result<i64> {
+        match self.find(&name)? {
+            Some(ColumnOrSuperColumn::CounterColumn(c)) => Ok(c.value),
+            _ => Ok(0),
+        }
+    }
+
+    fn find(&self, name: &dyn ToBytes) -> Result<Option<ColumnOrSuperColumn>> {
+        match self.family.keyspace.get(&self.key, &self.path(Some(name))) {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::NotFound) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Deletes a column, or a counter.
+    ///
+    /// # Errors
+    /// As [`Keyspace::remove`].
+    pub fn delete(&self, name: impl ToBytes) -> Result<()> {
+        self.remove(&self.path(Some(&name)))
+    }
+
+    /// Deletes the row, or the super column.
+    ///
+    /// # Errors
+    /// As [`Keyspace::remove`].
+    pub fn delete_all(&self) -> Result<()> {
+        self.remove(&self.path(None))
+    }
+
+    fn remove(&self, path: &ColumnPath) -> Result<()> {
+        let keyspace = &self.family.keyspace;
+        if keyspace.table(&self.family.name)?.def.is_counter() {
+            return keyspace.remove_counter(&self.key, path);
+        }
+        keyspace.remove(&self.key, path, self.timestamp())
+    }
+
+    /// All columns, to be narrowed down.
+    pub fn slice(&self) -> Slice {
+        Slice { row: self.clone(), range: SliceRange { count: i32::MAX, ..SliceRange::default() } }
+    }
+}
+
+/// A part of a row: of its columns, or of its super columns. Both bounds are in it.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Slice {
+    row: Row,
+    range: SliceRange,
+}
+
+impl Slice {
+    /// Begins with this name, in the order of traversal.
+    pub fn from(mut self, name: impl ToBytes) -> Slice {
+        self.range.start = name.to_bytes().into_owned();
+        self
+    }
+
+    /// Ends with this name, in the order of traversal.
+    pub fn to(mut self, name: impl ToBytes) -> Slice {
+        self.range.finish = name.to_bytes().into_owned();
+        self
+    }
+
+    /// Read from the last name.
+    pub fn reversed(mut self) -> Slice {
+        self.range.reversed = true;
+        self
+    }
+
+    /// At most this many.
+    pub fn limit(mut self, count: usize) -> Slice {
+        self.range.count = i32::try_from(count).unwrap_or(i32::MAX);
+        self
+    }
+
+    /// The columns, read as they are asked for: of one state, in memory that doesn't grow with the row.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_slice`]; `InvalidRequest` for the rows of a Super family, whose columns are in super columns, and for counters.
+    pub fn columns(self) -> Result<Columns> {
+        let row = &self.row;
+        let table = row.family.keyspace.table(&row.family.name)?;
+        ColumnReader::new(row.family.keyspace.store(), table, &row.key, &row.parent(), &self.range).map(Columns)
+    }
+
+    /// The super columns.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_slice`].
+    pub fn super_columns(self) -> Result<Vec<SuperColumn>> {
+        let take = |c| if let ColumnOrSuperColumn::SuperColumn(s) = c { Some(s) } else { None };
+        Ok(self.read()?.into_iter().filter_map(take).collect())
+    }
+
+    /// The counters.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_slice`].
+    pub fn counters(self) -> Result<Vec<CounterColumn>> {
+        let take = |c| if let ColumnOrSuperColumn::CounterColumn(c) = c { Some(c) } else { None };
+        Ok(self.read()?.into_iter().filter_map(take).collect())
+    }
+
+    /// How many columns or super columns there are, without reading their values.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_count`].
+    pub fn count(self) -> Result<usize> {
+        let row = &self.row;
+        let n = row.family.keyspace.get_count(&row.key, &row.parent(), &self.range.into())?;
+        Ok(usize::try_from(n).unwrap_or(0))
+    }
+
+    fn read(self) -> Result<Vec<ColumnOrSuperColumn>> {
+        self.row.family.keyspace.get_slice(&self.row.key, &self.row.parent(), &self.range.into())
+    }
+}
+
+/// The columns of a slice, as they are read. Ends after an error.
+pub struct Columns(ColumnReader);
+
+impl Iterator for Columns {
+    type Item = Result<Column>;
+
+    fn next(&mut self) -> Option<Result<Column>> {
+        self.0.next().transpose()
+    }
+}
+
+/// Rows of a family, with the columns of each that are asked for. Ranges of keys go by the partitioner's order.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Rows {
+    family: ColumnFamily,
+    range: KeyRange,
+    columns: SliceRange,
+}
+
+impl Rows {
+    /// From this key on.
+    pub fn from(mut self, key: impl ToBytes) -> Rows {
+        self.range.start = super::KeyBound::Key(key.to_bytes().into_owned());
+        self
+    }
+
+    /// Up to this key, which is one of them.
+    pub fn to(mut self, key: impl ToBytes) -> Rows {
+        self.range.end = super::KeyBound::Key(key.to_bytes().into_owned());
+        self
+    }
+
+    /// Only the first columns (or super columns) of each.
+    pub fn columns(mut self, count: usize) -> Rows {
+        self.columns.count = i32::try_from(count).unwrap_or(i32::MAX);
+        self
+    }
+
+    /// The rows, read as they are asked for: of one state, in memory that grows with one row only. Those without columns are left out.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_range_slices`].
+    pub fn iter(&self) -> Result<RowIter> {
+        let keyspace = &self.family.keyspace;
+        RowReader::new(keyspace, &self.family.parent(), &self.columns, &self.range).map(RowIter)
+    }
+}
+
+/// Rows, as they are read. Ends after an error.
+pub struct RowIter(RowReader);
+
+impl Iterator for RowIter {
+    type Item = Result<KeySlice>;
+
+    fn next(&mut self) -> Option<Result<KeySlice>> {
+        self.0.next().transpose()
+    }
+}
+
+/// Rows by what is in their columns. At least one column that is to equal a value must have an index.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Find {
+    family: ColumnFamily,
+    clause: IndexClause,
+}
+
+impl Find {
+    fn and(mut self, name: &dyn ToBytes, op: IndexOperator, value: &dyn ToBytes) -> Find {
+        self.clause.expressions.push(IndexExpression::new(name.to_bytes(), op, value.to_bytes()));
+        self
+    }
+
+    /// The column has this value.
+    pub fn eq(self, name: impl ToBytes, value: impl ToBytes) -> Find {
+        self.and(&name, IndexOperator::Eq, &value)
+    }
+
+    /// The column's value is larger.
+    pub fn gt(self, name: impl ToBytes, value: impl ToBytes) -> Find {
+        self.and(&name, IndexOperator::Gt, &value)
+    }
+
+    /// The column's value is not smaller.
+    pub fn gte(self, name: impl ToBytes, value: impl ToBytes) -> Find {
+        self.and(&name, IndexOperator::Gte, &value)
+    }
+
+    /// The column's value is smaller.
+    pub fn lt(self, name: impl ToBytes, value: impl ToBytes) -> Find {
+        self.and(&name, IndexOperator::Lt, &value)
+    }
+
+    /// The column's value is not larger.
+    pub fn lte(self, name: impl ToBytes, value: impl ToBytes) -> Find {
+        self.and(&name, IndexOperator::Lte, &value)
+    }
+
+    /// At most this many rows.
+    pub fn limit(mut self, count: usize) -> Find {
+        self.clause.count = i32::try_from(count).unwrap_or(i32::MAX);
+        self
+    }
+
+    /// The rows, with all of their columns.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_indexed_slices`].
+    pub fn rows(self) -> Result<Vec<KeySlice>> {
+        self.family.keyspace.get_indexed_slices(&self.family.parent(), &self.clause, &SlicePredicate::all())
+    }
+}
+
+/// Writes to rows of several families of a keyspace that happen together or not at all.
+///
+/// ```
+/// # use firn_wide::{Wide, schema::{CfDef, KsDef}};
+/// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-3-{}", std::process::id()));
+/// # let wide = Wide::open(&dir)?;
+/// # wide.system_add_keyspace(&KsDef::new("Bloggy"))?;
+/// # wide.system_add_column_family(&CfDef::new("Bloggy", "BlogEntries"))?;
+/// # wide.system_add_column_family(&CfDef::new("Bloggy", "TaggedPosts"))?;
+/// let bloggy = wide.keyspace("Bloggy")?;
+/// let post = bloggy.family("BlogEntries")?.row("i-got-a-new-guitar");
+/// let mut batch = bloggy.batch();
+/// batch.insert(&post, "title", "This is a blog entry about my new, awesome guitar");
+/// for tag in ["life", "guitar", "music", "__notag__"] {
+///     batch.insert(&bloggy.family("TaggedPosts")?.row(tag), 1_i64, "i-got-a-new-guitar");
+/// }
+/// batch.commit()?;
+/// assert_eq!(bloggy.family("TaggedPosts")?.row("music").slice().count()?, 1);
+/// # std::fs::remove_dir_all(dir).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Batch {
+    keyspace: Keyspace,
+    timestamp: i64,
+    rows: Vec<RowMutation>,
+}
+
+impl Keyspace {
+    /// An empty batch. Its writes get one timestamp, of now, where their rows don't say another.
+    pub fn batch(&self) -> Batch {
+        Batch { keyspace: self.clone(), timestamp: self.wide.timestamp(), rows: vec![] }
+    }
+}
+
+impl Batch {
+    fn push(&mut self, row: &Row, mutation: Mutation) {
+        match self.rows.last_mut() {
+            Some(last) if last.key == row.key && last.column_family == *row.family.name => last.mutations.push(mutation),
+            _ => self.rows.push(RowMutation::new(row.key.clone(), &*row.family.name, [mutation])),
+        }
+    }
+
+    /// Writes a column.
+    pub fn insert(&mut self, row: &Row, name: impl ToBytes, value: impl ToBytes) -> &mut Batch {
+        let column = row.at(row.timestamp.unwrap_or(self.timestamp)).column(name, value);
+        let write = match &row.super_column {
+            Some(s) => SuperColumn::new(s.clone(), [column]).into(),
+            None => ColumnOrSuperColumn::Column(column),
+        };
+        self.push(row, Mutation::Write(write));
+        self
+    }
+
+    /// Adds to a counter.
+    pub fn add(&mut self, row: &Row, name: impl ToBytes, delta: i64) -> &mut Batch {
+        let column = CounterColumn::new(name.to_bytes(), delta);
+        let write = match &row.super_column {
+            Some(s) => super::CounterSuperColumn { name: s.clone(), columns: vec![column] }.into(),
+            None => ColumnOrSuperColumn::CounterColumn(column),
+        };
+        self.push(row, Mutation::Write(write));
+        self
+    }
+
+    /// Deletes a column, or a counter.
+    pub fn delete(&mut self, row: &Row, name: impl ToBytes) -> &mut Batch {
+        self.push_deletion(row, Some(SlicePredicate::names([name.to_bytes()])))
+    }
+
+    /// Deletes a row, or a super column.
+    pub fn delete_all(&mut self, row: &Row) -> &mut Batch {
+        self.push_deletion(row, None)
+    }
+
+    fn push_deletion(&mut self, row: &Row, predicate: Option<SlicePredicate>) -> &mut Batch {
+        let timestamp = Some(row.timestamp.unwrap_or(self.timestamp));
+        self.push(row, Deletion { timestamp, super_column: row.super_column.clone(), predicate }.into());
+        self
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Writes it all. Deletions win over writes of the same batch, as at equal timestamps always.
+    ///
+    /// # Errors
+    /// As [`Keyspace::batch_mutate`]. Nothing is written then.
+    pub fn commit(self) -> Result<()> {
+        self.keyspace.batch_mutate(&self.rows)
+    }
+}

@@ -1,0 +1,262 @@
+//! What is refused before anything is read or written, with the texts of the article's servers (model 2.1, 2.4, 2.5, 2.7, 2.8, 6).
+
+use super::data::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, Deletion, IndexExpression, IndexOperator, SlicePredicate,
+    SliceRange, check_ttl,
+};
+use super::state::Table;
+use crate::base::error::{Error, Result, invalid};
+use crate::types::{Type, Wording};
+
+/// The longest key, name, and value that is indexed or compared in an index clause, in bytes.
+pub const MAX_SHORT: usize = 65_535;
+
+/// Refuses what is no value of the type, in the type's words.
+fn check_type(t: &Type, bytes: &[u8]) -> Result<()> {
+    t.validate(bytes).map_err(|why| invalid(why.to_string()))
+}
+
+/// A row's key.
+pub fn key(table: &Table, key: &[u8]) -> Result<()> {
+    if key.is_empty() {
+        return Err(invalid("Key may not be empty"));
+    }
+    if key.len() > MAX_SHORT {
+        return Err(invalid(format!("Key length of {} is longer than maximum of {MAX_SHORT}", key.len())));
+    }
+    check_type(table.def.key_validator(), key)
+}
+
+fn name(t: &Type, name: &[u8]) -> Result<()> {
+    if name.len() > MAX_SHORT {
+        return Err(invalid(format!("column name length must not be greater than {MAX_SHORT}")));
+    }
+    if name.is_empty() {
+        return Err(invalid("column name must not be empty"));
+    }
+    check_type(t, name)
+}
+
+/// Names of what lies in a super column (when one is given), else in the row.
+fn names<'a>(table: &Table, super_column: Option<&[u8]>, names: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
+    if let Some(super_column) = super_column {
+        if super_column.len() > MAX_SHORT {
+            return Err(invalid(format!("supercolumn name length must not be greater than {MAX_SHORT}")));
+        }
+        if super_column.is_empty() {
+            return Err(invalid("supercolumn name must not be empty"));
+        }
+        if !table.def.is_super() {
+            return Err(invalid(format!("supercolumn parameter is invalid for standard CF {}", table.def.name())));
+        }
+    }
+    names.into_iter().try_for_each(|n| name(table.name_type(super_column.is_some()), n))
+}
+
+/// Refuses a plain operation on counters, or the other way round.
+pub fn kind(table: &Table, counters: bool) -> Result<()> {
+    match (table.def.is_counter(), counters) {
+        (true, false) => Err(invalid(format!("invalid operation for commutative columnfamily {}", table.def.name()))),
+        (false, true) => Err(invalid(format!("invalid operation for non commutative columnfamily {}", table.def.name()))),
+        _ => Ok(()),
+    }
+}
+
+/// The parent of a slice.
+pub fn parent(table: &Table, parent: &ColumnParent) -> Result<()> {
+    let Some(super_column) = &parent.super_column else { return Ok(()) };
+    if !table.def.is_super() {
+        return Err(invalid(format!("columnfamily alone is required for standard CF {}", table.def.name())));
+    }
+    names(table, None, [&**super_column])
+}
+
+/// What has columns, not super columns.
+pub fn columns(table: &Table, parent: &ColumnParent) -> Result<()> {
+    if table.def.is_super() && parent.super_column.is_none() {
+        return Err(invalid(format!("supercolumn parameter is not optional for super CF {}", table.def.name())));
+    }
+    Ok(())
+}
+
+/// The parent of a column that is written, and its name.
+pub fn write(table: &Table, to: &ColumnParent, column: &[u8]) -> Result<()> {
+    parent(table, to)?;
+    if table.def.is_super() && to.super_column.is_none() {
+        return Err(invalid(format!("missing mandatory super column name for super CF {}", table.def.name())));
+    }
+    names(table, to.super_column.as_deref(), [column])
+}
+
+/// The path of one column or super column.
+pub fn path(table: &Table, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
+    match (table.def.is_super(), super_column, column) {
+        (false, Some(_), _) => Err(invalid(format!("supercolumn parameter is invalid for standard CF {}", table.def.name()))),
+        (false, None, None) => Err(invalid(format!("column parameter is not optional for standard CF {}", table.def.name()))),
+        (true, None, _) => Err(invalid(format!("supercolumn parameter is not optional for super CF {}", table.def.name()))),
+        _ => path_names(table, super_column, column),
+    }
+}
+
+/// The path of what is removed: a column, a super column or a row.
+pub fn path_or_parent(table: &Table, path: &ColumnPath) -> Result<()> {
+    let (super_column, column) = (path.super_column.as_deref(), path.column.as_deref());
+    match (table.def.is_super(), super_column, column) {
+        (false, Some(_), _) => Err(invalid(format!("supercolumn may not be specified for standard CF {}", table.def.name()))),
+        (true, None, Some(_)) => Err(invalid(format!(
+            "A column cannot be specified without specifying a super column for removal on super CF {}",
+            table.def.name()
+        ))),
+        _ => path_names(table, super_column, column),
+    }
+}
+
+fn path_names(table: &Table, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
+    names(table, super_column, column)?;
+    names(table, None, super_column)
+}
+
+/// The value of a column that is written, and its time to live.
+pub fn column(table: &Table, column: &Column, in_super_column: bool) -> Result<()> {
+    check_ttl(column.ttl)?;
+    let known = table.def.column(&column.name);
+    let validator = known.map_or(table.def.default_validator(), |c| c.validator());
+    if let Err(why) = validator.validate(&column.value) {
+        let (def, name) = (&table.def, table.name_type(in_super_column).to_text(&column.name, Wording::Cli));
+        return Err(invalid(format!("({why}) [{}][{}][{name}] failed validation", def.keyspace(), def.name())));
+    }
+    match known.and_then(|c| c.index()) {
+        Some(index) if column.value.len() > MAX_SHORT => Err(invalid(format!(
+            "Can't index column value of size {} for index {} in CF {} of KS {}",
+            column.value.len(),
+            index.name,
+            table.def.name(),
+            table.def.keyspace()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What a batch writes.
+pub fn column_or_super_column(table: &Table, write: &ColumnOrSuperColumn) -> Result<()> {
+    match write {
+        ColumnOrSuperColumn::Column(c) => {
+            kind(table, false)?;
+            check_ttl(c.ttl)?;
+            path(table, None, Some(&c.name))?;
+            column(table, c, false)
+        }
+        ColumnOrSuperColumn::SuperColumn(s) => {
+            kind(table, false)?;
+            s.columns.iter().try_for_each(|c| {
+                path(table, Some(&s.name), Some(&c.name))?;
+                column(table, c, true)
+            })
+        }
+        ColumnOrSuperColumn::CounterColumn(c) => {
+            kind(table, true)?;
+            path(table, None, Some(&c.name))
+        }
+        ColumnOrSuperColumn::CounterSuperColumn(s) => {
+            kind(table, true)?;
+            s.columns.iter().try_for_each(|c| path(table, Some(&s.name), Some(&c.name)))
+        }
+    }
+}
+
+/// What a batch deletes.
+pub fn deletion(table: &Table, deletion: &Deletion) -> Result<()> {
+    let super_column = deletion.super_column.as_deref();
+    if super_column.is_some() && !table.def.is_super() {
+        return Err(invalid(format!(
+            "Deletion of super columns is not possible on a standard ColumnFamily (KeySpace={} ColumnFamily={} Deletion={deletion:?})",
+            table.def.keyspace(),
+            table.def.name()
+        )));
+    }
+    names(table, None, super_column)?;
+    match &deletion.predicate {
+        Some(SlicePredicate::Names(n)) => names(table, super_column, n.iter().map(|n| &**n))?,
+        Some(SlicePredicate::Range(_)) => return Err(invalid("Deletion does not yet support SliceRange predicates.")),
+        None => {}
+    }
+    if !table.def.is_counter() && deletion.timestamp.is_none() {
+        let name = table.def.name();
+        return Err(invalid(format!("Deletion timestamp is not optional for non commutative column family {name}")));
+    }
+    Ok(())
+}
+
+/// Which columns to read.
+pub fn predicate(table: &Table, parent: &ColumnParent, predicate: &SlicePredicate) -> Result<()> {
+    let super_column = parent.super_column.as_deref();
+    match predicate {
+        SlicePredicate::Names(n) => names(table, super_column, n.iter().map(|n| &**n)),
+        SlicePredicate::Range(r) => range(table.name_type(super_column.is_some()), r),
+    }
+}
+
+/// A range of names.
+pub fn range(t: &Type, range: &SliceRange) -> Result<()> {
+    for bound in [&range.start, &range.finish] {
+        if !bound.is_empty() {
+            check_type(t, bound)?;
+        }
+    }
+    if !range.start.is_empty() && !range.finish.is_empty() {
+        let order = t.compare(&range.start, &range.finish);
+        if (if range.reversed { order.reverse() } else { order }).is_gt() {
+            return Err(invalid("range finish must come after start in the order of traversal"));
+        }
+    }
+    if range.count < 0 {
+        return Err(invalid("get_slice requires non-negative count"));
+    }
+    Ok(())
+}
+
+/// An index clause, which must have something for an index to find.
+pub fn clause(table: &Table, expressions: &[IndexExpression], count: i32) -> Result<()> {
+    if table.def.is_super() {
+        return Err(invalid("super columns are not supported for indexing"));
+    }
+    if expressions.is_empty() {
+        return Err(invalid("index clause list may not be empty"));
+    }
+    filter(table, expressions)?;
+    if !expressions.iter().any(|e| e.op == IndexOperator::Eq && table.index(&e.column_name).is_some()) {
+        return Err(invalid("No indexed columns present in index clause with operator EQ"));
+    }
+    // The article's servers end the conversation here.
+    if count < 0 {
+        return Err(invalid("get_indexed_slices requires non-negative count"));
+    }
+    Ok(())
+}
+
+/// Expressions, whether there is an index for them or not.
+pub fn filter(table: &Table, expressions: &[IndexExpression]) -> Result<()> {
+    if !expressions.is_empty() && table.def.is_super() {
+        return Err(invalid("super columns are not supported for indexing"));
+    }
+    for e in expressions {
+        let fails = |what: &str, why: &dyn std::fmt::Display| {
+            invalid(format!("[{}]=[{}] failed {what} validation ({why})", hex(&e.column_name), hex(&e.value)))
+        };
+        table.def.comparator().validate(&e.column_name).map_err(|why| fails("name", &why))?;
+        if e.value.len() > MAX_SHORT {
+            return Err(invalid("Index expression values may not be larger than 64K"));
+        }
+        table.def.validator(&e.column_name).validate(&e.value).map_err(|why| fails("value", &why))?;
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// What says that a thing with a full path is not there.
+pub fn found<T>(it: Option<T>) -> Result<T> {
+    it.ok_or(Error::NotFound)
+}

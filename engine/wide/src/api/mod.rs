@@ -1,0 +1,280 @@
+//! Floor 3: the operations of the article's era over the [`store`](crate::store), in the form of Thrift's interface 19 (Cassandra 1.1,
+//! model 2.6), and beside them an idiomatic [builder](ColumnFamily).
+//!
+//! - [`Wide`]: the open database: definitions (`system_*`) and what describes it (`describe_*`).
+//! - [`Keyspace`]: what `set_keyspace` chooses: reads and writes.
+//! - [`ColumnFamily`], [`Row`], [`Batch`], [`Find`]: what a Rust developer reaches for first.
+//!
+//! Invariants:
+//! - A call that is refused has written nothing. A call's writes, over rows and families, become visible and durable together.
+//! - What one call returns is of one state.
+//! - Every call works with the definitions of the moment when it began.
+//!
+//! ```
+//! use firn_wide::schema::{CfDef, KsDef};
+//! use firn_wide::{Column, ColumnParent, ColumnPath, SlicePredicate, Wide};
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-mod-1-{}", std::process::id()));
+//! let wide = Wide::open(&dir)?;
+//! wide.system_add_keyspace(&KsDef::new("BloggyAppy"))?;
+//! wide.system_add_column_family(&CfDef::new("BloggyAppy", "Authors"))?;
+//!
+//! let bloggy = wide.keyspace("BloggyAppy")?;
+//! bloggy.insert(b"Arin Sarkissian", &ColumnParent::new("Authors"), &Column::new("twitter", "phatduckk", 1))?;
+//! bloggy.insert(b"Arin Sarkissian", &ColumnParent::new("Authors"), &Column::new("numPosts", "11", 1))?;
+//!
+//! let twitter = bloggy.get(b"Arin Sarkissian", &ColumnPath::new("Authors").column("twitter"))?;
+//! assert_eq!(twitter.column().unwrap().value, b"phatduckk");
+//! let all = bloggy.get_slice(b"Arin Sarkissian", &ColumnParent::new("Authors"), &SlicePredicate::all())?;
+//! assert_eq!(all.iter().map(|c| c.name()).collect::<Vec<_>>(), [&b"numPosts"[..], b"twitter"]);
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod builder;
+mod check;
+mod data;
+mod range;
+mod read;
+mod state;
+mod system;
+mod value;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::env::Env;
+use firn_kv::env::os::OsEnv;
+use firn_kv::{Batch as KvBatch, Durability};
+use parking_lot::{Mutex, RwLock};
+
+pub use builder::{Batch, ColumnFamily, Columns, Find, Row, RowIter, Rows, Slice};
+pub use check::MAX_SHORT;
+pub use data::*;
+pub use value::{FromBytes, ToBytes};
+
+use crate::base::error::{Error, Result};
+use crate::ring::Partitioner;
+use crate::schema::{RECORD_PREFIX, Schema};
+use crate::store::{self, Store};
+use crate::types::Registry;
+use state::{State, Table};
+
+/// The key of the partitioner's name in `system.schema`.
+const PARTITIONER: &[u8] = b"wide/partitioner";
+/// The key of the cluster's name.
+const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
+
+/// How a database is opened.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// How row keys are spread: the partitioner's class name, short or in full. It is fixed when the database is created, and must be the same
+    /// later. `None`: what the database has; a new one gets `Murmur3Partitioner`.
+    pub partitioner: Option<String>,
+    /// What `describe_cluster_name` says. `None`: what it is; of a new database `Firn`.
+    pub cluster_name: Option<String>,
+    /// What a write waits for.
+    pub durability: Durability,
+    /// The types that definitions can name, custom comparators among them.
+    pub registry: Arc<Registry>,
+    /// The options of the engine beneath, and the clock.
+    pub store: store::Options,
+}
+
+/// An open database of keyspaces. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Wide(Arc<Shared>);
+
+struct Shared {
+    store: Store,
+    partitioner: Partitioner,
+    cluster_name: String,
+    durability: Durability,
+    registry: Arc<Registry>,
+    state: RwLock<Arc<State>>,
+    /// Held by whoever changes definitions.
+    changes: Mutex<()>,
+}
+
+impl Wide {
+    /// Opens the database in `dir`, creating it when the directory is missing or empty.
+    ///
+    /// # Errors
+    /// As [`open_with`](Wide::open_with).
+    pub fn open(dir: impl AsRef<Path>) -> Result<Wide> {
+        Wide::open_with(dir, Options::default())
+    }
+
+    /// Opens the database in `dir` in this way.
+    ///
+    /// # Errors
+    /// `Configuration` when the database has another partitioner, or its definitions name a comparator that the registry lacks; `Corrupt` when
+    /// its records can't be read; errors of the engine.
+    pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
+        Wide::open_in(OsEnv::new(), dir, options)
+    }
+
+    /// Opens the database in `dir` of another environment.
+    ///
+    /// # Errors
+    /// As [`open_with`](Wide::open_with).
+    pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
+        let store = Store::open_in(env, dir, options.store)?;
+        let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
+        let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?.unwrap_or_else(|| "Firn".into());
+        let schema = stored_schema(&store, options.registry.clone())?;
+        drop_orphans(&store, &schema)?;
+        let state = State::open(schema, &store, partitioner)?;
+        Ok(Wide(Arc::new(Shared {
+            store,
+            partitioner,
+            cluster_name,
+            durability: options.durability,
+            registry: options.registry,
+            state: RwLock::new(Arc::new(state)),
+            changes: Mutex::new(()),
+        })))
+    }
+
+    /// The keyspace of this name: Thrift's `set_keyspace`.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is none.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.state().schema.keyspace(name)?;
+        Ok(Keyspace { wide: self.clone(), name: name.into() })
+    }
+
+    /// All definitions, as they are now.
+    pub fn schema(&self) -> Schema {
+        self.state().schema.clone()
+    }
+
+    /// The types that definitions can name.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.0.registry
+    }
+
+    /// The store beneath.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// How row keys are spread.
+    pub fn partitioner(&self) -> Partitioner {
+        self.0.partitioner
+    }
+
+    /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
+    pub fn timestamp(&self) -> i64 {
+        self.0.store.timestamp()
+    }
+
+    fn state(&self) -> Arc<State> {
+        self.0.state.read().clone()
+    }
+}
+
+impl std::fmt::Debug for Wide {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wide").field("cluster_name", &self.0.cluster_name).finish_non_exhaustive()
+    }
+}
+
+/// A keyspace: reads and writes of its families' rows. Cheap to clone. Calls fail once the keyspace has been dropped.
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    wide: Wide,
+    name: Arc<str>,
+}
+
+impl Keyspace {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The database that it is in.
+    pub fn wide(&self) -> &Wide {
+        &self.wide
+    }
+
+    /// The family of this name, to be read and written in Rust's manner.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is none.
+    pub fn family(&self, name: &str) -> Result<ColumnFamily> {
+        self.table(name)?;
+        Ok(ColumnFamily::new(self, name))
+    }
+
+    fn table(&self, family: &str) -> Result<Arc<Table>> {
+        self.wide.0.state.read().table(&self.name, family).cloned()
+    }
+
+    fn store(&self) -> &Store {
+        &self.wide.0.store
+    }
+}
+
+/// The text on record under a key: the given one, which is recorded where there is none or another.
+fn kept_text(store: &Store, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
+    let kept = store.schema_tree().get(key)?;
+    let kept = kept
+        .map(|v| std::str::from_utf8(&v).map(str::to_owned))
+        .transpose()
+        .map_err(|_| Error::Corrupt(format!("system.schema, record {}: not UTF-8", key.escape_ascii())))?;
+    if let Some(given) = given
+        && kept.as_deref() != Some(given)
+    {
+        store.schema_tree().put(key, given.as_bytes())?;
+    }
+    Ok(given.map(str::to_owned).or(kept))
+}
+
+/// The partitioner that the database has, or gets now.
+fn fixed_partitioner(store: &Store, given: Option<&str>) -> Result<Partitioner> {
+    let parse = |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
+    let wanted = given.map(parse).transpose()?;
+    let Some(kept) = kept_text(store, PARTITIONER, None)? else {
+        let partitioner = wanted.unwrap_or_default();
+        let mut batch = KvBatch::new();
+        batch.put(store.schema_tree(), PARTITIONER, partitioner.full_name().as_bytes())?;
+        store.db().write_with(batch, Durability::Power)?;
+        return Ok(partitioner);
+    };
+    let has = parse(&kept)?;
+    match wanted {
+        Some(wanted) if wanted != has => Err(Error::Configuration(format!(
+            "the database was created with {has}, which can't be changed to {wanted}; open it with the former"
+        ))),
+        _ => Ok(has),
+    }
+}
+
+fn stored_schema(store: &Store, registry: Arc<Registry>) -> Result<Schema> {
+    let mut records = vec![];
+    let mut cursor = store.schema_tree().cursor(RECORD_PREFIX.to_vec()..)?;
+    cursor.first()?;
+    while cursor.valid() && cursor.key().starts_with(RECORD_PREFIX) {
+        records.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        cursor.next()?;
+    }
+    Schema::from_records(registry, records.iter().map(|(k, v)| (&**k, &**v)))
+}
+
+/// Drops the trees of families and indexes that were dropped when a crash came in between.
+fn drop_orphans(store: &Store, schema: &Schema) -> Result<()> {
+    for tree in store.db().tree_names() {
+        let number = |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok());
+        let is_orphan = match (number("cf-"), number("ix-")) {
+            (Some(id), _) => schema.family_by_id(id).is_none(),
+            (_, Some(id)) => !schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)),
+            _ => false,
+        };
+        if is_orphan {
+            store.db().drop_tree(&tree)?;
+        }
+    }
+    Ok(())
+}

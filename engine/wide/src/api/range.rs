@@ -1,0 +1,421 @@
+//! Reads of rows by ranges of keys and tokens, and by indexes (model 2.4, 2.5).
+//!
+//! A filter looks at the whole row: a column need not be asked for to be compared (Cassandra 1.1 compared only what was read, so that
+//! such filters found nothing; model 6.5).
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::read::{Selection, read_row, read_slice};
+use super::state::Table;
+use super::{
+    ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Keyspace, SlicePredicate,
+    SliceRange, check,
+};
+use crate::base::error::{Result, invalid};
+use crate::ring::{Partitioner, Token};
+use crate::store::{Partitions, Reader, Slice, View};
+
+/// How many entries of each index that could drive a query are looked at to choose the one with fewest.
+const PROBE: usize = 128;
+
+/// The partitions of a key range, in the order in which they are read: two ranges when it goes round the ring.
+fn key_ranges(table: &Table, partitioner: Partitioner, range: &KeyRange) -> Result<Vec<Partitions>> {
+    let partition = |key: &[u8]| -> Result<Vec<u8>> {
+        let mut out = vec![];
+        table.layout().put_partition(key, &mut out)?;
+        Ok(out)
+    };
+    let from = |key: &[u8]| -> Result<Bound<Vec<u8>>> {
+        Ok(if key.is_empty() { Bound::Unbounded } else { Bound::Included(partition(key)?) })
+    };
+    let (start, end) = match (&range.start, &range.end) {
+        (KeyBound::Token(start), KeyBound::Token(end)) => return token_ranges(partitioner, start, end),
+        (KeyBound::Token(_), KeyBound::Key(_)) => return Err(invalid("start token + end key is not a supported key range")),
+        (KeyBound::Key(start), KeyBound::Key(end)) => (from(start)?, from(end)?),
+        (KeyBound::Key(start), KeyBound::Token(end)) => (from(start)?, until_token(partitioner, token(partitioner, end)?)),
+    };
+    let partitions = Partitions { from: start, until: end };
+    if let (Bound::Included(from), Some(until)) = (&partitions.from, end_of(&partitions))
+        && *from >= until
+    {
+        return Err(invalid(match (&range.end, partitioner.preserves_order(), partitioner == Partitioner::Random) {
+            (KeyBound::Token(_), _, _) => "Start key's token sorts after end token",
+            (_, true, _) => "start key must sort before (or equal to) finish key in your partitioner!",
+            (_, _, true) => {
+                "start key's md5 sorts after end key's md5.  this is not allowed; you probably should not specify end key at all, under RandomPartitioner"
+            }
+            _ => {
+                "start key's token sorts after end key's token.  this is not allowed; you probably should not specify end key at all except with an ordered partitioner"
+            }
+        }));
+    }
+    Ok(vec![partitions])
+}
+
+/// The partitions after one token, up to another.
+pub fn token_ranges(partitioner: Partitioner, start: &str, end: &str) -> Result<Vec<Partitions>> {
+    let (start, end) = (token(partitioner, start)?, token(partitioner, end)?);
+    let goes_round = start >= end && end.is_some();
+    let from = start.map_or(Bound::Unbounded, |t| Bound::Included(after_token(partitioner, &t)));
+    let until = until_token(partitioner, end);
+    if !goes_round {
+        return Ok(vec![Partitions { from, until }]);
+    }
+    Ok(vec![Partitions { from, until: Bound::Unbounded }, Partitions { from: Bound::Unbounded, until }])
+}
+
+/// The smallest token as text: before all keys, and as the end of a range after all of them.
+pub fn minimum_token(partitioner: Partitioner) -> &'static str {
+    match partitioner {
+        Partitioner::Murmur3 => "-9223372036854775808",
+        Partitioner::Random => "-1",
+        _ => "",
+    }
+}
+
+/// The token that a text means; none for the smallest.
+fn token(partitioner: Partitioner, text: &str) -> Result<Option<Token>> {
+    if text == minimum_token(partitioner) { Ok(None) } else { Ok(Some(partitioner.parse_token(text)?)) }
+}
+
+fn after_token(partitioner: Partitioner, token: &Token) -> Vec<u8> {
+    let mut bound = vec![];
+    partitioner.put_token_bound(token, true, &mut bound);
+    bound
+}
+
+fn until_token(partitioner: Partitioner, token: Option<Token>) -> Bound<Vec<u8>> {
+    token.map_or(Bound::Unbounded, |t| Bound::Excluded(after_token(partitioner, &t)))
+}
+
+/// What comes after all partitions that begin with these bytes.
+fn after(bound: &[u8]) -> Vec<u8> {
+    [bound, &[crate::key::BEYOND]].concat()
+}
+
+/// The first bytes after a range.
+fn end_of(range: &Partitions) -> Option<Vec<u8>> {
+    match &range.until {
+        Bound::Included(b) => Some(after(b)),
+        Bound::Excluded(b) => Some(b.clone()),
+        Bound::Unbounded => None,
+    }
+}
+
+fn contains(range: &Partitions, partition: &[u8]) -> bool {
+    let begun = match &range.from {
+        Bound::Included(b) => partition >= &**b,
+        Bound::Excluded(b) => partition >= &*after(b),
+        Bound::Unbounded => true,
+    };
+    begun && end_of(range).is_none_or(|end| partition < &*end)
+}
+
+/// Expressions with the places of their columns.
+struct Filter<'a> {
+    table: &'a Table,
+    terms: Vec<(Vec<u8>, &'a IndexExpression)>,
+}
+
+impl<'a> Filter<'a> {
+    fn new(table: &'a Table, expressions: &'a [IndexExpression]) -> Result<Filter<'a>> {
+        let mut terms = vec![];
+        for e in expressions {
+            let mut place = vec![];
+            table.layout().put_cell(&[], &e.column_name, &mut place)?;
+            terms.push((place, e));
+        }
+        Ok(Filter { table, terms })
+    }
+
+    /// Whether all of them hold for a row.
+    fn matches(&self, view: &View, key: &[u8]) -> Result<bool> {
+        for (place, e) in &self.terms {
+            let Some(cell) = view.get(&self.table.cells, key, place)? else { return Ok(false) };
+            let validator = self.table.def.validator(&e.column_name);
+            let order = match cell.cell().counter() {
+                Some(sum) => validator.compare(&sum.to_be_bytes(), &e.value),
+                None => validator.compare(cell.value(), &e.value),
+            };
+            if !e.op.holds(order) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The index, and the value in it, that finds the fewest rows; none when no expression asks an index for one value.
+    fn driver(&self, view: &View) -> Result<Option<(u32, &'a [u8])>> {
+        let equal = self.terms.iter().filter(|(_, e)| e.op == IndexOperator::Eq);
+        let mut candidates = vec![];
+        for (_, e) in equal {
+            if let Some(index) = self.table.index(&e.column_name) {
+                candidates.push((index.id, &*e.value));
+            }
+        }
+        if candidates.len() < 2 {
+            return Ok(candidates.pop());
+        }
+        // One step in each, in turns: the first that ends is the shortest.
+        let mut scans = vec![];
+        for (id, value) in &candidates {
+            scans.push(view.index(&self.table.cells, *id, value, None)?);
+        }
+        for _ in 0..PROBE {
+            for (scan, candidate) in scans.iter_mut().zip(&candidates) {
+                if scan.next()?.is_none() {
+                    return Ok(Some(*candidate));
+                }
+            }
+        }
+        Ok(candidates.first().copied())
+    }
+}
+
+/// A query for rows: what to read of each, of which, and how many.
+struct Query<'a> {
+    table: &'a Table,
+    parent: &'a ColumnParent,
+    selection: Selection,
+    filter: Filter<'a>,
+    count: usize,
+}
+
+impl Query<'_> {
+    fn row(&self, view: &View, key: &[u8]) -> Result<KeySlice> {
+        Ok(KeySlice { key: key.to_vec(), columns: read_row(self.table, self.parent, &self.selection, view, key)? })
+    }
+
+    /// Goes through all partitions of a range.
+    fn scan(&self, view: &View, range: &Partitions, out: &mut Vec<KeySlice>) -> Result<()> {
+        let rows = Slice::rows();
+        let slice = if let Selection::Slice { slice, .. } = &self.selection { slice } else { &rows };
+        let mut reader = view.scan(&self.table.cells, range, slice)?;
+        while out.len() < self.count && reader.next_partition()? {
+            if !self.filter.matches(view, reader.key())? {
+                continue;
+            }
+            out.push(match &self.selection {
+                Selection::Slice { slice, count } => {
+                    let columns = read_slice(self.table, self.parent, &mut reader, *count, slice.reverse)?;
+                    KeySlice { key: reader.key().to_vec(), columns }
+                }
+                _ => self.row(view, reader.key())?,
+            });
+        }
+        Ok(())
+    }
+
+    /// Goes through what an index has for a value, in a range.
+    fn lookup(
+        &self,
+        view: &View,
+        (index, value): (u32, &[u8]),
+        from: Option<&[u8]>,
+        range: &Partitions,
+        out: &mut Vec<KeySlice>,
+    ) -> Result<()> {
+        let mut hits = view.index(&self.table.cells, index, value, from)?;
+        let end = end_of(range);
+        while out.len() < self.count
+            && let Some(hit) = hits.next()?
+        {
+            if end.as_ref().is_some_and(|end| hit.partition >= &**end) {
+                break;
+            }
+            if contains(range, hit.partition) && self.filter.matches(view, hit.key)? {
+                out.push(self.row(view, hit.key)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a key range, one by one.
+pub struct RowReader {
+    table: Arc<Table>,
+    parent: ColumnParent,
+    count: usize,
+    view: View,
+    slice: Slice,
+    /// The ranges that are left, the next one last.
+    ranges: Vec<Partitions>,
+    reader: Option<Reader>,
+}
+
+impl RowReader {
+    pub fn new(keyspace: &Keyspace, parent: &ColumnParent, columns: &SliceRange, range: &KeyRange) -> Result<RowReader> {
+        let table = keyspace.table(&parent.column_family)?;
+        let mut ranges = key_ranges(&table, keyspace.wide.0.partitioner, range)?;
+        ranges.reverse();
+        let (slice, count) = match Selection::new(&table, parent, &columns.clone().into())? {
+            Selection::Slice { slice, count } => (slice, count),
+            _ => (Slice::rows(), 0),
+        };
+        let view = keyspace.store().view();
+        Ok(RowReader { table, parent: parent.clone(), count, view, slice, ranges, reader: None })
+    }
+
+    pub fn next(&mut self) -> Result<Option<KeySlice>> {
+        loop {
+            let Some(reader) = &mut self.reader else {
+                let Some(range) = self.ranges.pop() else { return Ok(None) };
+                self.reader = Some(self.view.scan(&self.table.cells, &range, &self.slice)?);
+                continue;
+            };
+            if !reader.next_partition()? {
+                self.reader = None;
+                continue;
+            }
+            let columns = read_slice(&self.table, &self.parent, reader, self.count, false)?;
+            if !columns.is_empty() {
+                return Ok(Some(KeySlice { key: reader.key().to_vec(), columns }));
+            }
+        }
+    }
+}
+
+impl Keyspace {
+    fn query<'a>(
+        &self,
+        table: &'a Table,
+        parent: &'a ColumnParent,
+        predicate: &SlicePredicate,
+        filter: &'a [IndexExpression],
+        count: i32,
+    ) -> Result<Query<'a>> {
+        let selection = Selection::new(table, parent, predicate)?;
+        check::filter(table, filter)?;
+        Ok(Query { table, parent, selection, filter: Filter::new(table, filter)?, count: usize::try_from(count).unwrap_or(0) })
+    }
+
+    /// Rows of a range, in the order of the partitioner. A deleted row comes without columns for as long as anything is stored of it, as does
+    /// one that has none of the columns that are asked for.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a request that can't be; errors of the engine.
+    pub fn get_range_slices(
+        &self,
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+        range: &KeyRange,
+    ) -> Result<Vec<KeySlice>> {
+        let table = self.table(&parent.column_family)?;
+        // What is wrong with names is said before what is wrong with the range.
+        Selection::new(&table, parent, predicate)?;
+        let partitions = key_ranges(&table, self.wide.0.partitioner, range)?;
+        let query = self.query(&table, parent, predicate, &range.row_filter, range.count)?;
+        if range.count <= 0 {
+            return Err(invalid("maxRows must be positive"));
+        }
+        let view = self.store().view();
+        let driver = query.filter.driver(&view)?;
+        let from = match &range.start {
+            KeyBound::Key(key) if !key.is_empty() => Some(&**key),
+            _ => None,
+        };
+        let mut out = vec![];
+        for range in &partitions {
+            match driver {
+                Some(driver) => query.lookup(&view, driver, from, range, &mut out)?,
+                None => query.scan(&view, range, &mut out)?,
+            }
+        }
+        Ok(out)
+    }
+
+    /// Up to `range.count` columns of the rows of a range, which come whole but for the first and the last: the row that the range's first key
+    /// names (or with tokens the first row) is read from `start_column` on, so that the next page begins where this one ended.
+    /// Rows without columns are left out.
+    ///
+    /// # Errors
+    /// As [`get_range_slices`](Keyspace::get_range_slices).
+    pub fn get_paged_slice(&self, column_family: &str, range: &KeyRange, start_column: &[u8]) -> Result<Vec<KeySlice>> {
+        let table = self.table(column_family)?;
+        let parent = ColumnParent::new(column_family);
+        let selection = |start: &[u8], count| {
+            let range = SliceRange { start: start.to_vec(), count, ..SliceRange::default() };
+            Selection::new(&table, &parent, &range.into())
+        };
+        selection(start_column, 0)?;
+        let partitions = key_ranges(&table, self.wide.0.partitioner, range)?;
+        check::filter(&table, &range.row_filter)?;
+        if range.count <= 0 {
+            return Err(invalid("maxRows must be positive"));
+        }
+        let filter = Filter::new(&table, &range.row_filter)?;
+        let view = self.store().view();
+        let (mut out, mut left, mut first) = (vec![], range.count, true);
+        for partitions in &partitions {
+            let mut reader = view.scan(&table.cells, partitions, &Slice::rows())?;
+            while left > 0 && reader.next_partition()? {
+                let is_first = match &range.start {
+                    KeyBound::Key(key) => key == reader.key(),
+                    KeyBound::Token(_) => first,
+                };
+                first = false;
+                if !filter.matches(&view, reader.key())? {
+                    continue;
+                }
+                let columns = if is_first && !start_column.is_empty() {
+                    read_row(&table, &parent, &selection(start_column, left)?, &view, reader.key())?
+                } else {
+                    read_slice(&table, &parent, &mut reader, usize::try_from(left).unwrap_or(0), false)?
+                };
+                left -= i32::try_from(columns.len()).unwrap_or(left);
+                if !columns.is_empty() {
+                    out.push(KeySlice { key: reader.key().to_vec(), columns });
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The rows that an index clause means, in the order of the partitioner.
+    ///
+    /// Of several indexed columns that are to equal a value the one that finds the fewest rows drives; the rest filters.
+    ///
+    /// # Errors
+    /// As [`get_range_slices`](Keyspace::get_range_slices).
+    pub fn get_indexed_slices(
+        &self,
+        parent: &ColumnParent,
+        clause: &IndexClause,
+        predicate: &SlicePredicate,
+    ) -> Result<Vec<KeySlice>> {
+        let table = self.table(&parent.column_family)?;
+        check::kind(&table, false)?;
+        let query = self.query(&table, parent, predicate, &[], clause.count)?;
+        check::clause(&table, &clause.expressions, clause.count)?;
+        let query = Query { filter: Filter::new(&table, &clause.expressions)?, ..query };
+        let view = self.store().view();
+        let from = Some(&*clause.start_key).filter(|key| !key.is_empty());
+        let mut out = vec![];
+        if query.count > 0
+            && let Some(driver) = query.filter.driver(&view)?
+        {
+            query.lookup(&view, driver, from, &Partitions::all(), &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// The keys of the rows of a range that have anything, as in Cassandra 0.4.
+    ///
+    /// # Errors
+    /// As [`get_range_slices`](Keyspace::get_range_slices).
+    pub fn get_key_range(&self, column_family: &str, start: &[u8], finish: &[u8], count: i32) -> Result<Vec<Vec<u8>>> {
+        let table = self.table(column_family)?;
+        let range = KeyRange::keys(start, finish);
+        let mut out = vec![];
+        for partitions in &key_ranges(&table, self.wide.0.partitioner, &range)? {
+            let mut reader = self.store().scan(&table.cells, partitions, &Slice::rows())?;
+            while out.len() < usize::try_from(count).unwrap_or(0) && reader.next_partition()? {
+                if reader.next()?.is_some() {
+                    out.push(reader.key().to_vec());
+                }
+            }
+        }
+        Ok(out)
+    }
+}

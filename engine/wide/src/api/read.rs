@@ -1,0 +1,393 @@
+//! Reads of rows whose keys are known: `get`, `get_slice`, `get_count` and their forms for many keys (model 2.4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::state::Table;
+use super::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn, Keyspace, SlicePredicate,
+    SliceRange, SuperColumn, check,
+};
+use crate::base::error::Result;
+use crate::cell::Cell;
+use crate::key::Layout;
+use crate::store::{Reader, Slice, Store, View};
+
+/// What to read of each row, in the store's terms.
+pub enum Selection {
+    /// The first of a slice.
+    Slice { slice: Slice, count: usize },
+    /// The cells at these places.
+    Cells(Vec<Vec<u8>>),
+    /// The super columns that these slices are.
+    SuperColumns(Vec<Slice>),
+}
+
+impl Selection {
+    /// Checks and translates a predicate.
+    pub fn new(table: &Table, parent: &ColumnParent, predicate: &SlicePredicate) -> Result<Selection> {
+        check::parent(table, parent)?;
+        check::predicate(table, parent, predicate)?;
+        let super_column = parent.super_column.as_deref();
+        let names = match predicate {
+            SlicePredicate::Names(names) => names,
+            SlicePredicate::Range(range) => {
+                let slice = range_slice(table, super_column, range)?;
+                return Ok(Selection::Slice { slice, count: usize::try_from(range.count).unwrap_or(0) });
+            }
+        };
+        let layout = table.layout();
+        let mut places = Vec::with_capacity(names.len());
+        for name in names {
+            let mut place = vec![];
+            match (table.def.is_super(), super_column) {
+                (true, None) => layout.put_row(&[name], &mut place)?,
+                (_, Some(s)) => layout.put_cell(&[s], name, &mut place)?,
+                (false, None) => layout.put_cell(&[], name, &mut place)?,
+            }
+            places.push(place);
+        }
+        places.sort_unstable();
+        places.dedup();
+        if table.def.is_super() && super_column.is_none() {
+            let all = |name: &Vec<u8>| super_column_slice(layout, name);
+            let mut rows = vec![];
+            for place in &places {
+                let mut names = vec![];
+                layout.clustering_of(&place[1..place.len() - 1], &mut names)?;
+                rows.push(all(&names.swap_remove(0))?);
+            }
+            return Ok(Selection::SuperColumns(rows));
+        }
+        Ok(Selection::Cells(places))
+    }
+
+    /// Whether what is read are super columns.
+    fn of_super_columns(table: &Table, parent: &ColumnParent) -> bool {
+        table.def.is_super() && parent.super_column.is_none()
+    }
+}
+
+/// The slice of all of a super column.
+fn super_column_slice(layout: &Layout, name: &[u8]) -> Result<Slice> {
+    let (mut from, mut until) = (vec![], vec![]);
+    layout.put_row(&[name], &mut from)?;
+    layout.put_bound(&[name], true, &mut until)?;
+    Ok(Slice::between(from, until))
+}
+
+/// The slice of a range of names, be they of columns or of super columns.
+fn range_slice(table: &Table, super_column: Option<&[u8]>, range: &SliceRange) -> Result<Slice> {
+    let layout = table.layout();
+    let (low, high) = if range.reversed { (&range.finish, &range.start) } else { (&range.start, &range.finish) };
+    let mut slice = match super_column {
+        Some(s) => super_column_slice(layout, s)?,
+        None => Slice::rows(),
+    };
+    slice.reverse = range.reversed;
+    for (name, after, bound) in [(low, false, &mut slice.from), (high, true, &mut slice.until)] {
+        if !name.is_empty() {
+            bound.clear();
+            match (table.def.is_super(), super_column) {
+                (true, None) => layout.put_bound(&[name], after, bound)?,
+                (_, Some(s)) => layout.put_name_bound(&[s], name, after, bound)?,
+                (false, None) => layout.put_name_bound(&[], name, after, bound)?,
+            }
+        }
+    }
+    Ok(slice)
+}
+
+fn column(name: Vec<u8>, cell: Cell<'_>) -> Column {
+    let ttl = cell.ttl().map(|ttl| i32::try_from(ttl).unwrap_or(i32::MAX));
+    Column { name, value: cell.value().to_vec(), timestamp: cell.timestamp, ttl }
+}
+
+/// The column at a place, or the counter.
+fn one(layout: &Layout, name: &[u8], cell: Cell<'_>) -> Result<ColumnOrSuperColumn> {
+    let mut raw = Vec::with_capacity(name.len());
+    layout.name_of(name, &mut raw)?;
+    Ok(match cell.counter() {
+        Some(value) => CounterColumn { name: raw, value }.into(),
+        None => column(raw, cell).into(),
+    })
+}
+
+/// Reads up to `count` columns of the reader's partition.
+fn read_columns(layout: &Layout, reader: &mut Reader, count: usize) -> Result<Vec<ColumnOrSuperColumn>> {
+    let mut out = vec![];
+    while out.len() < count
+        && let Some(item) = reader.next()?
+    {
+        if let Some(cell) = item.cell() {
+            out.push(one(layout, item.place.name, cell)?);
+        }
+    }
+    Ok(out)
+}
+
+/// Reads up to `count` super columns of the reader's partition. Their columns are in order whichever way the reader goes.
+fn read_super_columns(table: &Table, reader: &mut Reader, count: usize, reversed: bool) -> Result<Vec<ColumnOrSuperColumn>> {
+    let layout = table.layout();
+    let mut out: Vec<ColumnOrSuperColumn> = vec![];
+    while count > 0
+        && let Some(item) = reader.next()?
+    {
+        let Some(cell) = item.cell() else { continue };
+        if item.new_row {
+            if out.len() == count {
+                break;
+            }
+            let mut names = vec![];
+            layout.clustering_of(item.place.row, &mut names)?;
+            let name = names.pop().unwrap_or_default();
+            out.push(match cell.counter() {
+                Some(_) => CounterSuperColumn { name, columns: vec![] }.into(),
+                None => SuperColumn { name, columns: vec![] }.into(),
+            });
+        }
+        match (out.last_mut(), one(layout, item.place.name, cell)?) {
+            (Some(ColumnOrSuperColumn::SuperColumn(s)), ColumnOrSuperColumn::Column(c)) => s.columns.push(c),
+            (Some(ColumnOrSuperColumn::CounterSuperColumn(s)), ColumnOrSuperColumn::CounterColumn(c)) => s.columns.push(c),
+            _ => {}
+        }
+    }
+    if reversed {
+        for s in &mut out {
+            match s {
+                ColumnOrSuperColumn::SuperColumn(s) => s.columns.reverse(),
+                ColumnOrSuperColumn::CounterSuperColumn(s) => s.columns.reverse(),
+                _ => {}
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// What a reader of a selection's slice, standing in a partition, finds there.
+pub fn read_slice(
+    table: &Table,
+    parent: &ColumnParent,
+    reader: &mut Reader,
+    count: usize,
+    reversed: bool,
+) -> Result<Vec<ColumnOrSuperColumn>> {
+    if Selection::of_super_columns(table, parent) {
+        read_super_columns(table, reader, count, reversed)
+    } else {
+        read_columns(table.layout(), reader, count)
+    }
+}
+
+/// What is read of a row in a frozen state.
+pub fn read_row(
+    table: &Table,
+    parent: &ColumnParent,
+    selection: &Selection,
+    view: &View,
+    key: &[u8],
+) -> Result<Vec<ColumnOrSuperColumn>> {
+    match selection {
+        Selection::Slice { slice, count } => {
+            read_slice(table, parent, &mut view.read(&table.cells, key, slice)?, *count, slice.reverse)
+        }
+        Selection::Cells(places) => cells(table, places, view.get_many(&table.cells, key, places)?),
+        Selection::SuperColumns(slices) => {
+            let mut out = vec![];
+            for slice in slices {
+                out.append(&mut read_super_columns(table, &mut view.read(&table.cells, key, slice)?, 1, false)?);
+            }
+            Ok(out)
+        }
+    }
+}
+
+/// As [`read_row`], at the newest state: without freezing one where a single look is enough.
+fn read_row_now(
+    table: &Table,
+    parent: &ColumnParent,
+    selection: &Selection,
+    store: &Store,
+    key: &[u8],
+) -> Result<Vec<ColumnOrSuperColumn>> {
+    match selection {
+        Selection::Slice { slice, count } => {
+            read_slice(table, parent, &mut store.read(&table.cells, key, slice)?, *count, slice.reverse)
+        }
+        Selection::Cells(places) => cells(table, places, store.get_many(&table.cells, key, places)?),
+        Selection::SuperColumns(_) => read_row(table, parent, selection, &store.view(), key),
+    }
+}
+
+fn cells(table: &Table, places: &[Vec<u8>], found: Vec<Option<crate::store::CellValue>>) -> Result<Vec<ColumnOrSuperColumn>> {
+    let layout = table.layout();
+    let mut out = vec![];
+    for (place, cell) in places.iter().zip(&found) {
+        if let Some(cell) = cell {
+            // The name's component lies between the row and the last byte.
+            let row = layout.row_len(place)?;
+            out.push(one(layout, &place[row..place.len() - 1], cell.cell())?);
+        }
+    }
+    Ok(out)
+}
+
+/// Counts what [`read_row`] would return.
+fn count_row(table: &Table, parent: &ColumnParent, selection: &Selection, view: &View, key: &[u8]) -> Result<i32> {
+    let n = match selection {
+        Selection::Slice { slice, count } => {
+            let mut reader = view.read(&table.cells, key, slice)?;
+            if Selection::of_super_columns(table, parent) { reader.count_rows(*count)? } else { reader.count_cells(*count)? }
+        }
+        Selection::Cells(places) => view.get_many(&table.cells, key, places)?.iter().flatten().count(),
+        Selection::SuperColumns(slices) => {
+            let mut n = 0;
+            for slice in slices {
+                n += view.read(&table.cells, key, slice)?.count_rows(1)?;
+            }
+            n
+        }
+    };
+    Ok(i32::try_from(n).unwrap_or(i32::MAX))
+}
+
+/// The columns of a slice, one by one.
+pub struct ColumnReader {
+    table: Arc<Table>,
+    reader: Reader,
+    left: usize,
+}
+
+impl ColumnReader {
+    pub fn new(
+        store: &Store,
+        table: Arc<Table>,
+        key: &[u8],
+        parent: &ColumnParent,
+        range: &SliceRange,
+    ) -> Result<ColumnReader> {
+        check::kind(&table, false)?;
+        check::columns(&table, parent)?;
+        check::parent(&table, parent)?;
+        check::range(table.name_type(parent.super_column.is_some()), range)?;
+        check::key(&table, key)?;
+        let slice = range_slice(&table, parent.super_column.as_deref(), range)?;
+        let reader = store.read(&table.cells, key, &slice)?;
+        Ok(ColumnReader { table, reader, left: usize::try_from(range.count).unwrap_or(0) })
+    }
+
+    pub fn next(&mut self) -> Result<Option<Column>> {
+        while self.left > 0
+            && let Some(item) = self.reader.next()?
+        {
+            if let Some(cell) = item.cell() {
+                self.left -= 1;
+                let mut name = Vec::with_capacity(item.place.name.len());
+                self.table.layout().name_of(item.place.name, &mut name)?;
+                return Ok(Some(column(name, cell)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Keyspace {
+    /// One column or super column.
+    ///
+    /// # Errors
+    /// `NotFound` when it isn't there; `InvalidRequest` for a path that can't be; errors of the engine.
+    pub fn get(&self, key: &[u8], path: &ColumnPath) -> Result<ColumnOrSuperColumn> {
+        let table = self.table(&path.column_family)?;
+        let (super_column, name) = (path.super_column.as_deref(), path.column.as_deref());
+        check::path(&table, super_column, name)?;
+        check::key(&table, key)?;
+        let layout = table.layout();
+        let Some(name) = name else {
+            let slice = super_column_slice(layout, super_column.unwrap_or_default())?;
+            let mut reader = self.store().read(&table.cells, key, &slice)?;
+            return check::found(read_super_columns(&table, &mut reader, 1, false)?.pop());
+        };
+        let mut place = vec![];
+        let row = super_column.as_slice();
+        layout.put_cell(row, name, &mut place)?;
+        let cell = check::found(self.store().get(&table.cells, key, &place)?)?;
+        one(layout, &place[layout.row_len(&place)?..place.len() - 1], cell.cell())
+    }
+
+    /// Columns or super columns of one row, in the order of their names (or the reverse, if asked for). Those that aren't there are left out.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a request that can't be; errors of the engine.
+    pub fn get_slice(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Result<Vec<ColumnOrSuperColumn>> {
+        let table = self.table(&parent.column_family)?;
+        let selection = Selection::new(&table, parent, predicate)?;
+        check::key(&table, key)?;
+        read_row_now(&table, parent, &selection, self.store(), key)
+    }
+
+    /// The same of several rows, by their keys. A row that isn't there has nothing.
+    ///
+    /// # Errors
+    /// As [`get_slice`](Keyspace::get_slice).
+    pub fn multiget_slice(
+        &self,
+        keys: &[impl AsRef<[u8]>],
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+    ) -> Result<BTreeMap<Vec<u8>, Vec<ColumnOrSuperColumn>>> {
+        self.for_keys(keys, parent, predicate, read_row)
+    }
+
+    /// How many columns (or super columns) [`get_slice`](Keyspace::get_slice) would return.
+    ///
+    /// # Errors
+    /// As [`get_slice`](Keyspace::get_slice).
+    pub fn get_count(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Result<i32> {
+        let counts = self.for_keys(&[key], parent, predicate, count_row)?;
+        Ok(counts.into_values().next().unwrap_or(0))
+    }
+
+    /// The same for several rows, by their keys.
+    ///
+    /// # Errors
+    /// As [`get_slice`](Keyspace::get_slice).
+    pub fn multiget_count(
+        &self,
+        keys: &[impl AsRef<[u8]>],
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+    ) -> Result<BTreeMap<Vec<u8>, i32>> {
+        self.for_keys(keys, parent, predicate, count_row)
+    }
+
+    fn for_keys<T>(
+        &self,
+        keys: &[impl AsRef<[u8]>],
+        parent: &ColumnParent,
+        predicate: &SlicePredicate,
+        read: impl Fn(&Table, &ColumnParent, &Selection, &View, &[u8]) -> Result<T>,
+    ) -> Result<BTreeMap<Vec<u8>, T>> {
+        let table = self.table(&parent.column_family)?;
+        let selection = Selection::new(&table, parent, predicate)?;
+        keys.iter().try_for_each(|k| check::key(&table, k.as_ref()))?;
+        let view = self.store().view();
+        let read = |key: &[u8]| Ok((key.to_vec(), read(&table, parent, &selection, &view, key)?));
+        keys.iter().map(|k| read(k.as_ref())).collect()
+    }
+
+    /// One column of several rows, by their keys, as in Cassandra 0.4: rows without it are left out.
+    ///
+    /// # Errors
+    /// As [`get`](Keyspace::get), except `NotFound`.
+    pub fn multiget(&self, keys: &[impl AsRef<[u8]>], path: &ColumnPath) -> Result<BTreeMap<Vec<u8>, ColumnOrSuperColumn>> {
+        let table = self.table(&path.column_family)?;
+        check::path(&table, path.super_column.as_deref(), path.column.as_deref())?;
+        let (parent, name) = match (&path.super_column, &path.column) {
+            (Some(s), Some(c)) => (ColumnParent::new(&path.column_family).super_column(s.clone()), c),
+            (Some(n), None) | (None, Some(n)) => (ColumnParent::new(&path.column_family), n),
+            (None, None) => return Ok(BTreeMap::new()),
+        };
+        let rows = self.multiget_slice(keys, &parent, &SlicePredicate::names([name.clone()]))?;
+        Ok(rows.into_iter().filter_map(|(key, mut found)| Some((key, found.pop()?))).collect())
+    }
+}

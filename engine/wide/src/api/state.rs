@@ -1,0 +1,87 @@
+//! What is open: the schema with the store's handles of its families, replaced as a whole when a definition changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::base::error::{Result, invalid};
+use crate::key::Layout;
+use crate::ring::Partitioner;
+use crate::schema::{self, Index, Schema};
+use crate::store::{self, FamilySpec, IndexSpec, Store};
+use crate::types::Type;
+
+/// One column family: its definition, and where its cells are.
+pub struct Table {
+    pub def: Arc<schema::Family>,
+    pub cells: store::Family,
+}
+
+impl Table {
+    /// The type of the names in a super column, or in the row itself.
+    #[inline]
+    pub fn name_type(&self, in_super_column: bool) -> &Type {
+        if in_super_column { self.def.cell_comparator() } else { self.def.comparator() }
+    }
+
+    /// The index on a column.
+    pub fn index(&self, column: &[u8]) -> Option<&Index> {
+        self.def.column(column)?.index()
+    }
+
+    pub fn layout(&self) -> &Layout {
+        self.cells.layout()
+    }
+}
+
+/// The definitions of one moment, open.
+pub struct State {
+    pub schema: Schema,
+    tables: HashMap<String, HashMap<String, Arc<Table>>>,
+}
+
+impl State {
+    /// Opens all families of the schema. What is open already stays; new indexes are built.
+    pub fn open(schema: Schema, store: &Store, partitioner: Partitioner) -> Result<State> {
+        let mut tables: HashMap<String, HashMap<String, Arc<Table>>> = HashMap::new();
+        for keyspace in schema.keyspaces() {
+            let families = tables.entry(keyspace.name().to_owned()).or_default();
+            for def in keyspace.families() {
+                let cells = store.open_family(spec(def, store, partitioner))?;
+                families.insert(def.name().to_owned(), Arc::new(Table { def: def.clone(), cells }));
+            }
+        }
+        Ok(State { schema, tables })
+    }
+
+    /// The family of this name.
+    pub fn table(&self, keyspace: &str, name: &str) -> Result<&Arc<Table>> {
+        let families = self.tables.get(keyspace).ok_or_else(|| invalid(format!("Keyspace {keyspace} does not exist")))?;
+        if name.is_empty() {
+            return Err(invalid("non-empty columnfamily is required"));
+        }
+        families.get(name).ok_or_else(|| invalid(format!("unconfigured columnfamily {name}")))
+    }
+}
+
+fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner) -> FamilySpec {
+    let layout = match (store.family(def.id()), def.subcomparator()) {
+        // A comparator changes only to one that sorts and codes what is there alike.
+        (Some(open), _) => open.layout().clone(),
+        (None, None) => Layout::standard(partitioner, def.comparator().clone()),
+        (None, Some(sub)) => Layout::super_columns(partitioner, def.comparator().clone(), sub.clone()),
+    };
+    let indexes = def.indexes().map(|(column, index)| IndexSpec {
+        id: index.id,
+        is_static: false,
+        name: column.name().to_vec(),
+        value: column.validator().clone(),
+    });
+    FamilySpec {
+        id: def.id(),
+        layout,
+        counter: def.is_counter(),
+        gc_grace: u32::try_from(def.gc_grace()).unwrap_or(u32::MAX),
+        indexes: indexes.collect(),
+        tree: firn_kv::TreeOptions::default(),
+    }
+}

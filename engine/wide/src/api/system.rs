@@ -1,0 +1,183 @@
+//! Definitions and descriptions: `system_*` and `describe_*`.
+//!
+//! A change of definitions is recorded first, durably, and then carried out: what a crash leaves undone is done when the database is opened
+//! again. Families are created and indexes built before their definitions are seen; what is dropped is unseen before its data goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_kv::{Batch, Durability};
+use uuid::Uuid;
+
+use super::range::{minimum_token, token_ranges};
+use super::state::State;
+use super::{Keyspace, TokenRange, Wide};
+use crate::base::error::{Error, Result};
+use crate::schema::{CfDef, KsDef, Schema};
+
+/// The version of Thrift's interface that the operations follow.
+const API_VERSION: &str = "19.33.0";
+/// The one endpoint of the ring.
+const ENDPOINT: &str = "127.0.0.1";
+
+impl Wide {
+    /// Makes the definitions those of `change`. The new version.
+    fn change(&self, change: impl FnOnce(&Schema) -> Result<Schema>) -> Result<Uuid> {
+        let _alone = self.0.changes.lock();
+        let before = self.state();
+        let schema = change(&before.schema)?;
+        let diff = before.schema.diff(&schema);
+        let store = &self.0.store;
+        let mut batch = Batch::new();
+        for (key, value) in &diff.records {
+            match value {
+                Some(value) => batch.put(store.schema_tree(), key, value)?,
+                None => batch.delete(store.schema_tree(), key)?,
+            }
+        }
+        store.db().write_with(batch, Durability::Power)?;
+        let after = State::open(schema, store, self.0.partitioner)?;
+        let version = after.schema.version();
+        *self.0.state.write() = Arc::new(after);
+        for family in &diff.dropped_families {
+            store.drop_family(family.id())?;
+        }
+        Ok(version)
+    }
+
+    /// Adds a keyspace with its families. The new schema version.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a definition that can't be; nothing is defined then.
+    pub fn system_add_keyspace(&self, def: &KsDef) -> Result<Uuid> {
+        self.change(|s| s.add_keyspace(def))
+    }
+
+    /// Changes a keyspace's own attributes. The new schema version.
+    ///
+    /// # Errors
+    /// As [`system_add_keyspace`](Wide::system_add_keyspace); it must be there, and `cf_defs` must be empty.
+    pub fn system_update_keyspace(&self, def: &KsDef) -> Result<Uuid> {
+        self.change(|s| s.update_keyspace(def))
+    }
+
+    /// Drops a keyspace with all its families. The new schema version.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is none; errors of the engine.
+    pub fn system_drop_keyspace(&self, name: &str) -> Result<Uuid> {
+        self.change(|s| s.drop_keyspace(name))
+    }
+
+    /// Adds a family. The new schema version.
+    ///
+    /// # Errors
+    /// As [`system_add_keyspace`](Wide::system_add_keyspace).
+    pub fn system_add_column_family(&self, def: &CfDef) -> Result<Uuid> {
+        self.change(|s| s.add_family(def))
+    }
+
+    /// Makes a family's definition this one. Returns when new indexes have been built over what is there. The new schema version.
+    ///
+    /// # Errors
+    /// As [`system_add_keyspace`](Wide::system_add_keyspace); `InvalidRequest` also for what can't change.
+    pub fn system_update_column_family(&self, def: &CfDef) -> Result<Uuid> {
+        self.change(|s| s.update_family(def))
+    }
+
+    /// Drops a family with its rows and indexes. The new schema version.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is none; errors of the engine.
+    pub fn system_drop_column_family(&self, keyspace: &str, name: &str) -> Result<Uuid> {
+        self.change(|s| s.drop_family(keyspace, name))
+    }
+
+    /// The definitions of all keyspaces, by name.
+    pub fn describe_keyspaces(&self) -> Vec<KsDef> {
+        self.state().schema.keyspaces().map(|k| k.def()).collect()
+    }
+
+    /// The definition of a keyspace.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub fn describe_keyspace(&self, name: &str) -> Result<KsDef> {
+        self.state().schema.keyspace(name).map(|k| k.def()).map_err(|_| Error::NotFound)
+    }
+
+    /// The name that was given to the database.
+    pub fn describe_cluster_name(&self) -> &str {
+        &self.0.cluster_name
+    }
+
+    /// The version of Thrift's interface whose operations these are.
+    pub fn describe_version(&self) -> &'static str {
+        API_VERSION
+    }
+
+    /// The version of the schema and who has it.
+    pub fn describe_schema_versions(&self) -> BTreeMap<String, Vec<String>> {
+        BTreeMap::from([(self.state().schema.version().to_string(), vec![ENDPOINT.into()])])
+    }
+
+    /// The partitioner's class.
+    pub fn describe_partitioner(&self) -> String {
+        self.0.partitioner.full_name()
+    }
+
+    /// The class that would tell which nodes are near: there is one.
+    pub fn describe_snitch(&self) -> &'static str {
+        "org.apache.cassandra.locator.SimpleSnitch"
+    }
+
+    /// The one node's part of the ring: all of it.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is no such keyspace.
+    pub fn describe_ring(&self, keyspace: &str) -> Result<Vec<TokenRange>> {
+        self.state().schema.keyspace(keyspace)?;
+        let token = minimum_token(self.0.partitioner).to_owned();
+        Ok(vec![TokenRange { start_token: token.clone(), end_token: token, endpoints: vec![ENDPOINT.into()] }])
+    }
+
+    /// The one node by its token.
+    pub fn describe_token_map(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([(minimum_token(self.0.partitioner).to_owned(), ENDPOINT.into())])
+    }
+}
+
+impl Keyspace {
+    /// Tokens that divide the rows after `start_token`, up to `end_token`, into parts of about this many rows, with both of these.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a family that isn't there, or tokens that are none; errors of the engine. It reads all keys of the range.
+    pub fn describe_splits(
+        &self,
+        column_family: &str,
+        start_token: &str,
+        end_token: &str,
+        keys_per_split: i32,
+    ) -> Result<Vec<String>> {
+        let (table, partitioner) = (self.table(column_family)?, self.wide.0.partitioner);
+        let ranges = token_ranges(partitioner, start_token, end_token)?;
+        let mut splits = vec![start_token.to_owned()];
+        let view = self.store().view();
+        let mut rows = 0;
+        for range in &ranges {
+            let mut reader = view.scan(&table.cells, range, &crate::store::Slice::rows())?;
+            while reader.next_partition()? {
+                rows += 1;
+                if rows >= keys_per_split.max(1) {
+                    splits.push(partitioner.token_text(&partitioner.token(reader.key())?));
+                    rows = 0;
+                }
+            }
+        }
+        if splits.len() > 1 && rows == 0 {
+            splits.pop();
+        }
+        splits.push(end_token.to_owned());
+        Ok(splits)
+    }
+}

@@ -1,0 +1,199 @@
+//! Writes: `insert`, `add`, `remove`, `remove_counter`, `batch_mutate`, `truncate` (model 2.3, 2.7, 2.8).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use firn_kv::Durability;
+
+use super::state::Table;
+use super::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace, Mutation, RowMutation,
+    SlicePredicate, check,
+};
+use crate::base::error::Result;
+use crate::store;
+
+/// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
+struct Writer<'a> {
+    mutation: &'a mut store::Mutation,
+    table: &'a Table,
+    place: &'a mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn at_cell(&mut self, super_column: Option<&[u8]>, name: &[u8]) -> Result<()> {
+        self.place.clear();
+        self.table.layout().put_cell(super_column.as_slice(), name, self.place)
+    }
+
+    fn column(&mut self, super_column: Option<&[u8]>, c: &Column) -> Result<()> {
+        self.at_cell(super_column, &c.name)?;
+        let cells = &self.table.cells;
+        match c.ttl.and_then(|ttl| u32::try_from(ttl).ok()) {
+            Some(ttl) => self.mutation.put_ttl(cells, self.place, c.timestamp, &c.value, ttl),
+            None => self.mutation.put(cells, self.place, c.timestamp, &c.value),
+        };
+        Ok(())
+    }
+
+    fn counter(&mut self, super_column: Option<&[u8]>, c: &CounterColumn) -> Result<()> {
+        self.at_cell(super_column, &c.name)?;
+        self.mutation.add(&self.table.cells, self.place, c.value);
+        Ok(())
+    }
+
+    fn write(&mut self, write: &ColumnOrSuperColumn) -> Result<()> {
+        match write {
+            ColumnOrSuperColumn::Column(c) => self.column(None, c),
+            ColumnOrSuperColumn::SuperColumn(s) => s.columns.iter().try_for_each(|c| self.column(Some(&s.name), c)),
+            ColumnOrSuperColumn::CounterColumn(c) => self.counter(None, c),
+            ColumnOrSuperColumn::CounterSuperColumn(s) => s.columns.iter().try_for_each(|c| self.counter(Some(&s.name), c)),
+        }
+    }
+
+    /// Deletes a column, a super column or the row.
+    fn delete(&mut self, super_column: Option<&[u8]>, name: Option<&[u8]>, timestamp: i64) -> Result<()> {
+        let cells = &self.table.cells;
+        match (super_column, name) {
+            (_, Some(name)) => {
+                self.at_cell(super_column, name)?;
+                self.mutation.delete(cells, self.place, timestamp);
+            }
+            (Some(s), None) => {
+                self.place.clear();
+                self.table.layout().put_row(&[s], self.place)?;
+                self.mutation.delete_row(cells, self.place, timestamp);
+            }
+            (None, None) => {
+                self.mutation.delete_partition(cells, timestamp);
+            }
+        }
+        Ok(())
+    }
+
+    fn deletion(&mut self, d: &Deletion, timestamp: i64) -> Result<()> {
+        let super_column = d.super_column.as_deref();
+        match &d.predicate {
+            Some(SlicePredicate::Names(names)) => names.iter().try_for_each(|name| match super_column {
+                None if self.table.def.is_super() => self.delete(Some(name), None, timestamp),
+                _ => self.delete(super_column, Some(name), timestamp),
+            }),
+            _ => self.delete(super_column, None, timestamp),
+        }
+    }
+}
+
+impl Keyspace {
+    /// Writes one column.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a column, key or place that can't be; errors of the engine.
+    pub fn insert(&self, key: &[u8], parent: &ColumnParent, column: &Column) -> Result<()> {
+        let table = self.table(&parent.column_family)?;
+        check::kind(&table, false)?;
+        check::key(&table, key)?;
+        check::write(&table, parent, &column.name)?;
+        check::column(&table, column, parent.super_column.is_some())?;
+        self.write_one(&table, key, |w| w.column(parent.super_column.as_deref(), column))
+    }
+
+    /// Adds to a counter, wrapping at 64 bits. Not idempotent: repeated after an error it may count twice.
+    ///
+    /// # Errors
+    /// As [`insert`](Keyspace::insert).
+    pub fn add(&self, key: &[u8], parent: &ColumnParent, column: &CounterColumn) -> Result<()> {
+        let table = self.table(&parent.column_family)?;
+        check::kind(&table, true)?;
+        check::key(&table, key)?;
+        check::write(&table, parent, &column.name)?;
+        self.write_one(&table, key, |w| w.counter(parent.super_column.as_deref(), column))
+    }
+
+    /// Deletes a column, a super column or a row, by its path: all that was written there with a timestamp up to this one.
+    ///
+    /// # Errors
+    /// As [`insert`](Keyspace::insert).
+    pub fn remove(&self, key: &[u8], path: &ColumnPath, timestamp: i64) -> Result<()> {
+        self.remove_from(key, path, timestamp, false)
+    }
+
+    /// Removes a counter, a super column or a row of counters. What is added afterwards counts from 0.
+    ///
+    /// # Errors
+    /// As [`insert`](Keyspace::insert).
+    pub fn remove_counter(&self, key: &[u8], path: &ColumnPath) -> Result<()> {
+        self.remove_from(key, path, self.wide.timestamp(), true)
+    }
+
+    fn remove_from(&self, key: &[u8], path: &ColumnPath, timestamp: i64, counters: bool) -> Result<()> {
+        let table = self.table(&path.column_family)?;
+        check::kind(&table, counters)?;
+        check::key(&table, key)?;
+        check::path_or_parent(&table, path)?;
+        self.write_one(&table, key, |w| w.delete(path.super_column.as_deref(), path.column.as_deref(), timestamp))
+    }
+
+    fn write_one(&self, table: &Table, key: &[u8], work: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
+        let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
+        work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
+        self.store().apply(std::slice::from_ref(&mutation), self.wide.0.durability)
+    }
+
+    /// Changes rows of several families: all of it or, after an error, nothing, for readers and after a crash.
+    ///
+    /// # Errors
+    /// As [`insert`](Keyspace::insert).
+    pub fn batch_mutate(&self, rows: &[RowMutation]) -> Result<()> {
+        let state = self.wide.state();
+        let mut tables: Vec<&Arc<Table>> = Vec::with_capacity(rows.len());
+        for row in rows {
+            let table = state.table(&self.name, &row.column_family)?;
+            check::key(table, &row.key)?;
+            for mutation in &row.mutations {
+                match mutation {
+                    Mutation::Write(write) => check::column_or_super_column(table, write)?,
+                    Mutation::Delete(deletion) => check::deletion(table, deletion)?,
+                }
+            }
+            tables.push(table);
+        }
+        // One mutation for each key: what is said of a row is decided together.
+        let mut numbers: HashMap<&[u8], usize> = HashMap::new();
+        let mut mutations: Vec<store::Mutation> = vec![];
+        let mut place = vec![];
+        let timestamp = self.wide.timestamp();
+        for (row, table) in rows.iter().zip(tables) {
+            let number = *numbers.entry(&row.key).or_insert_with(|| {
+                mutations.push(store::Mutation::new(&row.key));
+                mutations.len() - 1
+            });
+            let mut writer = Writer { mutation: &mut mutations[number], table, place: &mut place };
+            for mutation in &row.mutations {
+                match mutation {
+                    Mutation::Write(write) => writer.write(write)?,
+                    Mutation::Delete(d) => {
+                        writer.deletion(d, d.timestamp.filter(|_| !table.def.is_counter()).unwrap_or(timestamp))?
+                    }
+                }
+            }
+        }
+        mutations.retain(|m| !m.is_empty());
+        if mutations.is_empty() {
+            return Ok(());
+        }
+        self.store().apply(&mutations, self.wide.0.durability)
+    }
+
+    /// Removes all rows of a family. What is written later counts, whatever its timestamps.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is no such family (Cassandra 1.1 said nothing then); errors of the engine.
+    pub fn truncate(&self, column_family: &str) -> Result<()> {
+        let table = self.table(column_family)?;
+        self.store().truncate(&table.cells)?;
+        if self.wide.0.durability == Durability::Power {
+            self.store().db().sync()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! What the engine must know of cells: how counters add up, what compactions may forget, facts per table, what filters hold.
+//!
+//! Forgetting (model 2.3) relies on what the store guarantees: nothing is written that loses against what is there already. So what a
+//! deletion covers was always written before it, and once nothing older than the deletion is left outside of a compaction, the
+//! compaction may drop the deletion together with all that it covers.
+
+use firn_kv::base::key::Kind;
+use firn_kv::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
+
+use crate::key::{BEYOND, is_inside, partition_len};
+
+use super::{Cell, Deletion, State, Stored, parse};
+
+/// Adds up the increments of a counter.
+#[derive(Debug)]
+pub struct CounterMerge;
+
+fn counter(bytes: &[u8]) -> Option<(i64, i64)> {
+    match parse(bytes)? {
+        Stored::Cell(Cell { timestamp, state: State::Counter(n) }) => Some((timestamp, n)),
+        _ => None,
+    }
+}
+
+/// The sum of counters, with the newest of their timestamps.
+fn sum<'a>(mut all: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
+    let (timestamp, sum) = all.try_fold((i64::MIN, 0i64), |(t, sum), bytes| {
+        let (timestamp, n) = counter(bytes)?;
+        Some((t.max(timestamp), sum.wrapping_add(n)))
+    })?;
+    let mut out = vec![];
+    Cell { timestamp, state: State::Counter(sum) }.encode(&mut out);
+    Some(out)
+}
+
+impl Merge for CounterMerge {
+    fn name(&self) -> &str {
+        "firn.counters"
+    }
+
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+        let folded = sum(base.into_iter().chain(operands.iter().copied()));
+        folded
+            .map(Folded::Value)
+            .ok_or_else(|| firn_kv::Error::corruption("a counter's value or increment is none").keys(key, key))
+    }
+
+    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        sum([older, newer].into_iter())
+    }
+}
+
+/// Filters hold the partition part of keys.
+#[derive(Debug)]
+pub struct PartitionPrefix {
+    token_len: usize,
+    name: String,
+}
+
+impl PartitionPrefix {
+    /// For keys with tokens of this many bytes.
+    pub fn new(token_len: usize) -> PartitionPrefix {
+        PartitionPrefix { token_len, name: format!("firn.partition.{token_len}") }
+    }
+}
+
+impl FilterPrefix for PartitionPrefix {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    fn prefix_len(&self, key: &[u8]) -> usize {
+        partition_len(key, self.token_len).unwrap_or(key.len())
+    }
+
+    fn shared_len(&self, from: &[u8], until: &[u8]) -> Option<usize> {
+        let len = partition_len(from, self.token_len)?;
+        let last = *until.get(len)?;
+        let whole = until.starts_with(&from[..len]) && (last < BEYOND || (last == BEYOND && until.len() == len + 1));
+        (whole && from.len() > len).then_some(len)
+    }
+}
+
+/// Lets go what nobody can miss: what has expired, tombstones and deletions past grace, and what a deletion covers.
+#[derive(Debug)]
+pub struct StoredPurge {
+    /// How long tombstones are kept, in seconds.
+    pub gc_grace: i64,
+    /// Bytes of a token.
+    pub token_len: usize,
+}
+
+impl Purge for StoredPurge {
+    fn name(&self) -> &str {
+        "firn.cells"
+    }
+
+    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
+        let now = (job.now_micros / 1_000_000) as i64;
+        let before = now.saturating_sub(self.gc_grace);
+        Box::new(Pass { now, before, token_len: self.token_len, containers: vec![], ranges: vec![] })
+    }
+}
+
+/// A deletion of rows from one bound to another.
+struct Range {
+    /// The partition, and the byte of the rows' section.
+    start: Vec<u8>,
+    end: Vec<u8>,
+    timestamp: i64,
+}
+
+struct Pass {
+    now: i64,
+    /// Tombstones of before this second are past grace.
+    before: i64,
+    token_len: usize,
+    /// The deletions of the containers that the pass is in, from the outside: prefix and timestamp.
+    containers: Vec<(Vec<u8>, i64)>,
+    /// The deleted ranges of the partition that the pass is in.
+    ranges: Vec<Range>,
+}
+
+impl Pass {
+    fn is_covered(&self, key: &[u8], timestamp: i64) -> bool {
+        self.containers.iter().any(|(_, t)| timestamp <= *t)
+            || self.ranges.iter().any(|r| timestamp <= r.timestamp && *r.start <= *key && key < &*r.end)
+    }
+
+    /// Leaves the containers that `key` isn't in.
+    fn enter(&mut self, key: &[u8]) {
+        while self.containers.last().is_some_and(|(prefix, _)| !is_inside(key, prefix)) {
+            self.containers.pop();
+        }
+        if let Some(r) = self.ranges.first()
+            && partition_len(&r.start, self.token_len).is_none_or(|n| !is_inside(key, &r.start[..n]))
+        {
+            self.ranges.clear();
+        }
+    }
+
+    fn note_range(&mut self, key: &[u8], deletion: Deletion, start_len: usize) {
+        let Some(n) = partition_len(key, self.token_len) else { return };
+        let Some((start, end)) = key.get(n + 1..).and_then(|bounds| bounds.split_at_checked(start_len)) else { return };
+        let full = |bound: &[u8]| [&key[..n], bound].concat();
+        self.ranges.push(Range { start: full(start), end: full(end), timestamp: deletion.timestamp });
+    }
+
+    fn past_grace(&self, second: i64) -> bool {
+        second < self.before
+    }
+
+    fn judge_cell(&self, cell: Cell<'_>, alone: bool) -> Verdict {
+        match cell.state {
+            State::Tombstone { deleted } if alone && self.past_grace(deleted) => Verdict::Drop,
+            State::Expiring { ttl, expires, value } if expires <= self.now => {
+                if alone && self.past_grace(expires.saturating_sub(ttl as i64)) {
+                    return Verdict::Drop;
+                }
+                if value.is_empty() {
+                    return Verdict::Keep;
+                }
+                let mut cut = vec![];
+                Cell { timestamp: cell.timestamp, state: State::Expiring { value: &[], ttl, expires } }.encode(&mut cut);
+                Verdict::Replace(cut)
+            }
+            _ => Verdict::Keep,
+        }
+    }
+}
+
+impl PurgePass for Pass {
+    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+        if kind != Kind::Put {
+            return Verdict::Keep;
+        }
+        let Some(stored) = parse(value) else { return Verdict::Keep };
+        self.enter(key);
+        if self.is_covered(key, stored.timestamp()) {
+            return Verdict::Drop;
+        }
+        let deletion = match stored {
+            Stored::Cell(cell) => return self.judge_cell(cell, alone),
+            Stored::Deletion(d) => {
+                self.containers.push((key[..key.len().saturating_sub(1)].to_vec(), d.timestamp));
+                d
+            }
+            Stored::Range(d, start_len) => {
+                self.note_range(key, d, start_len);
+                d
+            }
+        };
+        if alone && self.past_grace(deletion.local) { Verdict::Drop } else { Verdict::Keep }
+    }
+
+    fn reach(&mut self, key: &[u8], value: &[u8], end: &mut Vec<u8>) -> bool {
+        let container = match parse(value) {
+            Some(Stored::Deletion(_)) => key.len().checked_sub(1),
+            Some(Stored::Range(..)) => partition_len(key, self.token_len),
+            Some(Stored::Cell(_)) | None => return false,
+        };
+        let Some(n) = container else { return false };
+        end.extend_from_slice(&key[..n]);
+        end.push(BEYOND);
+        true
+    }
+}
+
+/// Collects [`Facts`] of each table.
+#[derive(Debug)]
+pub struct StoredFacts;
+
+/// What is known of the cells and deletions of one table without reading it. All zero bounds are of no meaning while `entries` is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Cells and deletions.
+    pub entries: u64,
+    /// Tombstones of cells, deletions of containers, and cells with a time to live: what grows droppable.
+    pub droppable: u64,
+    /// Smallest timestamp.
+    pub min_timestamp: i64,
+    /// Largest timestamp.
+    pub max_timestamp: i64,
+    /// Earliest second of a local deletion or expiry; `i64::MAX` when there is none.
+    pub min_local: i64,
+    /// Latest second of a local deletion or expiry; `i64::MAX` when a cell lives for good.
+    pub max_local: i64,
+}
+
+impl Facts {
+    const NONE: Facts = Facts {
+        entries: 0,
+        droppable: 0,
+        min_timestamp: i64::MAX,
+        max_timestamp: i64::MIN,
+        min_local: i64::MAX,
+        max_local: i64::MIN,
+    };
+
+    /// Reads the stored form; `None` when it isn't one.
+    pub fn decode(bytes: &[u8]) -> Option<Facts> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let [entries, droppable, min_timestamp, max_timestamp, min_local, max_local] = *words else { return None };
+        let n = i64::from_le_bytes;
+        rest.is_empty().then(|| Facts {
+            entries: u64::from_le_bytes(entries),
+            droppable: u64::from_le_bytes(droppable),
+            min_timestamp: n(min_timestamp),
+            max_timestamp: n(max_timestamp),
+            min_local: n(min_local),
+            max_local: n(max_local),
+        })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let bounds = [self.min_timestamp, self.max_timestamp, self.min_local, self.max_local];
+        let mut out = [self.entries.to_le_bytes(), self.droppable.to_le_bytes()].concat();
+        out.extend(bounds.iter().flat_map(|n| n.to_le_bytes()));
+        out
+    }
+}
+
+impl Summary for StoredFacts {
+    fn name(&self) -> &str {
+        "firn.facts"
+    }
+
+    fn start(&self) -> Box<dyn SummaryPass> {
+        Box::new(Facts::NONE)
+    }
+}
+
+impl SummaryPass for Facts {
+    fn add(&mut self, _: &[u8], _: Kind, value: &[u8]) {
+        let Some(stored) = parse(value) else { return };
+        let local = match stored {
+            Stored::Cell(c) => match c.state {
+                State::Live(_) | State::Counter(_) => None,
+                State::Expiring { expires, .. } => Some(expires),
+                State::Tombstone { deleted } => Some(deleted),
+            },
+            Stored::Deletion(d) | Stored::Range(d, _) => Some(d.local),
+        };
+        self.entries += 1;
+        self.droppable += local.is_some() as u64;
+        self.min_timestamp = self.min_timestamp.min(stored.timestamp());
+        self.max_timestamp = self.max_timestamp.max(stored.timestamp());
+        self.min_local = self.min_local.min(local.unwrap_or(i64::MAX));
+        self.max_local = self.max_local.max(local.unwrap_or(i64::MAX));
+    }
+
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.encode()
+    }
+}

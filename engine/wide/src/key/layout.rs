@@ -1,0 +1,301 @@
+//! One family's layout: its partitioner and the types of its clusterings and names, between what clients send and places.
+
+use crate::base::error::{Error, Result, invalid};
+use crate::ring::Partitioner;
+use crate::types::escape::{put_escaped, unescape};
+use crate::types::{EMPTY, NEXT, Type};
+
+use super::{AFTER, BEFORE, DELETION, END, ROWS, STATIC, partition_len};
+
+/// What the names of cells are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Names {
+    /// Values of a type: the columns of a Standard family, the subcolumns of a Super family.
+    Typed(Type),
+    /// Numbers of a table's columns, two bytes; the empty name is the row's marker. Cells may have a path.
+    Columns,
+}
+
+/// How the keys of one family are made and read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    partitioner: Partitioner,
+    clustering: Vec<Type>,
+    names: Names,
+}
+
+/// The parts of a cell's place, as components.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Whether it is a static cell.
+    pub is_static: bool,
+    /// The components of the row: empty in a Standard family and for static cells.
+    pub row: &'a [u8],
+    /// The component of the name.
+    pub name: &'a [u8],
+    /// The component of the path, of an element of a complex column.
+    pub path: Option<&'a [u8]>,
+}
+
+/// Appends the value of a component; `None` when it isn't one.
+fn take(t: &Type, mut component: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    t.take_component(&mut component, out).ok()?;
+    component.is_empty().then_some(())
+}
+
+impl Place<'_> {
+    /// Appends the place itself.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.push(if self.is_static { STATIC } else { ROWS });
+        out.extend_from_slice(self.row);
+        if !self.is_static {
+            out.push(END);
+        }
+        for part in [Some(self.name), self.path].into_iter().flatten().filter(|c| !c.is_empty()) {
+            out.extend_from_slice(part);
+            out.push(END);
+        }
+    }
+}
+
+#[cold]
+fn damaged(what: &str, bytes: &[u8]) -> Error {
+    let head = &bytes[..bytes.len().min(64)];
+    Error::Corrupt(format!("a key whose {what} can't be read: \"{}\"", head.escape_ascii()))
+}
+
+impl Layout {
+    /// A Standard family.
+    pub fn standard(partitioner: Partitioner, comparator: Type) -> Layout {
+        Layout { partitioner, clustering: vec![], names: Names::Typed(comparator) }
+    }
+
+    /// A Super family: the super column is the row.
+    pub fn super_columns(partitioner: Partitioner, comparator: Type, subcomparator: Type) -> Layout {
+        Layout { partitioner, clustering: vec![comparator], names: Names::Typed(subcomparator) }
+    }
+
+    /// A table with these clustering columns.
+    pub fn table(partitioner: Partitioner, clustering: Vec<Type>) -> Layout {
+        Layout { partitioner, clustering, names: Names::Columns }
+    }
+
+    /// The partitioner.
+    pub fn partitioner(&self) -> Partitioner {
+        self.partitioner
+    }
+
+    /// The types of the clustering components.
+    pub fn clustering(&self) -> &[Type] {
+        &self.clustering
+    }
+
+    /// What names are.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Bytes of a token.
+    #[inline]
+    pub fn token_len(&self) -> usize {
+        self.partitioner.token_len()
+    }
+
+    /// Appends the partition part of `key`.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for an empty key, or one that the partitioner refuses.
+    #[inline]
+    pub fn put_partition(&self, key: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        if key.is_empty() {
+            return Err(invalid("Key may not be empty"));
+        }
+        self.partitioner.put_token(key, out)?;
+        out.push(NEXT);
+        put_escaped(key, out);
+        Ok(())
+    }
+
+    /// Appends the key of a partition part.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is none.
+    pub fn key_of(&self, partition: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let escaped = partition.get(self.token_len() + 1..).unwrap_or_default();
+        if unescape(escaped, out) { Ok(()) } else { Err(damaged("partition", partition)) }
+    }
+
+    /// Length of the partition part at the start of `key`.
+    ///
+    /// # Errors
+    /// `Corrupt` when there is none.
+    #[inline]
+    pub fn partition_len(&self, key: &[u8]) -> Result<usize> {
+        partition_len(key, self.token_len()).ok_or_else(|| damaged("partition", key))
+    }
+
+    /// Appends the place of a row, which all places in it begin with. Of a Standard family: of all its cells.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a value that isn't one of its type.
+    pub fn put_row(&self, clustering: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
+        self.put_clustering(clustering, out)?;
+        out.push(END);
+        Ok(())
+    }
+
+    fn put_clustering(&self, clustering: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
+        out.push(ROWS);
+        for (t, raw) in self.clustering.iter().zip(clustering) {
+            t.put_component(raw, out)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        match &self.names {
+            Names::Typed(t) => t.put_component(name, out)?,
+            Names::Columns if name.is_empty() => out.push(EMPTY),
+            Names::Columns => {
+                out.push(NEXT);
+                out.extend_from_slice(name);
+            }
+        }
+        out.push(END);
+        Ok(())
+    }
+
+    /// Appends the place of a cell.
+    ///
+    /// # Errors
+    /// As [`put_row`](Layout::put_row).
+    pub fn put_cell(&self, clustering: &[&[u8]], name: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        self.put_row(clustering, out)?;
+        self.put_name(name, out)
+    }
+
+    /// Appends the place of a static cell.
+    ///
+    /// # Errors
+    /// As [`put_row`](Layout::put_row).
+    pub fn put_static(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        out.push(STATIC);
+        self.put_name(name, out)
+    }
+
+    /// Appends a path to the place of a cell: an element of a complex column.
+    ///
+    /// # Errors
+    /// As [`put_row`](Layout::put_row).
+    pub fn put_path(&self, path_type: &Type, path: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        path_type.put_component(path, out)?;
+        out.push(END);
+        Ok(())
+    }
+
+    /// Appends a bound between rows: before or after all rows whose clustering begins with these values.
+    ///
+    /// # Errors
+    /// As [`put_row`](Layout::put_row).
+    pub fn put_bound(&self, clustering: &[&[u8]], after: bool, out: &mut Vec<u8>) -> Result<()> {
+        self.put_clustering(clustering, out)?;
+        out.push(if after { AFTER } else { BEFORE });
+        Ok(())
+    }
+
+    /// Appends a bound between the cells of a row: before or after the cells of this name.
+    ///
+    /// # Errors
+    /// As [`put_row`](Layout::put_row).
+    pub fn put_name_bound(&self, clustering: &[&[u8]], name: &[u8], after: bool, out: &mut Vec<u8>) -> Result<()> {
+        self.put_cell(clustering, name, out)?;
+        if after {
+            // Everything of the name continues its END with less.
+            out.push(AFTER);
+        }
+        Ok(())
+    }
+
+    /// Length of the row at the start of a place, of a row or a cell in one.
+    ///
+    /// # Errors
+    /// `Corrupt` when it isn't one.
+    #[inline]
+    pub fn row_len(&self, place: &[u8]) -> Result<usize> {
+        self.find_row(place).ok_or_else(|| damaged("row", place))
+    }
+
+    fn find_row(&self, place: &[u8]) -> Option<usize> {
+        let mut at = 1;
+        for t in &self.clustering {
+            at += t.component_len(place.get(at..)?)?;
+        }
+        (place.first() == Some(&ROWS) && place.get(at) == Some(&END)).then_some(at + 1)
+    }
+
+    /// Length of a cell's place without its path; `None` where cells have no paths, and for places that are not of a cell.
+    ///
+    /// # Errors
+    /// `Corrupt` when it can't be read.
+    pub(crate) fn column_len(&self, place: &[u8]) -> Result<Option<usize>> {
+        let row = match place.first() {
+            Some(&STATIC) => 1,
+            Some(&ROWS) => self.row_len(place)?,
+            _ => return Ok(None),
+        };
+        let rest = &place[row..];
+        if self.names != Names::Columns || rest.first().is_none_or(|&b| b == DELETION) {
+            return Ok(None);
+        }
+        Ok(Some(row + self.name_len(rest)? + 1))
+    }
+
+    /// The length of the name's component at the start of what follows a row.
+    #[inline]
+    pub(crate) fn name_len(&self, rest: &[u8]) -> Result<usize> {
+        let len = match &self.names {
+            // Nothing comes after the name.
+            Names::Typed(_) => rest.len().checked_sub(1),
+            Names::Columns if rest.first() == Some(&EMPTY) => Some(1),
+            Names::Columns => Some(3),
+        };
+        len.filter(|&n| n > 0 && rest.get(n) == Some(&END)).ok_or_else(|| damaged("name", rest))
+    }
+
+    /// Appends the raw values of a row's clustering, one buffer each.
+    ///
+    /// # Errors
+    /// `Corrupt` when they can't be read.
+    pub fn clustering_of(&self, row: &[u8], out: &mut Vec<Vec<u8>>) -> Result<()> {
+        let mut at = 0;
+        for t in &self.clustering {
+            let rest = row.get(at..).unwrap_or_default();
+            let len = t.component_len(rest).ok_or_else(|| damaged("row", row))?;
+            let mut raw = vec![];
+            take(t, &rest[..len], &mut raw).ok_or_else(|| damaged("row", row))?;
+            out.push(raw);
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Appends the raw name of a name's component.
+    ///
+    /// # Errors
+    /// `Corrupt` when it can't be read.
+    pub fn name_of(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let good = match &self.names {
+            Names::Typed(t) => take(t, name, out),
+            Names::Columns => name.get(1..).map(|id| out.extend_from_slice(id)),
+        };
+        good.ok_or_else(|| damaged("name", name))
+    }
+
+    /// Appends the raw value of a path's component.
+    ///
+    /// # Errors
+    /// `Corrupt` when it can't be read.
+    pub fn path_of(&self, path_type: &Type, path: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        take(path_type, path, out).ok_or_else(|| damaged("path", path))
+    }
+}

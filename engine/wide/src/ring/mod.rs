@@ -1,0 +1,197 @@
+//! Floor 0: partitioners: the token of a key, which orders the partitions of a family (model 2.4).
+//!
+//! A partition part of a key begins with the token: 8 bytes for Murmur3 (sign flipped), 16 for Random, none for the order-preserving ones,
+//! where the key that follows is the order. `CollatingOrderPreservingPartitioner` is known by name and refused: its order is that of one
+//! Java version's English collation tables, which no short rule gives.
+
+mod murmur3;
+
+use std::fmt;
+
+use md5::{Digest, Md5};
+
+use crate::types::{TypeError, escape};
+
+/// The package of the partitioners.
+pub const PACKAGE: &str = "org.apache.cassandra.dht.";
+
+/// How keys are spread over the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Partitioner {
+    /// `Murmur3Partitioner`: the first half of a 128-bit MurmurHash3.
+    #[default]
+    Murmur3,
+    /// `RandomPartitioner`: the absolute value of the MD5 as a signed integer.
+    Random,
+    /// `ByteOrderedPartitioner`: the key itself.
+    ByteOrdered,
+    /// `OrderPreservingPartitioner`: the key itself, which must be UTF-8.
+    OrderPreserving,
+}
+
+/// A place on the ring. Tokens of one partitioner can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Token {
+    /// Of Murmur3.
+    Long(i64),
+    /// Of Random: 0 to 2^127.
+    Big(u128),
+    /// Of the order-preserving ones: a key.
+    Key(Vec<u8>),
+}
+
+impl fmt::Display for Partitioner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Partitioner {
+    const ALL: [Partitioner; 4] =
+        [Partitioner::Murmur3, Partitioner::Random, Partitioner::ByteOrdered, Partitioner::OrderPreserving];
+
+    /// The partitioner of this class name, with or without its package.
+    ///
+    /// # Errors
+    /// `Unable to find partitioner class '<full name>'` with the names that exist.
+    pub fn parse(name: &str) -> Result<Partitioner, TypeError> {
+        let short = name.strip_prefix(PACKAGE).unwrap_or(name);
+        if let Some(found) = Partitioner::ALL.into_iter().find(|p| p.name() == short) {
+            return Ok(found);
+        }
+        let full = if name.contains('.') { name.to_owned() } else { format!("{PACKAGE}{name}") };
+        let known = Partitioner::ALL.map(Partitioner::name).join(", ");
+        Err(TypeError(format!("Unable to find partitioner class '{full}'; known are {known}")))
+    }
+
+    /// The class name without its package.
+    pub fn name(self) -> &'static str {
+        match self {
+            Partitioner::Murmur3 => "Murmur3Partitioner",
+            Partitioner::Random => "RandomPartitioner",
+            Partitioner::ByteOrdered => "ByteOrderedPartitioner",
+            Partitioner::OrderPreserving => "OrderPreservingPartitioner",
+        }
+    }
+
+    /// The class name with its package.
+    pub fn full_name(self) -> String {
+        format!("{PACKAGE}{}", self.name())
+    }
+
+    /// Whether keys lie in their own order, so that ranges of keys mean something.
+    pub fn preserves_order(self) -> bool {
+        matches!(self, Partitioner::ByteOrdered | Partitioner::OrderPreserving)
+    }
+
+    /// Bytes that a token takes at the start of a key.
+    #[inline]
+    pub fn token_len(self) -> usize {
+        match self {
+            Partitioner::Murmur3 => 8,
+            Partitioner::Random => 16,
+            _ => 0,
+        }
+    }
+
+    /// The token of a key.
+    ///
+    /// # Errors
+    /// A key that is not UTF-8 under `OrderPreservingPartitioner`.
+    pub fn token(self, key: &[u8]) -> Result<Token, TypeError> {
+        Ok(match self {
+            Partitioner::Murmur3 => Token::Long(murmur3::token(key)),
+            Partitioner::Random => Token::Big(random(key)),
+            Partitioner::ByteOrdered => Token::Key(key.to_vec()),
+            Partitioner::OrderPreserving => {
+                check_utf8(key)?;
+                Token::Key(key.to_vec())
+            }
+        })
+    }
+
+    /// Appends the byte-comparable token of a key: [`token_len`](Partitioner::token_len) bytes.
+    ///
+    /// # Errors
+    /// As [`token`](Partitioner::token).
+    #[inline]
+    pub fn put_token(self, key: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+        match self {
+            Partitioner::Murmur3 => put_long(murmur3::token(key), out),
+            Partitioner::Random => out.extend_from_slice(&random(key).to_be_bytes()),
+            Partitioner::ByteOrdered => {}
+            Partitioner::OrderPreserving => check_utf8(key)?,
+        }
+        Ok(())
+    }
+
+    /// Appends a bound that lies before (or after) every partition of this token: bytes to compare partition parts with.
+    pub fn put_token_bound(self, token: &Token, after: bool, out: &mut Vec<u8>) {
+        match token {
+            Token::Long(n) => put_long(*n, out),
+            Token::Big(n) => out.extend_from_slice(&n.to_be_bytes()),
+            // A component as keys have it; the empty key is before all.
+            Token::Key(key) if key.is_empty() => out.push(crate::types::EMPTY),
+            Token::Key(key) => {
+                out.push(crate::types::NEXT);
+                escape::put_escaped(key, out);
+            }
+        }
+        // The component of a key begins with 3F or 40, what follows it with at most 60.
+        if after {
+            out.push(0x61);
+        }
+    }
+
+    /// The token that a text means: a decimal number, hex (ByteOrdered), the key itself (OrderPreserving).
+    ///
+    /// # Errors
+    /// Another text.
+    pub fn parse_token(self, text: &str) -> Result<Token, TypeError> {
+        let wrong = || TypeError(format!("'{text}' is not a token of {}", self.name()));
+        Ok(match self {
+            Partitioner::Murmur3 => Token::Long(text.parse().map_err(|_| wrong())?),
+            Partitioner::Random => {
+                let n: u128 = text.parse().map_err(|_| wrong())?;
+                Token::Big(Some(n).filter(|n| *n <= 1 << 127).ok_or_else(wrong)?)
+            }
+            Partitioner::ByteOrdered => Token::Key(crate::types::hex_to_bytes(text).map_err(|_| wrong())?),
+            Partitioner::OrderPreserving => Token::Key(text.as_bytes().to_vec()),
+        })
+    }
+
+    /// A token as text; [`parse_token`](Partitioner::parse_token) reads it.
+    pub fn token_text(self, token: &Token) -> String {
+        match (self, token) {
+            (Partitioner::OrderPreserving, Token::Key(key)) => String::from_utf8_lossy(key).into_owned(),
+            (_, other) => other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Token::Long(n) => n.fmt(f),
+            Token::Big(n) => n.fmt(f),
+            Token::Key(key) => key.iter().try_for_each(|b| write!(f, "{b:02x}")),
+        }
+    }
+}
+
+fn put_long(n: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(n as u64 ^ 1 << 63).to_be_bytes());
+}
+
+fn random(key: &[u8]) -> u128 {
+    let digest: [u8; 16] = Md5::digest(key).into();
+    i128::from_be_bytes(digest).unsigned_abs()
+}
+
+fn check_utf8(key: &[u8]) -> Result<(), TypeError> {
+    match std::str::from_utf8(key) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(TypeError("a key must be UTF-8 under OrderPreservingPartitioner".into())),
+    }
+}

@@ -1,0 +1,56 @@
+//! Cassandra's variant of MurmurHash3 x64 128 with seed 0: in the last, incomplete block bytes are taken as signed.
+
+const C1: u64 = 0x87C3_7B91_1142_53D5;
+const C2: u64 = 0x4CF5_AD43_2745_937F;
+
+/// The token of a key: the first half of the hash. `i64::MIN` is no token of a key: the empty key has it, as the smallest of all,
+/// and a hash that is it becomes `i64::MAX`.
+#[inline]
+pub(super) fn token(key: &[u8]) -> i64 {
+    if key.is_empty() {
+        return i64::MIN;
+    }
+    match hash(key) as i64 {
+        i64::MIN => i64::MAX,
+        n => n,
+    }
+}
+
+fn mix1(k: u64) -> u64 {
+    k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2)
+}
+
+fn mix2(k: u64) -> u64 {
+    k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1)
+}
+
+fn finish(mut h: u64) -> u64 {
+    h = (h ^ h >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    h = (h ^ h >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    h ^ h >> 33
+}
+
+/// The bytes of an incomplete half block, each with its sign spread over what is above it.
+fn tail(bytes: &[u8]) -> u64 {
+    bytes.iter().enumerate().fold(0, |k, (i, &b)| k ^ (i64::from(b as i8) as u64) << (8 * i))
+}
+
+fn hash(key: &[u8]) -> u64 {
+    let (mut h1, mut h2) = (0u64, 0u64);
+    let (blocks, rest) = key.as_chunks::<16>();
+    for block in blocks {
+        let both = u128::from_le_bytes(*block);
+        h1 ^= mix1(both as u64);
+        h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52DC_E729);
+        h2 ^= mix2((both >> 64) as u64);
+        h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5AB5);
+    }
+    let (low, high) = rest.split_at(rest.len().min(8));
+    h2 ^= mix2(tail(high));
+    h1 ^= mix1(tail(low));
+    h1 ^= key.len() as u64;
+    h2 ^= key.len() as u64;
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    finish(h1).wrapping_add(finish(h2))
+}

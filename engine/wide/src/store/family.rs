@@ -1,0 +1,152 @@
+//! One column family as it is open: its tree, its indexes, and what kinds of deletions it may hold.
+//!
+//! Invariants:
+//! - A kind of deletion that is anywhere in the tree has its flag set, here and in the schema tree: the flag is set before the first such
+//!   deletion is committed, and recorded in the same batch. Readers look at the flags after they have taken their state.
+//! - Indexes are read by writers under a stripe's lock; [`Family::set_indexes`] takes all of those locks once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use firn_kv::{Tree, TreeOptions};
+use parking_lot::RwLock;
+
+use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
+use crate::key::{Layout, STATIC};
+use crate::types::Type;
+
+/// What the store must know of a family.
+#[derive(Clone, Debug)]
+pub struct FamilySpec {
+    /// Names its tree; never used again for another family.
+    pub id: u32,
+    /// How its keys are made. Doesn't change.
+    pub layout: Layout,
+    /// Whether its cells are counters. Doesn't change.
+    pub counter: bool,
+    /// How long tombstones are kept, in seconds.
+    pub gc_grace: u32,
+    /// Its indexes. None in a family of counters.
+    pub indexes: Vec<IndexSpec>,
+    /// Options of its tree; hooks are set by the store.
+    pub tree: TreeOptions,
+}
+
+/// An index over the values of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexSpec {
+    /// Names its tree; never used again.
+    pub id: u32,
+    /// Whether the column is static.
+    pub is_static: bool,
+    /// The raw name of the column.
+    pub name: Vec<u8>,
+    /// The type of its values: those that are equal in it are one.
+    pub value: Type,
+}
+
+/// Kinds of deletions, as flags.
+pub(super) const PARTITIONS: u8 = 1;
+pub(super) const RANGES: u8 = 2;
+pub(super) const ROWS: u8 = 4;
+pub(super) const COMPLEX: u8 = 8;
+
+/// An open family. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Family(pub(super) Arc<Open>);
+
+pub(super) struct Open {
+    pub id: u32,
+    pub layout: Layout,
+    pub counter: bool,
+    pub tree: Tree,
+    /// The kinds of deletions that may be there.
+    pub kinds: AtomicU8,
+    /// Those that the schema tree has on record.
+    pub recorded: AtomicU8,
+    pub has_indexes: AtomicBool,
+    pub indexes: RwLock<Arc<Vec<Arc<Index>>>>,
+}
+
+/// An open index.
+pub(super) struct Index {
+    pub spec: IndexSpec,
+    pub tree: Tree,
+    /// The end of the places of its cells: of the column's name.
+    pub name: Vec<u8>,
+    /// Whether it has been built over what was there before it.
+    pub built: AtomicBool,
+}
+
+impl Index {
+    /// Whether it is about the cell at this place of a family.
+    #[inline]
+    pub fn is_about(&self, layout: &Layout, place: &[u8]) -> bool {
+        let Some(row) = place.strip_suffix(&*self.name) else { return false };
+        if self.spec.is_static { row == [STATIC] } else { layout.row_len(row).is_ok_and(|n| n == row.len()) }
+    }
+}
+
+impl std::fmt::Debug for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Family").field("id", &self.0.id).finish_non_exhaustive()
+    }
+}
+
+impl Family {
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.0.id
+    }
+
+    /// How its keys are made.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// Whether its cells are counters.
+    pub fn is_counter(&self) -> bool {
+        self.0.counter
+    }
+
+    /// Its tree in the engine.
+    pub fn tree(&self) -> &Tree {
+        &self.0.tree
+    }
+
+    #[inline]
+    pub(super) fn kinds(&self) -> u8 {
+        self.0.kinds.load(Ordering::Acquire)
+    }
+
+    pub(super) fn indexes(&self) -> Arc<Vec<Arc<Index>>> {
+        self.0.indexes.read().clone()
+    }
+
+    #[inline]
+    pub(super) fn has_indexes(&self) -> bool {
+        self.0.has_indexes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_indexes(&self, indexes: Vec<Arc<Index>>) {
+        self.0.has_indexes.store(!indexes.is_empty(), Ordering::Release);
+        *self.0.indexes.write() = Arc::new(indexes);
+    }
+}
+
+/// The options of a family's tree with the hooks that it needs.
+pub(super) fn tree_options(spec: &FamilySpec) -> TreeOptions {
+    let token_len = spec.layout.token_len();
+    let mut options = spec.tree.clone();
+    options.filter_prefix = Some(Arc::new(PartitionPrefix::new(token_len)));
+    options.summary = Some(Arc::new(StoredFacts));
+    if spec.counter {
+        options.merge = Some(Arc::new(CounterMerge));
+        options.purge = None;
+    } else {
+        options.merge = None;
+        options.purge = Some(Arc::new(StoredPurge { gc_grace: spec.gc_grace as i64, token_len }));
+    }
+    options
+}

@@ -1,0 +1,232 @@
+//! Floor 2: one open store: families, writes of mutations, reads of partitions, indexes. Bytes of keys are those of [`key`](crate::key),
+//! values those of [`cell`](crate::cell).
+//!
+//! One engine [`Db`] holds everything: a tree `system.schema` (whose keys that begin with a zero byte are the store's own), a tree
+//! `cf-<id>` per family, a tree `ix-<id>` per index.
+//!
+//! Invariants:
+//! - A call's mutations are one engine batch: readers and crashes see all of them or none.
+//! - **What is stored later wins.** A write locks the stripes of its partitions. What is newer than every timestamp that its stripe has
+//!   seen needs no look at what is there; everything else is compared with what is there under the lock, and isn't written when it
+//!   loses, be it against the cell or deletion of its key or against a deletion that covers it. So the newest version of a key is the one
+//!   that counts, reads never compare versions, and compactions may rely on it that a deletion is newer than all that it covers.
+//! - A stripe's bound on record is at least as large as every timestamp that was written to its partitions.
+
+mod clock;
+mod family;
+mod index;
+mod mutation;
+mod point;
+mod reader;
+mod slice;
+mod stripes;
+mod view;
+mod write;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8};
+
+use firn_kv::env::Env;
+use firn_kv::env::os::OsEnv;
+use firn_kv::{Batch, Db, DbOptions, Durability, Tree, TreeOptions};
+use parking_lot::RwLock;
+
+use crate::base::error::{Error, Result, invalid};
+
+pub use clock::{Clock, ManualClock};
+pub use family::{Family, FamilySpec, IndexSpec};
+pub use index::{Hit, IndexScan};
+pub use mutation::Mutation;
+pub use point::CellValue;
+pub use reader::{Body, Item, Reader};
+pub use slice::{Partitions, Slice};
+pub use view::View;
+
+use clock::{EnvClock, Ticker};
+use family::{Open, tree_options};
+use stripes::Stripes;
+
+/// The tree of the schema and of the store's own records.
+const SCHEMA_TREE: &str = "system.schema";
+
+/// How a store is opened.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// The engine's options.
+    pub db: DbOptions,
+    /// The clock; the environment's when there is none.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+/// An open store. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Store(Arc<Shared>);
+
+struct Shared {
+    db: Db,
+    schema: Tree,
+    clock: Arc<dyn Clock>,
+    ticker: Ticker,
+    stripes: Stripes,
+    families: RwLock<HashMap<u32, Family>>,
+}
+
+fn tree_name(id: u32) -> String {
+    format!("cf-{id}")
+}
+
+/// The record that a family may hold deletions of one kind.
+fn kind_record(id: u32, kind: u8) -> Vec<u8> {
+    [&b"\0kind"[..], &id.to_be_bytes(), &[kind]].concat()
+}
+
+impl Store {
+    /// Opens the store in `dir`, creating it when the directory is missing or empty.
+    ///
+    /// # Errors
+    /// Those of [`Db::open_with`].
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
+        Store::open_in(OsEnv::new(), dir, options)
+    }
+
+    /// Opens the store in `dir` of another environment.
+    ///
+    /// # Errors
+    /// As [`open`](Store::open).
+    pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Store> {
+        let clock = options.clock.unwrap_or_else(|| Arc::new(EnvClock(env.clone())));
+        let db = Db::open_in(env, dir, options.db)?;
+        let schema = db.tree(SCHEMA_TREE, TreeOptions::default())?;
+        let stripes = Stripes::load(&schema)?;
+        let shared = Shared { db, schema, clock, ticker: Ticker::default(), stripes, families: RwLock::default() };
+        Ok(Store(Arc::new(shared)))
+    }
+
+    /// The engine's store beneath.
+    pub fn db(&self) -> &Db {
+        &self.0.db
+    }
+
+    /// The tree `system.schema`. Keys that begin with a zero byte are the store's own.
+    pub fn schema_tree(&self) -> &Tree {
+        &self.0.schema
+    }
+
+    /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
+    pub fn timestamp(&self) -> i64 {
+        self.0.ticker.next(self.0.clock.micros())
+    }
+
+    /// Seconds since 1970.
+    pub fn now(&self) -> i64 {
+        self.0.clock.micros().div_euclid(1_000_000)
+    }
+
+    /// Opens a family, creating it when it is not there. For a family that is open already, its indexes, grace and tree options become those
+    /// of `spec`. Returns when all indexes have been built; others may write meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when an open family has another layout or kind of cells; errors of the engine.
+    pub fn open_family(&self, spec: FamilySpec) -> Result<Family> {
+        if spec.counter && !spec.indexes.is_empty() {
+            return Err(invalid("a family of counters can't have indexes"));
+        }
+        let tree = self.0.db.tree(&tree_name(spec.id), tree_options(&spec))?;
+        let family = {
+            let mut families = self.0.families.write();
+            match families.get(&spec.id) {
+                Some(f) if f.0.layout != spec.layout || f.0.counter != spec.counter => {
+                    return Err(invalid(format!("family {} is open with another layout", spec.id)));
+                }
+                Some(f) => f.clone(),
+                None => {
+                    let f = self.new_family(&spec, tree)?;
+                    families.insert(spec.id, f.clone());
+                    f
+                }
+            }
+        };
+        self.take_indexes(&family, &spec.indexes)?;
+        Ok(family)
+    }
+
+    fn new_family(&self, spec: &FamilySpec, tree: Tree) -> Result<Family> {
+        let mut kinds = 0;
+        for kind in [family::PARTITIONS, family::RANGES, family::ROWS, family::COMPLEX] {
+            if self.0.schema.contains(&kind_record(spec.id, kind))? {
+                kinds |= kind;
+            }
+        }
+        Ok(Family(Arc::new(Open {
+            id: spec.id,
+            layout: spec.layout.clone(),
+            counter: spec.counter,
+            tree,
+            kinds: AtomicU8::new(kinds),
+            recorded: AtomicU8::new(kinds),
+            has_indexes: AtomicBool::new(false),
+            indexes: RwLock::default(),
+        })))
+    }
+
+    /// The open family of this number.
+    pub fn family(&self, id: u32) -> Option<Family> {
+        self.0.families.read().get(&id).cloned()
+    }
+
+    /// Drops a family with its indexes. Its handles report errors from now on.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when it is not open; errors of the engine.
+    pub fn drop_family(&self, id: u32) -> Result<()> {
+        let family = self.0.families.write().remove(&id).ok_or_else(|| invalid(format!("family {id} is not open")))?;
+        self.take_indexes(&family, &[])?;
+        self.0.db.drop_tree(&tree_name(id))?;
+        let mut batch = Batch::new();
+        for kind in [family::PARTITIONS, family::RANGES, family::ROWS, family::COMPLEX] {
+            batch.delete(&self.0.schema, &kind_record(id, kind))?;
+        }
+        Ok(self.0.db.write(batch)?)
+    }
+
+    /// Removes all that a family holds, at once. Writes that come later count, whatever their timestamps.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub fn truncate(&self, family: &Family) -> Result<()> {
+        let _all = self.0.stripes.lock_all();
+        let mut batch = Batch::new();
+        let end = [0xFF; 64];
+        batch.delete_range(&family.0.tree, &[], &end)?;
+        for index in family.indexes().iter() {
+            batch.delete_range(&index.tree, &[], &end)?;
+        }
+        Ok(self.0.db.write_with(batch, Durability::Process)?)
+    }
+
+    fn check_open(&self, family: &Family) -> Result<()> {
+        let open = self.0.families.read().get(&family.0.id).is_some_and(|f| Arc::ptr_eq(&f.0, &family.0));
+        if open { Ok(()) } else { Err(invalid(format!("family {} has been dropped or belongs to another store", family.0.id))) }
+    }
+
+    fn sync_if(&self, durability: Durability) -> Result<()> {
+        if durability == Durability::Power {
+            self.0.db.sync()?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+/// A recorded number.
+fn number(bytes: &[u8]) -> Result<i64> {
+    let n = bytes.try_into().map(i64::from_le_bytes);
+    n.map_err(|_| Error::Corrupt(format!("a record of the store has {} bytes instead of 8", bytes.len())))
+}

@@ -1,0 +1,168 @@
+//! What is to be written to one partition: operations on any families, as the caller builds them.
+
+use crate::cell::{Cell, Deletion, State};
+
+use super::family::Family;
+
+/// Operations on one partition key, over several families. Their order doesn't matter: at equal timestamps deletions win.
+#[derive(Clone, Debug)]
+pub struct Mutation {
+    pub(super) key: Vec<u8>,
+    pub(super) families: Vec<Family>,
+    pub(super) ops: Vec<Op>,
+    /// Places and stored values of the operations.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// One operation; its place and its value lie in [`Mutation::bytes`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    /// Its family, by number in the mutation.
+    pub family: usize,
+    pub kind: OpKind,
+    pub timestamp: i64,
+    pub place: (usize, usize),
+    pub value: (usize, usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpKind {
+    /// A cell.
+    Cell,
+    /// A cell whose time to live begins when it is written.
+    Expiring { ttl: u32 },
+    /// The tombstone of a cell, of the second when it is written.
+    Delete,
+    /// An increment.
+    Add { delta: i64 },
+    /// A deletion of the container at the place; with the server's second, when `local` is not given.
+    Container { what: Container, local: Option<i64> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Container {
+    Partition,
+    Row,
+    Complex,
+    /// The place is the start bound, the value the end bound.
+    Range,
+}
+
+impl Mutation {
+    /// Nothing yet, for the partition of this key.
+    pub fn new(key: &[u8]) -> Mutation {
+        Mutation { key: key.to_vec(), families: vec![], ops: vec![], bytes: vec![] }
+    }
+
+    /// The partition's key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Whether it does nothing.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Forgets the operations and takes another key, keeping the memory.
+    pub fn reset(&mut self, key: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.families.clear();
+        self.ops.clear();
+        self.bytes.clear();
+    }
+
+    /// Writes a value.
+    pub fn put(&mut self, family: &Family, place: &[u8], timestamp: i64, value: &[u8]) -> &mut Self {
+        self.put_cell(family, place, Cell { timestamp, state: State::Live(value) })
+    }
+
+    /// Writes a value that lives for `ttl` seconds from when it is written.
+    pub fn put_ttl(&mut self, family: &Family, place: &[u8], timestamp: i64, value: &[u8], ttl: u32) -> &mut Self {
+        self.push(family, OpKind::Expiring { ttl }, timestamp, place, value)
+    }
+
+    /// Writes a cell as it is: for what comes from another store.
+    pub fn put_cell(&mut self, family: &Family, place: &[u8], cell: Cell<'_>) -> &mut Self {
+        let value = self.bytes.len();
+        cell.encode(&mut self.bytes);
+        let value = (value, self.bytes.len());
+        self.push_op(family, OpKind::Cell, cell.timestamp, place, value)
+    }
+
+    /// Deletes a cell. Of a counter: whatever the timestamp.
+    pub fn delete(&mut self, family: &Family, place: &[u8], timestamp: i64) -> &mut Self {
+        self.push(family, OpKind::Delete, timestamp, place, &[])
+    }
+
+    /// Adds to a counter.
+    pub fn add(&mut self, family: &Family, place: &[u8], delta: i64) -> &mut Self {
+        self.push(family, OpKind::Add { delta }, 0, place, &[])
+    }
+
+    /// Deletes all of the partition in a family.
+    pub fn delete_partition(&mut self, family: &Family, timestamp: i64) -> &mut Self {
+        self.container(family, Container::Partition, timestamp, &[], &[], None)
+    }
+
+    /// Deletes a row (a super column), by the place of the row.
+    pub fn delete_row(&mut self, family: &Family, row: &[u8], timestamp: i64) -> &mut Self {
+        self.container(family, Container::Row, timestamp, row, &[], None)
+    }
+
+    /// Deletes the rows between two bounds.
+    pub fn delete_range(&mut self, family: &Family, start: &[u8], end: &[u8], timestamp: i64) -> &mut Self {
+        self.container(family, Container::Range, timestamp, start, end, None)
+    }
+
+    /// Deletes all elements of a complex column, by the place of a cell without path.
+    pub fn delete_complex(&mut self, family: &Family, place: &[u8], timestamp: i64) -> &mut Self {
+        self.container(family, Container::Complex, timestamp, place, &[], None)
+    }
+
+    /// As [`delete_partition`](Self::delete_partition) (`row` is empty) or [`delete_row`](Self::delete_row), with its second of deletion: for
+    /// what comes from another store.
+    pub fn delete_as(&mut self, family: &Family, row: &[u8], deletion: Deletion) -> &mut Self {
+        let what = if row.is_empty() { Container::Partition } else { Container::Row };
+        self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
+    }
+
+    fn container(
+        &mut self,
+        f: &Family,
+        what: Container,
+        timestamp: i64,
+        place: &[u8],
+        value: &[u8],
+        local: Option<i64>,
+    ) -> &mut Self {
+        self.push(f, OpKind::Container { what, local }, timestamp, place, value)
+    }
+
+    fn push(&mut self, family: &Family, kind: OpKind, timestamp: i64, place: &[u8], value: &[u8]) -> &mut Self {
+        let value = self.add_bytes(value);
+        self.push_op(family, kind, timestamp, place, value)
+    }
+
+    fn push_op(&mut self, family: &Family, kind: OpKind, timestamp: i64, place: &[u8], value: (usize, usize)) -> &mut Self {
+        let place = self.add_bytes(place);
+        let known = self.families.iter().rposition(|f| std::sync::Arc::ptr_eq(&f.0, &family.0));
+        let family = known.unwrap_or_else(|| {
+            self.families.push(family.clone());
+            self.families.len() - 1
+        });
+        self.ops.push(Op { family, kind, timestamp, place, value });
+        self
+    }
+
+    fn add_bytes(&mut self, bytes: &[u8]) -> (usize, usize) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        (from, self.bytes.len())
+    }
+
+    pub(super) fn bytes_at(&self, (from, until): (usize, usize)) -> &[u8] {
+        &self.bytes[from..until]
+    }
+}

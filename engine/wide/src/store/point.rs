@@ -1,0 +1,190 @@
+//! Reading single cells, and what deletions cover a place.
+
+use std::cell::Cell as Slot;
+
+use firn_kv::Value;
+
+use crate::base::error::{Error, Result};
+use crate::cell::{Cell, Deletion, Stored};
+use crate::key::{DELETION, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION};
+
+use super::Store;
+use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
+use super::view::At;
+
+thread_local! {
+    /// The key of the last read of this thread: its memory is used again.
+    static KEY: Slot<Vec<u8>> = const { Slot::new(Vec::new()) };
+}
+
+/// Lends a buffer to `work` that keeps its memory between calls.
+#[inline]
+pub(super) fn with_key<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut key = KEY.take();
+    key.clear();
+    let done = work(&mut key);
+    KEY.set(key);
+    done
+}
+
+/// A live cell that has been read. Holds on to the block or memtable that has its bytes, so keep many of them only for as long as needed.
+#[derive(Clone, Debug)]
+pub struct CellValue {
+    stored: Value,
+}
+
+impl CellValue {
+    /// The cell.
+    #[inline]
+    pub fn cell(&self) -> Cell<'_> {
+        match Stored::decode(&self.stored) {
+            Ok(Stored::Cell(cell)) => cell,
+            // Only cells get here.
+            _ => Cell { timestamp: i64::MIN, state: crate::cell::State::Live(&[]) },
+        }
+    }
+
+    /// Its value.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.cell().value()
+    }
+}
+
+fn deletion_of(stored: &[u8]) -> Result<Deletion> {
+    match Stored::decode(stored)? {
+        Stored::Deletion(d) | Stored::Range(d, _) => Ok(d),
+        Stored::Cell(_) => Err(Error::Corrupt("a cell lies where a deletion belongs".into())),
+    }
+}
+
+/// The timestamp of a deletion, with those that it is compared with.
+fn newer(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    a.max(b)
+}
+
+impl Store {
+    /// The newest deletion of a container that covers the place `key[partition..]`, its own aside.
+    pub(super) fn covering(&self, at: At<'_>, family: &Family, key: &[u8], partition: usize) -> Result<Option<i64>> {
+        let kinds = family.kinds();
+        if kinds == 0 {
+            return Ok(None);
+        }
+        let mut newest = None;
+        let mut marker = vec![];
+        let tree = family.tree();
+        let mut look = |container: usize| -> Result<()> {
+            marker.clear();
+            marker.extend_from_slice(&key[..container]);
+            marker.push(DELETION);
+            if marker != key
+                && let Some(v) = at.get(tree, &marker)?
+            {
+                newest = newer(newest, Some(deletion_of(&v)?.timestamp));
+            }
+            Ok(())
+        };
+        let place = &key[partition..];
+        if kinds & PARTITIONS != 0 {
+            look(partition)?;
+        }
+        let in_row = place.first() == Some(&ROWS_SECTION);
+        if in_row && kinds & ROWS != 0 {
+            look(partition + family.layout().row_len(place)?)?;
+        }
+        if kinds & COMPLEX != 0
+            && let Some(column) = family.layout().column_len(place)?
+            && place.len() > column
+        {
+            look(partition + column)?;
+        }
+        if in_row && kinds & RANGES != 0 {
+            newest = newer(newest, self.covering_range(at, family, key, partition)?);
+        }
+        Ok(newest)
+    }
+
+    fn covering_range(&self, at: At<'_>, family: &Family, key: &[u8], partition: usize) -> Result<Option<i64>> {
+        let (head, place) = key.split_at(partition);
+        let bound = |section: u8| [head, &[section]].concat();
+        let mut cursor = at.cursor(family.tree(), bound(RANGES_SECTION)..bound(RANGES_SECTION + 1))?;
+        let mut newest = None;
+        cursor.first()?;
+        while cursor.valid() {
+            let (start, end, deletion) = range_at(cursor.key(), partition, cursor.value())?;
+            if start > place {
+                break;
+            }
+            if place < end {
+                newest = newer(newest, Some(deletion.timestamp));
+            }
+            cursor.next()?;
+        }
+        Ok(newest)
+    }
+
+    pub(super) fn get_at(&self, at: At<'_>, family: &Family, key: &[u8], place: &[u8]) -> Result<Option<CellValue>> {
+        with_key(|full| {
+            family.layout().put_partition(key, full)?;
+            let partition = full.len();
+            full.extend_from_slice(place);
+            self.get_full(at, family, full, partition)
+        })
+    }
+
+    /// The live cell with this key. Deletions are looked at first: what is then found was alive in between, or is.
+    pub(super) fn get_full(&self, at: At<'_>, family: &Family, key: &[u8], partition: usize) -> Result<Option<CellValue>> {
+        let covered = self.covering(at, family, key, partition)?;
+        let Some(stored) = at.get(family.tree(), key)? else { return Ok(None) };
+        Ok(self.live(&stored, covered)?.then_some(CellValue { stored }))
+    }
+
+    fn live(&self, stored: &[u8], covered: Option<i64>) -> Result<bool> {
+        let Stored::Cell(cell) = Stored::decode(stored)? else {
+            return Err(Error::Corrupt("a deletion lies where a cell belongs".into()));
+        };
+        Ok(covered.is_none_or(|t| cell.timestamp > t) && self.is_live(&cell))
+    }
+
+    /// Whether a cell is live now. Asks the clock only about cells that expire.
+    #[inline]
+    fn is_live(&self, cell: &Cell<'_>) -> bool {
+        cell.is_live(if cell.ttl().is_some() { self.now() } else { i64::MIN })
+    }
+
+    pub(super) fn get_many_at<P: AsRef<[u8]>>(
+        &self,
+        at: At<'_>,
+        family: &Family,
+        key: &[u8],
+        places: &[P],
+    ) -> Result<Vec<Option<CellValue>>> {
+        let mut partition = vec![];
+        family.layout().put_partition(key, &mut partition)?;
+        let full = |place: &P| [&partition, place.as_ref()].concat();
+        if let At::Now = at {
+            let found = family.tree().multi_get(&places.iter().map(full).collect::<Vec<_>>())?;
+            if family.kinds() != 0 {
+                return self.view().get_many(family, key, places);
+            }
+            let live = |stored: Option<Value>| -> Result<Option<CellValue>> {
+                let Some(stored) = stored else { return Ok(None) };
+                Ok(self.live(&stored, None)?.then_some(CellValue { stored }))
+            };
+            return found.into_iter().map(live).collect();
+        }
+        places.iter().map(|p| self.get_full(at, family, &full(p), partition.len())).collect()
+    }
+}
+
+/// Start, end (as places) and deletion of a range's entry.
+pub(super) fn range_at<'a>(key: &'a [u8], partition: usize, value: &[u8]) -> Result<(&'a [u8], &'a [u8], Deletion)> {
+    let bounds = key.get(partition + 1..).unwrap_or_default();
+    match Stored::decode(value)? {
+        Stored::Range(deletion, len) if len <= bounds.len() => {
+            let (start, end) = bounds.split_at(len);
+            Ok((start, end, deletion))
+        }
+        _ => Err(Error::Corrupt(format!("no deletion of a range at the key \"{}\"", key.escape_ascii()))),
+    }
+}

@@ -1,0 +1,594 @@
+//! A stream over the cells of a slice of one partition, or of many.
+//!
+//! Invariants:
+//! - Going forward, deletions are met before what they cover; where a slice begins further on, they are fetched first. Going backward, a
+//!   partition's deletions are fetched before its first cell, a row's and a complex column's when one of their cells is met.
+//! - `row` and `column` are the prefixes of the last place met, `row_deleted` and `column_deleted` what covers them.
+//! - Memory does not grow with what is read, but for the deleted ranges of one partition.
+
+use std::ops::Bound;
+
+use firn_kv::{Cursor, Snapshot};
+
+use crate::base::error::{Error, Result};
+use crate::cell::{Cell, Deletion, State as CellState, Stored};
+use crate::key::{BEYOND, DELETION, Place, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION, STATIC};
+
+use super::Store;
+use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
+use super::point::range_at;
+use super::slice::{Partitions, Slice};
+use super::view::At;
+
+/// How many cells are stepped over before a seek is made to what is looked for.
+const PATIENCE: u32 = 8;
+
+/// What a reader shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// Where it lies. Of a deletion of a partition or range: nowhere.
+    pub place: Place<'a>,
+    /// Whether it is the first that is shown of its row (of the static cells together).
+    pub new_row: bool,
+    /// What lies there.
+    pub body: Body<'a>,
+}
+
+/// What lies at a place. Others than live cells are shown by raw readers only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// A cell.
+    Cell(Cell<'a>),
+    /// The partition was deleted.
+    PartitionDeletion(Deletion),
+    /// The rows between two bounds were deleted.
+    RangeDeletion {
+        /// The place that it begins at.
+        start: &'a [u8],
+        /// The place that it ends before.
+        end: &'a [u8],
+        /// When.
+        deletion: Deletion,
+    },
+    /// The row (super column) was deleted.
+    RowDeletion(Deletion),
+    /// The elements of a complex column were deleted.
+    ComplexDeletion(Deletion),
+}
+
+impl<'a> Item<'a> {
+    /// The cell, unless it is a deletion.
+    pub fn cell(&self) -> Option<Cell<'a>> {
+        if let Body::Cell(cell) = self.body { Some(cell) } else { None }
+    }
+}
+
+/// What a found entry is; its bytes are the cursor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Partition,
+    Range,
+    /// Length of the row.
+    Row(usize),
+    /// Lengths, in the place, of the row and of the name's component.
+    Complex(usize, usize),
+    Cell(usize, usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before the first partition of a scan.
+    Start,
+    /// The cursor stands on the next entry of the partition to be looked at.
+    Fresh,
+    /// The cursor stands on the entry that was shown last.
+    Shown,
+    /// Nothing is left of the partition.
+    Done,
+}
+
+/// Reads a slice of one partition, or of many: [`next_partition`](Reader::next_partition) goes from one to the next,
+/// [`next`](Reader::next) from cell to cell. Lends what it shows.
+///
+/// After an error nothing comes any more.
+pub struct Reader {
+    store: Store,
+    family: Family,
+    cursor: Cursor,
+    snapshot: Option<Snapshot>,
+    slice: Slice,
+    kinds: u8,
+    now: Option<i64>,
+    scans: bool,
+    state: State,
+    partition: Vec<u8>,
+    key: Vec<u8>,
+    deleted: Option<i64>,
+    ranges: Vec<(Vec<u8>, Vec<u8>, i64)>,
+    row: Vec<u8>,
+    row_deleted: Option<i64>,
+    column: Vec<u8>,
+    column_deleted: Option<i64>,
+    /// Whether something was shown of `row`.
+    row_shown: bool,
+    seek: Vec<u8>,
+}
+
+impl Store {
+    pub(super) fn read_at(&self, at: At<'_>, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
+        let mut partition = Vec::with_capacity(key.len() + 32);
+        family.layout().put_partition(key, &mut partition)?;
+        let until: &[u8] = if slice.until.is_empty() { &[BEYOND] } else { &slice.until };
+        let range = [&partition, &[DELETION][..]].concat()..[&partition, until].concat();
+        let mut reader = self.reader(at, family, (Bound::Included(range.start), Bound::Excluded(range.end)), slice)?;
+        reader.partition = partition;
+        reader.key.extend_from_slice(key);
+        reader.enter(false)?;
+        Ok(reader)
+    }
+
+    pub(super) fn scan_at(&self, at: At<'_>, family: &Family, range: &Partitions, slice: &Slice) -> Result<Reader> {
+        // A bound is a partition part or a token: all that it begins goes on with less than BEYOND.
+        let after = |b: &Vec<u8>| [b, &[BEYOND][..]].concat();
+        let from = match &range.from {
+            Bound::Included(b) => Bound::Included(b.clone()),
+            Bound::Excluded(b) => Bound::Included(after(b)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let until = match &range.until {
+            Bound::Included(b) => Bound::Excluded(after(b)),
+            Bound::Excluded(b) => Bound::Excluded(b.clone()),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let mut reader = self.reader(at, family, (from, until), slice)?;
+        reader.scans = true;
+        Ok(reader)
+    }
+
+    fn reader(&self, at: At<'_>, family: &Family, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), slice: &Slice) -> Result<Reader> {
+        let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
+        let mut snapshot = if let At::Then(s) = at { Some(s.clone()) } else { None };
+        let mut cursor = at.cursor(family.tree(), range.clone())?;
+        // The state first, then the kinds: they tell of all that can be in it.
+        let mut kinds = family.kinds();
+        if snapshot.is_none() && fetches(kinds) {
+            let s = self.db().snapshot();
+            cursor = At::Then(&s).cursor(family.tree(), range)?;
+            kinds = family.kinds();
+            snapshot = Some(s);
+        }
+        Ok(Reader {
+            store: self.clone(),
+            family: family.clone(),
+            cursor,
+            snapshot,
+            slice: slice.clone(),
+            kinds,
+            now: None,
+            scans: false,
+            state: State::Start,
+            partition: vec![],
+            key: vec![],
+            deleted: None,
+            ranges: vec![],
+            row: vec![],
+            row_deleted: None,
+            column: vec![],
+            column_deleted: None,
+            row_shown: false,
+            seek: vec![],
+        })
+    }
+}
+
+fn misplaced(key: &[u8]) -> Error {
+    let head = &key[..key.len().min(64)];
+    Error::Corrupt(format!("a cell or deletion lies where it can't be, at the key \"{}\"", head.escape_ascii()))
+}
+
+impl Reader {
+    /// To the next partition of a scan. False after the last one. A partition is one when anything at all is stored of it, be it
+    /// deleted or outside of the slice.
+    ///
+    /// # Errors
+    /// Errors of the engine, and `Corrupt`.
+    pub fn next_partition(&mut self) -> Result<bool> {
+        if !self.scans {
+            return Ok(false);
+        }
+        if self.partition.is_empty() {
+            self.cursor.first()?;
+        } else {
+            self.leave()?;
+        }
+        self.state = State::Done;
+        if !self.cursor.valid() {
+            return Ok(false);
+        }
+        let len = self.family.layout().partition_len(self.cursor.key())?;
+        self.partition.clear();
+        self.partition.extend_from_slice(&self.cursor.key()[..len]);
+        self.key.clear();
+        self.family.layout().key_of(&self.partition, &mut self.key)?;
+        self.enter(true)?;
+        Ok(true)
+    }
+
+    /// Puts the cursor behind the partition.
+    fn leave(&mut self) -> Result<()> {
+        if !self.slice.reverse {
+            for _ in 0..PATIENCE {
+                if !self.cursor.valid() || !crate::key::is_inside(self.cursor.key(), &self.partition) {
+                    return Ok(());
+                }
+                self.cursor.next()?;
+            }
+        }
+        self.seek_to(&[BEYOND])
+    }
+
+    fn seek_to(&mut self, place: &[u8]) -> Result<()> {
+        self.seek.clear();
+        self.seek.extend_from_slice(&self.partition);
+        self.seek.extend_from_slice(place);
+        Ok(self.cursor.seek(&self.seek)?)
+    }
+
+    /// Goes to the beginning of the slice in the partition. `at_first`: the cursor stands on the partition's first entry.
+    fn enter(&mut self, at_first: bool) -> Result<()> {
+        (self.deleted, self.row_deleted, self.column_deleted) = (None, None, None);
+        self.ranges.clear();
+        self.row.clear();
+        self.column.clear();
+        self.row_shown = false;
+        let has_head = self.kinds & (PARTITIONS | RANGES) != 0;
+        let slice = std::mem::take(&mut self.slice);
+        let done = self.go_to(&slice, at_first, has_head);
+        self.slice = slice;
+        done?;
+        self.state = State::Fresh;
+        Ok(())
+    }
+
+    fn go_to(&mut self, slice: &Slice, at_first: bool, has_head: bool) -> Result<()> {
+        if !slice.reverse && slice.is_from_start() {
+            return if at_first { Ok(()) } else { self.seek_to(if slice.from.is_empty() { &[DELETION] } else { &slice.from }) };
+        }
+        if has_head {
+            if !at_first {
+                self.seek_to(&[DELETION])?;
+            }
+            self.load_head()?;
+        }
+        if slice.reverse {
+            self.seek.clear();
+            self.seek.extend_from_slice(&self.partition);
+            self.seek.extend_from_slice(if slice.until.is_empty() { &[BEYOND] } else { &slice.until });
+            return Ok(self.cursor.seek_before(&self.seek)?);
+        }
+        self.load_containers(&slice.from)?;
+        self.seek.clear();
+        self.seek.extend_from_slice(&self.partition);
+        self.seek.extend_from_slice(&slice.from);
+        // From the partition's start on, the cursor may have come here by steps.
+        let there = at_first && self.cursor.valid() && self.cursor.key() >= &*self.seek;
+        if there { Ok(()) } else { Ok(self.cursor.seek(&self.seek)?) }
+    }
+
+    /// Reads the deletions at the partition's start.
+    fn load_head(&mut self) -> Result<()> {
+        while self.cursor.valid() && self.cursor.key().starts_with(&self.partition) {
+            match self.cursor.key().get(self.partition.len()) {
+                Some(&DELETION) => self.deleted = self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp())),
+                Some(&RANGES_SECTION) => self.note_range()?,
+                _ => break,
+            }
+            self.cursor.next()?;
+        }
+        Ok(())
+    }
+
+    fn note_range(&mut self) -> Result<()> {
+        let (start, end, deletion) = range_at(self.cursor.key(), self.partition.len(), self.cursor.value())?;
+        self.ranges.push((start.to_vec(), end.to_vec(), deletion.timestamp));
+        Ok(())
+    }
+
+    /// Fetches the deletions of the row and the complex column that a slice begins within.
+    fn load_containers(&mut self, from: &[u8]) -> Result<()> {
+        let layout = self.family.layout();
+        // Only deletions that lie before the slice: others are met.
+        let (row, column) = (layout.row_len(from).ok(), layout.column_len(from).ok().flatten());
+        let within = |container: Option<usize>| container.filter(|&n| from.len() > n);
+        if self.kinds & ROWS != 0
+            && let Some(n) = within(row)
+        {
+            self.row.extend_from_slice(&from[..n]);
+            self.row_deleted = self.marker_by_seek(&from[..n])?.max(self.covered_by_range());
+        }
+        if self.kinds & COMPLEX != 0
+            && let Some(n) = within(column)
+        {
+            self.column.extend_from_slice(&from[..n]);
+            self.column_deleted = self.marker_by_seek(&from[..n])?;
+        }
+        Ok(())
+    }
+
+    /// The deletion of a container, going there with the cursor.
+    fn marker_by_seek(&mut self, container: &[u8]) -> Result<Option<i64>> {
+        self.seek.clear();
+        self.seek.extend_from_slice(&self.partition);
+        self.seek.extend_from_slice(container);
+        self.seek.push(DELETION);
+        self.cursor.seek(&self.seek)?;
+        if self.cursor.key() != &*self.seek {
+            return Ok(None);
+        }
+        Ok(Some(Stored::decode(self.cursor.value())?.timestamp()))
+    }
+
+    /// The deletion of a container, leaving the cursor where it is.
+    fn marker_by_get(&mut self, container: &[u8]) -> Result<Option<i64>> {
+        let Some(snapshot) = &self.snapshot else { return Ok(None) };
+        self.seek.clear();
+        self.seek.extend_from_slice(&self.partition);
+        self.seek.extend_from_slice(container);
+        self.seek.push(DELETION);
+        let Some(v) = snapshot.get(self.family.tree(), &self.seek)? else { return Ok(None) };
+        Ok(Some(Stored::decode(&v)?.timestamp()))
+    }
+
+    fn covered_by_range(&self) -> Option<i64> {
+        let covering = self.ranges.iter().filter(|(start, end, _)| **start <= *self.row && *self.row < **end);
+        covering.map(|(_, _, timestamp)| *timestamp).max()
+    }
+
+    /// The partition part of the present partition.
+    pub fn partition(&self) -> &[u8] {
+        &self.partition
+    }
+
+    /// The key of the present partition.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The second since 1970 as of which cells are alive.
+    pub fn now(&mut self) -> i64 {
+        *self.now.get_or_insert_with(|| self.store.now())
+    }
+
+    /// The next cell of the partition.
+    ///
+    /// # Errors
+    /// Errors of the engine, and `Corrupt`.
+    #[allow(clippy::should_implement_trait)] // lends, which an Iterator cannot
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        let Some((found, new_row)) = self.find()? else { return Ok(None) };
+        self.item(found, new_row).map(Some)
+    }
+
+    fn item(&self, found: Found, new_row: bool) -> Result<Item<'_>> {
+        let (key, value) = (self.cursor.key(), self.cursor.value());
+        let at = &key[self.partition.len()..];
+        let mut place = Place { is_static: false, row: &[], name: &[], path: None };
+        if let Found::Row(n) | Found::Complex(n, _) | Found::Cell(n, _) = found {
+            place.is_static = at.first() == Some(&STATIC);
+            place.row = if place.is_static { &[] } else { &at[1..n - 1] };
+        }
+        if let Found::Complex(row, name) | Found::Cell(row, name) = found {
+            place.name = &at[row..row + name];
+            let path = &at[row + name + 1..];
+            place.path = path.split_last().filter(|(_, path)| !path.is_empty()).map(|(_, path)| path);
+        }
+        let body = match (Stored::decode(value)?, found) {
+            (Stored::Cell(cell), Found::Cell(..)) => Body::Cell(cell),
+            (Stored::Deletion(d), Found::Partition) => Body::PartitionDeletion(d),
+            (Stored::Deletion(d), Found::Row(_)) => Body::RowDeletion(d),
+            (Stored::Deletion(d), Found::Complex(..)) => Body::ComplexDeletion(d),
+            (Stored::Range(..), Found::Range) => {
+                let (start, end, deletion) = range_at(key, self.partition.len(), value)?;
+                Body::RangeDeletion { start, end, deletion }
+            }
+            _ => return Err(misplaced(key)),
+        };
+        Ok(Item { place, new_row, body })
+    }
+
+    /// Moves to the next entry that is to be shown.
+    fn find(&mut self) -> Result<Option<(Found, bool)>> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Start | State::Done => return Ok(None),
+            State::Fresh => {}
+            State::Shown => self.step()?,
+        }
+        while self.cursor.valid() {
+            let key = self.cursor.key();
+            if self.scans && !crate::key::is_inside(key, &self.partition) {
+                return Ok(None);
+            }
+            let Some(place) = key.get(self.partition.len()..) else { return Err(misplaced(key)) };
+            if place < &*self.slice.from || (self.scans && !self.slice.is_before_end(place)) {
+                return Ok(None);
+            }
+            if let Some(found) = self.look()? {
+                let new_row = !std::mem::replace(&mut self.row_shown, true);
+                self.state = State::Shown;
+                return Ok(Some((found, new_row)));
+            }
+            self.step()?;
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        Ok(if self.slice.reverse { self.cursor.prev()? } else { self.cursor.next()? })
+    }
+
+    /// Takes in the entry under the cursor: what it is, when it is to be shown.
+    fn look(&mut self) -> Result<Option<Found>> {
+        let (key, raw, forward) = (self.cursor.key(), self.slice.raw, !self.slice.reverse);
+        let place = &key[self.partition.len()..];
+        match place.first() {
+            Some(&(STATIC | ROWS_SECTION)) => self.look_into_row(),
+            Some(&DELETION) => {
+                if forward {
+                    self.deleted = self.deleted.max(Some(Stored::decode(self.cursor.value())?.timestamp()));
+                }
+                Ok(raw.then_some(Found::Partition))
+            }
+            Some(&RANGES_SECTION) => {
+                if forward {
+                    self.note_range()?;
+                }
+                Ok(raw.then_some(Found::Range))
+            }
+            _ => Err(misplaced(key)),
+        }
+    }
+
+    fn look_into_row(&mut self) -> Result<Option<Found>> {
+        let at = self.partition.len();
+        let row = self.enter_row()?;
+        let place = &self.cursor.key()[at..];
+        let stored = Stored::decode(self.cursor.value())?;
+        let rest = &place[row..];
+        if *rest == [DELETION] {
+            if !self.slice.reverse {
+                self.row_deleted = self.row_deleted.max(Some(stored.timestamp()));
+            }
+            return Ok(self.slice.raw.then_some(Found::Row(row)));
+        }
+        let name = self.family.layout().name_len(rest)?;
+        let mut covered = self.deleted.max(self.row_deleted);
+        let column = row + name + 1;
+        if self.kinds & COMPLEX != 0 && place.len() > column {
+            let is_marker = place[column..] == [DELETION];
+            self.enter_column(column)?;
+            if is_marker {
+                if !self.slice.reverse {
+                    self.column_deleted = Some(Stored::decode(self.cursor.value())?.timestamp());
+                }
+                return Ok(self.slice.raw.then_some(Found::Complex(row, name)));
+            }
+            covered = covered.max(self.column_deleted);
+        }
+        let found = Some(Found::Cell(row, name));
+        if self.slice.raw {
+            return Ok(found);
+        }
+        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(self.cursor.key())) };
+        if covered.is_some_and(|t| cell.timestamp <= t) {
+            return Ok(None);
+        }
+        let is_live = match cell.state {
+            // Only what expires needs the clock.
+            CellState::Expiring { expires, .. } => expires > *self.now.get_or_insert_with(|| self.store.now()),
+            _ => cell.is_live(i64::MIN),
+        };
+        Ok(found.filter(|_| is_live))
+    }
+
+    /// Looks at what covers the complex column of the place under the cursor, when it is another than before.
+    fn enter_column(&mut self, len: usize) -> Result<()> {
+        let place = &self.cursor.key()[self.partition.len()..];
+        if *self.column == place[..len] {
+            return Ok(());
+        }
+        self.column.clear();
+        self.column.extend_from_slice(&place[..len]);
+        self.column_deleted = None;
+        if self.slice.reverse && !self.slice.raw {
+            let column = std::mem::take(&mut self.column);
+            self.column_deleted = self.marker_by_get(&column)?;
+            self.column = column;
+        }
+        Ok(())
+    }
+
+    /// The length of the row at the start of the place under the cursor; looks at what covers it when it is another than before.
+    fn enter_row(&mut self) -> Result<usize> {
+        let place = &self.cursor.key()[self.partition.len()..];
+        if !self.row.is_empty() && place.starts_with(&self.row) {
+            return Ok(self.row.len());
+        }
+        let is_static = place.first() == Some(&STATIC);
+        let len = if is_static { 1 } else { self.family.layout().row_len(place)? };
+        self.row.clear();
+        self.row.extend_from_slice(&place[..len]);
+        self.row_shown = false;
+        self.row_deleted = None;
+        if !is_static && !self.slice.raw {
+            if !self.ranges.is_empty() {
+                self.row_deleted = self.covered_by_range();
+            }
+            if self.slice.reverse && self.kinds & ROWS != 0 {
+                let row = std::mem::take(&mut self.row);
+                self.row_deleted = self.marker_by_get(&row)?.max(self.row_deleted);
+                self.row = row;
+            }
+        }
+        Ok(len)
+    }
+
+    /// Leaves the row (super column) of the cell that was shown last, so that [`next`](Self::next) gives the first of another.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn skip_row(&mut self) -> Result<()> {
+        if self.state != State::Shown {
+            return Ok(());
+        }
+        self.state = State::Done;
+        for _ in 0..PATIENCE {
+            self.step()?;
+            let place = self.cursor.key().get(self.partition.len()..).unwrap_or_default();
+            if !self.cursor.valid() || !place.starts_with(&self.row) {
+                self.state = State::Fresh;
+                return Ok(());
+            }
+        }
+        self.seek.clear();
+        self.seek.extend_from_slice(&self.partition);
+        self.seek.extend_from_slice(&self.row);
+        if self.slice.reverse {
+            self.cursor.seek_before(&self.seek)?;
+        } else {
+            // All of the row continues with less.
+            self.seek.push(BEYOND);
+            self.cursor.seek(&self.seek)?;
+        }
+        self.state = State::Fresh;
+        Ok(())
+    }
+
+    /// Counts the live cells of what is left of the partition, up to `limit`.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn count_cells(&mut self, limit: usize) -> Result<usize> {
+        let mut n = 0;
+        while n < limit && self.find()?.is_some() {
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    /// Counts the rows (super columns) with live cells in what is left of the partition, up to `limit`.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn count_rows(&mut self, limit: usize) -> Result<usize> {
+        let mut n = 0;
+        while n < limit
+            && let Some((_, new_row)) = self.find()?
+        {
+            n += new_row as usize;
+            self.skip_row()?;
+        }
+        Ok(n)
+    }
+}

@@ -1,0 +1,77 @@
+//! What part of a partition, and which partitions, a reader reads.
+
+use std::ops::Bound;
+
+use crate::key::{RANGES, ROWS, STATIC};
+
+/// A part of a partition: the places in `[from, until)`, and how they are read. Bounds are ascending whichever way it is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// First place; empty for the partition's start.
+    pub from: Vec<u8>,
+    /// First place after it; empty for the partition's end.
+    pub until: Vec<u8>,
+    /// Whether it is read from its end.
+    pub reverse: bool,
+    /// Whether everything is shown that is stored: deletions, and cells that are dead, too.
+    pub raw: bool,
+}
+
+impl Slice {
+    /// Everything.
+    pub fn all() -> Slice {
+        Slice::default()
+    }
+
+    /// All rows, without static cells.
+    pub fn rows() -> Slice {
+        Slice { from: vec![ROWS], ..Slice::default() }
+    }
+
+    /// The static cells only.
+    pub fn statics() -> Slice {
+        Slice { from: vec![STATIC], until: vec![ROWS], ..Slice::default() }
+    }
+
+    /// The places in `[from, until)`.
+    pub fn between(from: Vec<u8>, until: Vec<u8>) -> Slice {
+        Slice { from, until, ..Slice::default() }
+    }
+
+    /// The same, read from the end.
+    pub fn reversed(self) -> Slice {
+        Slice { reverse: true, ..self }
+    }
+
+    /// The same, showing everything.
+    pub fn raw(self) -> Slice {
+        Slice { raw: true, ..self }
+    }
+
+    /// Whether it begins before all cells, so that the partition's own deletions are met on the way.
+    pub(super) fn is_from_start(&self) -> bool {
+        self.from.first().is_none_or(|&b| b <= RANGES)
+    }
+
+    /// Whether a place lies before its end.
+    #[inline]
+    pub(super) fn is_before_end(&self, place: &[u8]) -> bool {
+        self.until.is_empty() || place < &*self.until
+    }
+}
+
+/// A range of partitions, by their partition parts, or by tokens alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partitions {
+    /// Where it begins.
+    pub from: Bound<Vec<u8>>,
+    /// Where it ends.
+    pub until: Bound<Vec<u8>>,
+}
+
+impl Partitions {
+    /// All of them.
+    pub fn all() -> Partitions {
+        Partitions { from: Bound::Unbounded, until: Bound::Unbounded }
+    }
+}

@@ -1,0 +1,135 @@
+//! 256 locks over the partitions, each with the largest timestamp that was written to a partition of its.
+//!
+//! Invariants: stripes are locked in ascending order; the bound on record (in the schema tree, raised in steps) is never below `newest`
+//! of anything committed.
+
+use firn_kv::{Batch, Tree};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::base::error::Result;
+
+const COUNT: usize = 256;
+/// How far ahead of a timestamp the bound is raised: 10 s in microseconds.
+const AHEAD: i64 = 10_000_000;
+
+pub(super) struct Stripe {
+    /// Largest timestamp that may be stored.
+    newest: i64,
+    /// The bound on record.
+    bound: i64,
+    /// Largest timestamp that is being written, or was when a write failed.
+    announced: i64,
+}
+
+pub(super) struct Stripes(Box<[Mutex<Stripe>]>);
+
+fn record(number: usize) -> [u8; 8] {
+    let mut key = *b"\0stripe\0";
+    key[7] = number as u8;
+    key
+}
+
+/// Locked stripes, ascending.
+pub(super) struct Held<'a> {
+    first: (usize, MutexGuard<'a, Stripe>),
+    rest: Vec<(usize, MutexGuard<'a, Stripe>)>,
+}
+
+impl Stripes {
+    pub fn load(schema: &Tree) -> Result<Stripes> {
+        let stripe = |number| {
+            let bound = schema.get(&record(number))?.map_or(Ok(i64::MIN), |v| super::number(&v))?;
+            Ok(Mutex::new(Stripe { newest: bound, bound, announced: i64::MIN }))
+        };
+        Ok(Stripes((0..COUNT).map(stripe).collect::<Result<_>>()?))
+    }
+
+    #[inline]
+    pub fn of(key: &[u8]) -> usize {
+        firn_kv::base::hash::key_hash(key) as usize % COUNT
+    }
+
+    /// Locks the stripes of these keys; at least that of the first.
+    pub fn lock<'a, 'k>(&'a self, mut keys: impl Iterator<Item = &'k [u8]>) -> Option<Held<'a>> {
+        let first = Stripes::of(keys.next()?);
+        let mut numbers: Vec<usize> = keys.map(Stripes::of).filter(|&n| n != first).collect();
+        if numbers.is_empty() {
+            return Some(Held { first: (first, self.0[first].lock()), rest: vec![] });
+        }
+        numbers.push(first);
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut held = numbers.into_iter().map(|n| (n, self.0[n].lock()));
+        let first = held.next()?;
+        Some(Held { first, rest: held.collect() })
+    }
+
+    pub fn lock_all(&self) -> Vec<MutexGuard<'_, Stripe>> {
+        self.0.iter().map(Mutex::lock).collect()
+    }
+
+    /// Returns when everybody who holds a lock now has let go of it.
+    pub fn pass_through(&self) {
+        self.0.iter().for_each(|s| drop(s.lock()));
+    }
+}
+
+impl Held<'_> {
+    #[inline]
+    fn stripe(&mut self, number: usize) -> Option<&mut Stripe> {
+        if self.first.0 == number {
+            return Some(&mut self.first.1);
+        }
+        let at = self.rest.binary_search_by_key(&number, |(n, _)| *n).ok()?;
+        Some(&mut self.rest[at].1)
+    }
+
+    /// The largest timestamp that may be stored in a stripe; `None` when it isn't held.
+    #[inline]
+    pub fn newest(&mut self, number: usize) -> Option<i64> {
+        self.stripe(number).map(|s| s.newest)
+    }
+
+    /// Whether a stripe is held and its bound on record covers a timestamp.
+    #[inline]
+    pub fn is_within(&mut self, number: usize, timestamp: i64) -> bool {
+        self.stripe(number).is_some_and(|s| timestamp <= s.bound)
+    }
+
+    /// A timestamp is about to be written.
+    pub fn announce(&mut self, number: usize, timestamp: i64) {
+        if let Some(s) = self.stripe(number) {
+            s.announced = s.announced.max(timestamp);
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = (usize, &mut Stripe)> {
+        std::iter::once(&mut self.first).chain(&mut self.rest).map(|(n, s)| (*n, &mut **s))
+    }
+
+    /// Adds to a batch what puts the bounds on record above all that was announced.
+    pub fn raise(&mut self, schema: &Tree, batch: &mut Batch) -> Result<()> {
+        for (number, s) in self.all().filter(|(_, s)| s.announced > s.bound) {
+            batch.put(schema, &record(number), &s.announced.saturating_add(AHEAD).to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// What was announced has been committed, with the bounds.
+    pub fn committed(&mut self) {
+        for (_, s) in self.all() {
+            s.newest = s.newest.max(s.announced);
+            if s.announced > s.bound {
+                s.bound = s.announced.saturating_add(AHEAD);
+            }
+        }
+    }
+
+    /// A timestamp within the bound on record has been committed.
+    #[inline]
+    pub fn committed_one(&mut self, number: usize, timestamp: i64) {
+        if let Some(s) = self.stripe(number) {
+            s.newest = s.newest.max(timestamp);
+        }
+    }
+}

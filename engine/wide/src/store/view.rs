@@ -1,0 +1,106 @@
+//! At what state a read looks: the newest, or a frozen one.
+
+use firn_kv::{Cursor, Snapshot, Tree, Value};
+
+use crate::base::error::Result;
+
+use super::family::Family;
+use super::point::CellValue;
+use super::{IndexScan, Partitions, Reader, Slice, Store};
+
+/// A state of all trees.
+#[derive(Clone, Copy)]
+pub(super) enum At<'a> {
+    /// The newest, at each look.
+    Now,
+    /// A frozen one.
+    Then(&'a Snapshot),
+}
+
+impl At<'_> {
+    #[inline]
+    pub fn get(self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
+        Ok(match self {
+            At::Now => tree.get(key)?,
+            At::Then(s) => s.get(tree, key)?,
+        })
+    }
+
+    pub fn cursor(self, tree: &Tree, range: impl std::ops::RangeBounds<Vec<u8>>) -> Result<Cursor> {
+        Ok(match self {
+            At::Now => tree.cursor(range)?,
+            At::Then(s) => s.cursor(tree, range)?,
+        })
+    }
+}
+
+/// One frozen state of all families. While it lives, compactions keep what it can see; drop it when done. Cheap to clone.
+#[derive(Clone)]
+pub struct View {
+    pub(super) store: Store,
+    pub(super) snapshot: Snapshot,
+}
+
+impl Store {
+    /// The state of all families now, frozen.
+    pub fn view(&self) -> View {
+        View { store: self.clone(), snapshot: self.0.db.snapshot() }
+    }
+}
+
+macro_rules! reads {
+    ($who:ty, $self:ident, $store:expr, $at:expr) => {
+        impl $who {
+            /// The live cell at a place.
+            ///
+            /// # Errors
+            /// Errors of the engine, and `Corrupt`.
+            #[inline]
+            pub fn get(&$self, family: &Family, key: &[u8], place: &[u8]) -> Result<Option<CellValue>> {
+                $store.get_at($at, family, key, place)
+            }
+
+            /// The live cells at several places of a partition, of one moment.
+            ///
+            /// # Errors
+            /// As [`get`](Self::get).
+            pub fn get_many<P: AsRef<[u8]>>(&$self, family: &Family, key: &[u8], places: &[P]) -> Result<Vec<Option<CellValue>>> {
+                $store.get_many_at($at, family, key, places)
+            }
+
+            /// A reader of a slice of one partition. It stands in the partition from the start.
+            ///
+            /// # Errors
+            /// As [`get`](Self::get).
+            pub fn read(&$self, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
+                $store.read_at($at, family, key, slice)
+            }
+
+            /// A reader of a slice of each partition of a range, in the order of their tokens.
+            ///
+            /// # Errors
+            /// As [`get`](Self::get).
+            pub fn scan(&$self, family: &Family, range: &Partitions, slice: &Slice) -> Result<Reader> {
+                $store.scan_at($at, family, range, slice)
+            }
+
+            /// The rows whose indexed column has this value, from the partition of a key on, in the order of tokens.
+            ///
+            /// # Errors
+            /// `InvalidRequest` when the family has no such index, or it is being built; else as [`get`](Self::get).
+            pub fn index(&$self, family: &Family, index: u32, value: &[u8], from: Option<&[u8]>) -> Result<IndexScan> {
+                $store.index_at($at, family, index, value, from)
+            }
+        }
+    };
+}
+
+reads!(Store, self, self, At::Now);
+reads!(View, self, self.store, At::Then(&self.snapshot));
+
+impl View {
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+}

@@ -1,0 +1,411 @@
+//! Writing mutations.
+//!
+//! Under the locks of the stripes concerned: each operation becomes an entry with its full key and stored value; of several for one key
+//! the winner stays; what may lose against what is there is compared with it (see the [module](super)); the rest is one engine batch, in
+//! this order:
+//! 1. physical deletions of what lies under a container that is deleted, when nothing in it can be newer,
+//! 2. cells,
+//! 3. deletions, so that they are newer than all that they cover,
+//! 4. counters, whose deletions come last.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use firn_kv::{Batch, Durability, Tree};
+
+use crate::base::error::{Result, invalid};
+use crate::cell::{Cell, Deletion, State, Stored};
+use crate::key::{BEYOND, DELETION, RANGES as RANGES_SECTION};
+
+use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
+use super::mutation::{Container, Mutation, Op, OpKind};
+use super::point::with_key;
+use super::stripes::{Held, Stripes};
+use super::view::{At, View};
+use super::{Store, kind_record};
+
+/// Up to this many entries under a deleted container are left to reads and compactions to pass over.
+const FEW: usize = 64;
+
+/// One entry to be written.
+struct Entry<'a> {
+    family: &'a Family,
+    kind: Kind,
+    timestamp: i64,
+    /// Whether everything in its stripe is older.
+    newest: bool,
+    /// Whether nothing in its stripe is newer.
+    none_newer: bool,
+    /// Length of the partition part of its key.
+    partition: usize,
+    key: (usize, usize),
+    value: (usize, usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cell,
+    Deletion(Container),
+    Add,
+    RemoveCounter,
+    RemoveCounters,
+}
+
+/// The entries of a call.
+struct Plan<'a> {
+    entries: Vec<Entry<'a>>,
+    bytes: Vec<u8>,
+    now: i64,
+}
+
+impl Plan<'_> {
+    fn key(&self, e: &Entry<'_>) -> &[u8] {
+        &self.bytes[e.key.0..e.key.1]
+    }
+
+    fn value(&self, e: &Entry<'_>) -> &[u8] {
+        &self.bytes[e.value.0..e.value.1]
+    }
+}
+
+/// The key range that the container of a deletion with this key covers.
+fn container_range(key: &[u8], partition: usize, what: Container, value: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
+    if what == Container::Range {
+        let (start, end, _) = super::point::range_at(key, partition, value)?;
+        return Ok(([&key[..partition], start].concat(), [&key[..partition], end].concat()));
+    }
+    let prefix = &key[..key.len() - 1];
+    Ok((key.to_vec(), [prefix, &[BEYOND]].concat()))
+}
+
+impl Store {
+    /// Writes mutations: all of them or, after an error, none.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for an operation that its family doesn't take, a range whose bounds are not in order, a family that has been
+    /// dropped; errors of the engine.
+    pub fn apply(&self, mutations: &[Mutation], durability: Durability) -> Result<()> {
+        if let Some(mut held) = self.0.stripes.lock(mutations.iter().map(Mutation::key)) {
+            self.commit(&mut held, mutations)?;
+        }
+        self.sync_if(durability)
+    }
+
+    /// Reads and writes partitions with nobody else writing to them in between: `work` sees their state and says what to write, which may
+    /// concern these partitions only.
+    ///
+    /// # Errors
+    /// Those of `work` (nothing is written then), `InvalidRequest` for a mutation of another partition; else as [`apply`](Store::apply).
+    pub fn update<T>(
+        &self,
+        keys: &[&[u8]],
+        durability: Durability,
+        work: impl FnOnce(&View) -> Result<(Vec<Mutation>, T)>,
+    ) -> Result<T> {
+        let Some(mut held) = self.0.stripes.lock(keys.iter().copied()) else {
+            return Err(invalid("an update needs a key"));
+        };
+        let (mutations, result) = work(&self.view())?;
+        if mutations.iter().any(|m| !keys.contains(&m.key())) {
+            return Err(invalid("an update may write to the partitions only that it names"));
+        }
+        self.commit(&mut held, &mutations)?;
+        drop(held);
+        self.sync_if(durability)?;
+        Ok(result)
+    }
+
+    fn commit(&self, held: &mut Held<'_>, mutations: &[Mutation]) -> Result<()> {
+        if let [m] = mutations
+            && let [op] = &*m.ops
+            && self.commit_one(held, m, op)?
+        {
+            return Ok(());
+        }
+        let mut plan = self.plan(held, mutations)?;
+        self.settle(&mut plan)?;
+        let mut batch = Batch::new();
+        let kinds = self.fill(&plan, &mut batch)?;
+        for m in mutations {
+            if let Some(t) = m.newest() {
+                held.announce(Stripes::of(&m.key), t);
+            }
+        }
+        held.raise(&self.0.schema, &mut batch)?;
+        self.0.db.write_with(batch, Durability::Process)?;
+        for (family, kinds) in kinds {
+            family.0.recorded.fetch_or(kinds, Ordering::AcqRel);
+        }
+        held.committed();
+        Ok(())
+    }
+
+    /// The short way for one cell that is newer than everything in its stripe. False when it must go the long one.
+    #[inline]
+    fn commit_one(&self, held: &mut Held<'_>, m: &Mutation, op: &Op) -> Result<bool> {
+        let Some(family) = m.families.get(op.family) else { return Ok(false) };
+        let stripe = Stripes::of(&m.key);
+        let newer = held.newest(stripe).is_some_and(|n| op.timestamp > n) && held.is_within(stripe, op.timestamp);
+        if op.kind != OpKind::Cell || !newer || family.is_counter() || family.has_indexes() {
+            return Ok(false);
+        }
+        with_key(|key| -> Result<()> {
+            family.layout().put_partition(&m.key, key)?;
+            key.extend_from_slice(m.bytes_at(op.place));
+            Ok(family.tree().put_with(key, m.bytes_at(op.value), Durability::Process)?)
+        })?;
+        held.committed_one(stripe, op.timestamp);
+        Ok(true)
+    }
+
+    /// Full keys and stored values, the winners of each key.
+    fn plan<'a>(&self, held: &mut Held<'_>, mutations: &'a [Mutation]) -> Result<Plan<'a>> {
+        let count = mutations.iter().map(|m| m.ops.len()).sum();
+        let bytes = mutations.iter().map(|m| m.bytes.len() + m.ops.len() * (m.key.len() + 48)).sum();
+        let now = if mutations.iter().flat_map(|m| &m.ops).any(Op::asks_for_time) { self.now() } else { 0 };
+        let mut plan = Plan { entries: Vec::with_capacity(count), bytes: Vec::with_capacity(bytes), now };
+        let mut partition: Vec<u8> = vec![];
+        for m in mutations {
+            let newest = held.newest(Stripes::of(&m.key)).unwrap_or(i64::MAX);
+            let mut of: Option<&Family> = None;
+            for op in &m.ops {
+                let family = &m.families[op.family];
+                if of.is_none_or(|f| f.layout().partitioner() != family.layout().partitioner()) {
+                    partition.clear();
+                    family.layout().put_partition(&m.key, &mut partition)?;
+                }
+                if of.is_none_or(|f| !Arc::ptr_eq(&f.0, &family.0)) {
+                    self.check_open(family)?;
+                    of = Some(family);
+                }
+                plan.add(m, op, family, &partition, newest)?;
+            }
+        }
+        plan.keep_winners();
+        Ok(plan)
+    }
+
+    /// Leaves out what loses against what is there.
+    fn settle(&self, plan: &mut Plan<'_>) -> Result<()> {
+        let mut entries = std::mem::take(&mut plan.entries);
+        let mut failed = None;
+        entries.retain(|e| {
+            let compares = !e.newest && matches!(e.kind, Kind::Cell | Kind::Deletion(_));
+            let keep = if compares && failed.is_none() { self.wins(plan, e) } else { Ok(true) };
+            keep.unwrap_or_else(|error| {
+                failed = Some(error);
+                false
+            })
+        });
+        plan.entries = entries;
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn wins(&self, plan: &Plan<'_>, e: &Entry<'_>) -> Result<bool> {
+        let key = plan.key(e);
+        if let Some(there) = e.family.tree().get(key)?
+            && !Stored::decode(plan.value(e))?.beats(&Stored::decode(&there)?)
+        {
+            return Ok(false);
+        }
+        let covered = self.covering(At::Now, e.family, key, e.partition)?;
+        Ok(covered.is_none_or(|t| e.timestamp > t))
+    }
+
+    /// Puts entries into a batch. Returns the kinds of deletions that it puts on record.
+    fn fill<'a>(&self, plan: &Plan<'a>, batch: &mut Batch) -> Result<Vec<(&'a Family, u8)>> {
+        let mut kinds = vec![];
+        for e in &plan.entries {
+            if let Kind::Deletion(what) = e.kind {
+                self.erase_beneath(plan, e, what, batch)?;
+                self.note_kind(e.family, what, batch, &mut kinds)?;
+            }
+        }
+        let cells = || plan.entries.iter().filter(|e| e.kind == Kind::Cell);
+        for e in cells().filter(|e| e.family.has_indexes()) {
+            self.unindex(e.family, plan.key(e), e.partition, batch)?;
+        }
+        for e in cells() {
+            batch.put(e.family.tree(), plan.key(e), plan.value(e))?;
+            if e.family.has_indexes() {
+                self.index_cell(e.family, plan.key(e), e.partition, plan.value(e), batch)?;
+            }
+        }
+        for e in plan.entries.iter().filter(|e| matches!(e.kind, Kind::Deletion(_))) {
+            batch.put(e.family.tree(), plan.key(e), plan.value(e))?;
+        }
+        for e in plan.entries.iter().filter(|e| e.kind == Kind::Add) {
+            batch.merge(e.family.tree(), plan.key(e), plan.value(e))?;
+        }
+        for e in &plan.entries {
+            match e.kind {
+                Kind::RemoveCounter => batch.delete(e.family.tree(), plan.key(e))?,
+                Kind::RemoveCounters => {
+                    let key = plan.key(e);
+                    let end = [&key[..key.len() - 1], &[BEYOND]].concat();
+                    erase(e.family.tree(), key, &end, batch)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(kinds)
+    }
+
+    /// Removes what lies under a deletion when nothing there can be newer and it is much; takes the cells that it meets out of the indexes.
+    fn erase_beneath(&self, plan: &Plan<'_>, e: &Entry<'_>, what: Container, batch: &mut Batch) -> Result<()> {
+        let indexed = e.family.has_indexes();
+        if !e.none_newer && !indexed {
+            return Ok(());
+        }
+        let (start, end) = container_range(plan.key(e), e.partition, what, plan.value(e))?;
+        let mut cursor = e.family.tree().cursor(start.clone()..end.clone())?;
+        cursor.first()?;
+        let mut met = 0;
+        while cursor.valid() && met <= FEW {
+            let covers = |s: Stored<'_>| s.timestamp() <= e.timestamp;
+            if indexed && Stored::decode(cursor.value()).is_ok_and(covers) {
+                self.unindex_stored(e.family, cursor.key(), e.partition, cursor.value(), batch)?;
+            }
+            met += 1;
+            cursor.next()?;
+        }
+        if met > FEW && e.none_newer {
+            batch.delete_range(e.family.tree(), &start, &end)?;
+        }
+        Ok(())
+    }
+
+    /// Makes it known that a family holds a kind of deletions.
+    fn note_kind<'a>(
+        &self,
+        family: &'a Family,
+        what: Container,
+        batch: &mut Batch,
+        noted: &mut Vec<(&'a Family, u8)>,
+    ) -> Result<()> {
+        let kind = match what {
+            Container::Partition => PARTITIONS,
+            Container::Row => ROWS,
+            Container::Complex => COMPLEX,
+            Container::Range => RANGES,
+        };
+        family.0.kinds.fetch_or(kind, Ordering::AcqRel);
+        if family.0.recorded.load(Ordering::Acquire) & kind == 0 {
+            batch.put(&self.0.schema, &kind_record(family.0.id, kind), &[])?;
+            noted.push((family, kind));
+        }
+        Ok(())
+    }
+}
+
+/// Removes the keys of a range: one by one while they are few.
+fn erase(tree: &Tree, start: &[u8], end: &[u8], batch: &mut Batch) -> Result<()> {
+    let mut cursor = tree.cursor(start..end)?;
+    cursor.first()?;
+    let mut keys = vec![];
+    while cursor.valid() {
+        if keys.len() == FEW {
+            return Ok(batch.delete_range(tree, start, end)?);
+        }
+        keys.push(cursor.key().to_vec());
+        cursor.next()?;
+    }
+    keys.iter().try_for_each(|k| Ok(batch.delete(tree, k)?))
+}
+
+impl Op {
+    fn asks_for_time(&self) -> bool {
+        !matches!(self.kind, OpKind::Cell | OpKind::Container { local: Some(_), .. })
+    }
+}
+
+impl Mutation {
+    /// Its largest timestamp.
+    fn newest(&self) -> Option<i64> {
+        self.ops.iter().filter(|op| !matches!(op.kind, OpKind::Add { .. })).map(|op| op.timestamp).max()
+    }
+}
+
+impl<'a> Plan<'a> {
+    fn add(&mut self, m: &Mutation, op: &Op, family: &'a Family, partition: &[u8], newest: i64) -> Result<()> {
+        let place = m.bytes_at(op.place);
+        let key = self.bytes.len();
+        self.bytes.extend_from_slice(partition);
+        let kind = match op.kind {
+            OpKind::Cell | OpKind::Expiring { .. } if family.is_counter() => {
+                return Err(invalid("invalid operation for a family of counters: a plain value"));
+            }
+            OpKind::Add { .. } if !family.is_counter() => {
+                return Err(invalid("invalid operation for a family of plain values: an increment"));
+            }
+            OpKind::Delete if family.is_counter() => Kind::RemoveCounter,
+            OpKind::Add { .. } => Kind::Add,
+            OpKind::Cell | OpKind::Expiring { .. } | OpKind::Delete => Kind::Cell,
+            OpKind::Container { what: Container::Range, .. } if family.is_counter() => {
+                return Err(invalid("invalid operation for a family of counters: a range of rows"));
+            }
+            OpKind::Container { .. } if family.is_counter() => Kind::RemoveCounters,
+            OpKind::Container { what, .. } => Kind::Deletion(what),
+        };
+        if let OpKind::Container { what: Container::Range, .. } = op.kind {
+            if place >= m.bytes_at(op.value) {
+                self.bytes.truncate(key);
+                return Ok(()); // there is nothing between
+            }
+            self.bytes.push(RANGES_SECTION);
+        }
+        self.bytes.extend_from_slice(place);
+        match op.kind {
+            OpKind::Container { what: Container::Range, .. } => self.bytes.extend_from_slice(m.bytes_at(op.value)),
+            OpKind::Container { .. } => self.bytes.push(DELETION),
+            _ => {}
+        }
+        let value = self.bytes.len();
+        self.put_value(m, op, place.len());
+        let (key, value) = ((key, value), (value, self.bytes.len()));
+        let timestamp = op.timestamp;
+        let (newest, none_newer) = (timestamp > newest, timestamp >= newest);
+        self.entries.push(Entry { family, kind, timestamp, newest, none_newer, partition: partition.len(), key, value });
+        Ok(())
+    }
+
+    fn put_value(&mut self, m: &Mutation, op: &Op, place_len: usize) {
+        let (timestamp, now) = (op.timestamp, self.now);
+        match op.kind {
+            OpKind::Cell => self.bytes.extend_from_slice(m.bytes_at(op.value)),
+            OpKind::Expiring { ttl } => {
+                let state = State::Expiring { value: m.bytes_at(op.value), ttl, expires: now.saturating_add(ttl as i64) };
+                Cell { timestamp, state }.encode(&mut self.bytes);
+            }
+            OpKind::Delete => Cell { timestamp, state: State::Tombstone { deleted: now } }.encode(&mut self.bytes),
+            OpKind::Add { delta } => Cell { timestamp: now, state: State::Counter(delta) }.encode(&mut self.bytes),
+            OpKind::Container { what, local } => {
+                let deletion = Deletion { timestamp, local: local.unwrap_or(now) };
+                match what {
+                    Container::Range => deletion.encode_range(place_len as u32, &mut self.bytes),
+                    _ => deletion.encode(&mut self.bytes),
+                }
+            }
+        }
+    }
+
+    /// Of several cells or deletions for one key, keeps the one that counts.
+    fn keep_winners(&mut self) {
+        let id = |e: &Entry<'_>| Arc::as_ptr(&e.family.0) as usize;
+        let Plan { entries, bytes, .. } = self;
+        let key = |e: &Entry<'_>| &bytes[e.key.0..e.key.1];
+        let order = |a: &Entry<'_>, b: &Entry<'_>| id(a).cmp(&id(b)).then_with(|| key(a).cmp(key(b)));
+        if entries.is_sorted_by(|a, b| order(a, b).is_lt()) {
+            return;
+        }
+        entries.sort_by(order);
+        entries.dedup_by(|later, kept| {
+            let same = order(later, kept).is_eq() && kept.kind == later.kind && !matches!(kept.kind, Kind::Add);
+            let value = |e: &Entry<'_>| Stored::decode(&bytes[e.value.0..e.value.1]).ok();
+            if same && value(later).zip(value(kept)).is_some_and(|(l, k)| l.beats(&k)) {
+                std::mem::swap(later, kept);
+            }
+            same
+        });
+    }
+}

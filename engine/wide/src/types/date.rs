@@ -1,0 +1,171 @@
+//! Dates and times of day as text: the proleptic Gregorian calendar, always in UTC where no zone is written.
+
+/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the leap day is the last one.
+    let y = if month <= 2 { year - 1 } else { year };
+    let in_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    y * 365 + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + in_year - 719_468
+}
+
+/// Year, month, day of a day since 1970-01-01.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let of_era = z.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+struct Reader<'a>(&'a str);
+
+impl Reader<'_> {
+    fn eat(&mut self, what: char) -> bool {
+        let after = self.0.strip_prefix(what);
+        self.0 = after.unwrap_or(self.0);
+        after.is_some()
+    }
+
+    /// A number of `min` to `max` digits, and how many they are.
+    fn number(&mut self, min: usize, max: usize) -> Option<(i64, usize)> {
+        let len = self.0.bytes().take(max).take_while(u8::is_ascii_digit).count();
+        let (digits, after) = self.0.split_at(len);
+        self.0 = after;
+        if len < min { None } else { digits.parse().ok().map(|n| (n, len)) }
+    }
+
+    fn below(&mut self, limit: i64) -> Option<i64> {
+        self.number(1, 2).map(|n| n.0).filter(|n| *n < limit)
+    }
+
+    /// `2011-2-3`, years with a sign.
+    fn date(&mut self) -> Option<i64> {
+        let negative = self.eat('-');
+        let (year, _) = self.number(1, 7)?;
+        let month = self.eat('-').then(|| self.below(13))??;
+        let day = self.eat('-').then(|| self.below(32))??;
+        let year = if negative { -year } else { year };
+        let days = days_of(year, month, day);
+        (civil(days) == (year, month, day)).then_some(days)
+    }
+
+    /// Nanoseconds of `.123456789`, of at most nine digits; 0 when there is no point.
+    fn fraction(&mut self) -> Option<i64> {
+        if !self.eat('.') {
+            return Some(0);
+        }
+        let (n, len) = self.number(1, 9)?;
+        Some(n * 10i64.pow(9 - len as u32))
+    }
+
+    /// Seconds east of UTC: `Z`, `UTC`, `GMT`, `+0100`, `+01:00`, `+01`; nothing is UTC.
+    fn zone(&mut self) -> Option<i64> {
+        self.0 = self.0.trim_start();
+        for utc in ["Z", "UTC", "GMT"] {
+            if let Some(after) = self.0.strip_prefix(utc) {
+                self.0 = after;
+                return Some(0);
+            }
+        }
+        let sign = match (self.eat('+'), self.0.is_empty()) {
+            (true, _) => 1,
+            (false, true) => return Some(0),
+            (false, false) => self.eat('-').then_some(-1)?,
+        };
+        let (hours, _) = self.number(2, 2)?;
+        self.eat(':');
+        let minutes = if self.0.is_empty() { 0 } else { self.number(2, 2)?.0 };
+        (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
+    }
+}
+
+/// Milliseconds since 1970 of a text like `2011-02-03 04:05:06.789+0100`: `T` or a blank before the time, which may be missing,
+/// as may seconds, fraction and zone.
+pub(super) fn timestamp(text: &str) -> Option<i64> {
+    let mut r = Reader(text);
+    let mut seconds = r.date()? * 86_400;
+    let mut nanos = 0;
+    if r.eat('T') || (r.0.starts_with(' ') && r.0[1..].starts_with(|c: char| c.is_ascii_digit()) && r.eat(' ')) {
+        seconds += r.below(24)? * 3600;
+        seconds += r.eat(':').then(|| r.below(60))?? * 60;
+        if r.eat(':') {
+            seconds += r.below(60)?;
+            nanos = r.fraction()?;
+        }
+    }
+    seconds -= r.zone()?;
+    r.0.is_empty().then_some(seconds * 1000 + nanos / 1_000_000)
+}
+
+/// Days since 1970-01-01 of a text like `2012-2-3`.
+pub(super) fn date(text: &str) -> Option<i64> {
+    let mut r = Reader(text);
+    let days = r.date()?;
+    r.0.is_empty().then_some(days)
+}
+
+/// Nanoseconds since midnight of a text like `8:12:54.123456789`.
+pub(super) fn time(text: &str) -> Option<i64> {
+    let mut r = Reader(text);
+    let hours = r.below(24)?;
+    let minutes = r.eat(':').then(|| r.below(60))??;
+    let seconds = r.eat(':').then(|| r.below(60))??;
+    let nanos = r.fraction()?;
+    r.0.is_empty().then_some((hours * 3600 + minutes * 60 + seconds) * 1_000_000_000 + nanos)
+}
+
+/// `2012-02-03`.
+pub(super) fn date_text(days: i64) -> String {
+    let (y, m, d) = civil(days);
+    let sign = if y < 0 { "-" } else { "" };
+    format!("{sign}{:04}-{m:02}-{d:02}", y.abs())
+}
+
+/// `2009-08-16 15:53:24+0000`, as cassandra-cli prints; with `.mmmZ` at the end instead when `precise`, as newer tools do.
+pub(super) fn timestamp_text(millis: i64, precise: bool) -> String {
+    let (days, left) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    let (h, m, s, ms) = (left / 3_600_000, left / 60_000 % 60, left / 1000 % 60, left % 1000);
+    let end = if precise { format!(".{ms:03}Z") } else { "+0000".to_owned() };
+    format!("{} {h:02}:{m:02}:{s:02}{end}", date_text(days))
+}
+
+/// `08:12:54.123456789`.
+pub(super) fn time_text(nanos: i64) -> String {
+    let s = nanos / 1_000_000_000;
+    format!("{:02}:{:02}:{:02}.{:09}", s / 3600, s / 60 % 60, s % 60, nanos % 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn spellings() {
+        assert_eq!(timestamp("2011-02-03 04:05+0000"), Some(1_296_705_900_000));
+        assert_eq!(timestamp("2011-02-03T04:05:00.123Z"), Some(1_296_705_900_123));
+        assert_eq!(timestamp("2011-02-03+0100"), Some(1_296_691_200_000 - 3_600_000));
+        assert_eq!(timestamp("2011-02-30"), None);
+        assert_eq!(timestamp("2011-02-03 x"), None);
+        assert_eq!(date("-0001-01-01"), Some(-719_893));
+        assert_eq!(time("1:2:3"), Some(3_723_000_000_000));
+        assert_eq!(time("24:00:00"), None);
+        assert_eq!(timestamp_text(1_250_438_004_000, false), "2009-08-16 15:53:24+0000");
+    }
+
+    proptest! {
+        #[test]
+        fn days_come_back(days in -3_000_000i64..3_000_000, millis in -9_000_000_000_000i64..9_000_000_000_000) {
+            prop_assert_eq!(date(&date_text(days)), Some(days));
+            prop_assert_eq!(timestamp(&timestamp_text(millis, true)), Some(millis));
+        }
+
+        #[test]
+        fn any_text_is_judged(text in "[-0-9:TZ .+é]{0,20}") {
+            let _ = (timestamp(&text), date(&text), time(&text));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Values from text, as cassandra-cli and CQL read it. The empty text is the empty value, but for text types, where it is the same.
+
+use std::net::IpAddr;
+
+use num_bigint::BigInt;
+
+use super::{Type, TypeError, date, decimal, duration, error, uuids};
+
+/// Whose error texts are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wording {
+    /// cassandra-cli's and Thrift's (1.1).
+    Cli,
+    /// CQL's (4.0).
+    Cql,
+}
+
+/// What a text like `now` needs.
+pub trait Source {
+    /// Milliseconds since 1970.
+    fn millis(&mut self) -> i64;
+
+    /// A fresh time-uuid of now ([`uuids::time_uuid`]).
+    fn time_uuid(&mut self) -> [u8; 16];
+
+    /// A fresh time-uuid of a given time, so that two texts with the same time are two names.
+    fn time_uuid_at(&mut self, millis: i64) -> [u8; 16];
+}
+
+/// The bytes of a hex text, in either case.
+///
+/// # Errors
+/// An odd length (`An hex string representing bytes must have an even length`) or another digit (`Non-hex characters in <text>`).
+pub fn hex_to_bytes(text: &str) -> Result<Vec<u8>, TypeError> {
+    if !text.len().is_multiple_of(2) {
+        return error("An hex string representing bytes must have an even length");
+    }
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    let pairs = text.as_bytes().chunks_exact(2).map(|p| Some(digit(p[0])? << 4 | digit(p[1])?));
+    pairs.collect::<Option<_>>().ok_or_else(|| TypeError(format!("Non-hex characters in {text}")))
+}
+
+impl Type {
+    /// Appends the value that a text means.
+    ///
+    /// # Errors
+    /// The text that the server of this wording answers with. What was appended stays as it is.
+    pub fn from_text(&self, text: &str, wording: Wording, source: &mut dyn Source, out: &mut Vec<u8>) -> Result<(), TypeError> {
+        if text.is_empty() && !matches!(self, Type::Custom(_)) {
+            return Ok(());
+        }
+        match self {
+            Type::Utf8 => out.extend_from_slice(text.as_bytes()),
+            Type::Ascii => ascii(text, wording, out)?,
+            Type::Bytes => match hex_to_bytes(text) {
+                Ok(bytes) => out.extend(bytes),
+                Err(_) => return error(format!("cannot parse '{text}' as hex bytes")),
+            },
+            Type::Long | Type::Counter => {
+                out.extend(text.parse::<i64>().map_err(|_| cannot("long", text, wording))?.to_be_bytes())
+            }
+            Type::Int32 => out.extend(text.parse::<i32>().map_err(|_| cannot("int", text, wording))?.to_be_bytes()),
+            Type::Short => out.extend(text.parse::<i16>().map_err(|_| cannot("short", text, wording))?.to_be_bytes()),
+            Type::Byte => out.extend(text.parse::<i8>().map_err(|_| cannot("byte", text, wording))?.to_be_bytes()),
+            Type::Integer => {
+                let parsed = text.parse::<BigInt>().map_err(|_| TypeError(format!("unable to make int from '{text}'")))?;
+                out.extend(parsed.to_signed_bytes_be());
+            }
+            Type::Float => out.extend(float::<f32>(text).ok_or_else(|| cannot("float", text, wording))?.to_be_bytes()),
+            Type::Double => out.extend(float::<f64>(text).ok_or_else(|| cannot("double", text, wording))?.to_be_bytes()),
+            Type::Decimal => {
+                decimal::from_text(text, out).ok_or_else(|| TypeError(format!("unable to make BigDecimal from '{text}'")))?
+            }
+            Type::Boolean => match text.to_ascii_lowercase().as_str() {
+                "true" => out.push(1),
+                "false" => out.push(0),
+                _ => return error(format!("unable to make boolean from '{text}'")),
+            },
+            Type::Reversed(inner) => return inner.from_text(text, wording, source, out),
+            Type::Custom(c) => return c.0.from_text(text, out),
+            _ => return self.from_text_timed(text, wording, source, out),
+        }
+        Ok(())
+    }
+
+    fn from_text_timed(
+        &self,
+        text: &str,
+        wording: Wording,
+        source: &mut dyn Source,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TypeError> {
+        match self {
+            Type::LexicalUuid | Type::TimeUuid | Type::Uuid => out.extend(self.uuid(text, wording, source)?),
+            Type::Date | Type::Timestamp => {
+                let millis = if text.eq_ignore_ascii_case("now") { Some(source.millis()) } else { moment(text) };
+                out.extend(millis.ok_or_else(|| not_a_date(text, wording))?.to_be_bytes());
+            }
+            Type::SimpleDate => out.extend(simple_date(text)?.to_be_bytes()),
+            Type::Time => out.extend(time_of_day(text)?.to_be_bytes()),
+            Type::Inet => match text.parse::<IpAddr>() {
+                Ok(IpAddr::V4(a)) => out.extend(a.octets()),
+                Ok(IpAddr::V6(a)) => out.extend(a.octets()),
+                Err(_) => return error(format!("Unable to make inet address from '{text}'")),
+            },
+            Type::Duration => match duration::from_text(text) {
+                Some(parts) => duration::put(parts, out),
+                None => return error(format!("Unable to convert '{text}' to a duration")),
+            },
+            Type::Empty => return error(format!("'{text}' is not empty")),
+            Type::Composite(types) => return composite(types, text, wording, source, out),
+            _ => return error(format!("a text can't be read as {}", self.name())),
+        }
+        Ok(())
+    }
+
+    fn uuid(&self, text: &str, wording: Wording, source: &mut dyn Source) -> Result<[u8; 16], TypeError> {
+        let written = || (text.len() == 36).then(|| text.parse::<uuid::Uuid>().ok()).flatten().map(uuid::Uuid::into_bytes);
+        if *self == Type::LexicalUuid {
+            return written().ok_or_else(|| TypeError(format!("unable to make UUID from '{text}'")));
+        }
+        if let Some(uuid) = written() {
+            return match (self, uuids::version(uuid)) {
+                (Type::TimeUuid, 0 | 2..) => error("TimeUUID supports only version 1 UUIDs"),
+                _ => Ok(uuid),
+            };
+        }
+        if text.eq_ignore_ascii_case("now") {
+            return Ok(source.time_uuid());
+        }
+        match (moment(text), wording, self) {
+            (Some(millis), ..) => Ok(source.time_uuid_at(millis)),
+            (None, Wording::Cli, _) => error(format!("unable to coerce '{text}' to version 1 UUID")),
+            (None, Wording::Cql, Type::TimeUuid) => error(format!("Unknown timeuuid representation: {text}")),
+            (None, Wording::Cql, _) => error(format!("Unable to make UUID from '{text}'")),
+        }
+    }
+}
+
+fn cannot(what: &str, text: &str, wording: Wording) -> TypeError {
+    let unable = if wording == Wording::Cli { "unable" } else { "Unable" };
+    TypeError(format!("{unable} to make {what} from '{text}'"))
+}
+
+fn not_a_date(text: &str, wording: Wording) -> TypeError {
+    TypeError(match wording {
+        Wording::Cli => format!("unable to coerce '{text}' to a  formatted date (long)"),
+        Wording::Cql => format!("Unable to coerce '{text}' to a formatted date (long)"),
+    })
+}
+
+fn ascii(text: &str, wording: Wording, out: &mut Vec<u8>) -> Result<(), TypeError> {
+    if wording == Wording::Cql && !text.is_ascii() {
+        return error(
+            "Invalid ASCII character in string literal: java.nio.charset.UnmappableCharacterException: Input length = 1",
+        );
+    }
+    out.extend(text.chars().map(|c| if c.is_ascii() { c as u8 } else { b'?' }));
+    Ok(())
+}
+
+/// A number as Java reads it: also `NaN` and `Infinity`, not `inf`.
+fn float<F: std::str::FromStr>(text: &str) -> Option<F> {
+    let body = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let numeric = body.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let body_ok = numeric || body == "NaN" || body == "Infinity";
+    if body_ok { text.parse().ok() } else { None }
+}
+
+/// Milliseconds, or a date.
+fn moment(text: &str) -> Option<i64> {
+    text.parse().ok().or_else(|| date::timestamp(text))
+}
+
+fn simple_date(text: &str) -> Result<u32, TypeError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse().map_err(|_| TypeError(format!("Unable to make unsigned int (for date) from: '{text}'")));
+    }
+    let days = date::date(text).and_then(|d| u32::try_from(d + (1 << 31)).ok());
+    days.ok_or_else(|| TypeError(format!("Unable to coerce '{text}' to a formatted date (long)")))
+}
+
+fn time_of_day(text: &str) -> Result<i64, TypeError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        let nanos = text.parse().ok().filter(|n| (0..86_400_000_000_000).contains(n));
+        return nanos.ok_or_else(|| TypeError(format!("Unable to make long (for time) from: '{text}'")));
+    }
+    date::time(text).ok_or_else(|| TypeError(format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)")))
+}
+
+/// Components between colons (`\:` is a colon of a component); a last `!` or `_` puts the composite after or before all that begin
+/// like it.
+fn composite(
+    types: &[Type],
+    text: &str,
+    wording: Wording,
+    source: &mut dyn Source,
+    out: &mut Vec<u8>,
+) -> Result<(), TypeError> {
+    let mut parts = split_colons(text);
+    let end = match parts.last().map(String::as_str) {
+        Some("!") => 1u8,
+        Some("_") => 0xFF,
+        _ => 0,
+    };
+    if end != 0 {
+        parts.pop();
+    }
+    if parts.len() > types.len() {
+        return error(format!("a composite of {} components can't have {}", types.len(), parts.len()));
+    }
+    for (i, (of, part)) in types.iter().zip(&parts).enumerate() {
+        let mut value = vec![];
+        of.from_text(part, wording, source, &mut value)?;
+        let len = u16::try_from(value.len()).map_err(|_| TypeError(format!("component {i} is longer than 65535 bytes")))?;
+        out.extend(len.to_be_bytes());
+        out.extend(value);
+        out.push(if i + 1 == parts.len() { end } else { 0 });
+    }
+    Ok(())
+}
+
+fn split_colons(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let escaped = c == '\\' && chars.peek() == Some(&':');
+        match (c, parts.last_mut()) {
+            (':', _) => parts.push(String::new()),
+            (_, Some(part)) => part.push(if escaped { chars.next().unwrap_or(c) } else { c }),
+            (_, None) => {}
+        }
+    }
+    parts
+}

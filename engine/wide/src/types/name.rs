@@ -1,0 +1,240 @@
+//! The names of types: Cassandra's classes, with parameters in parentheses, and CQL's words.
+
+use std::sync::Arc;
+
+use super::{Registry, Type, TypeError, UserType, error};
+
+/// The package of the built-in types.
+pub const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
+
+/// Types without parameters: the class, CQL's word.
+pub(super) const SIMPLE: &[(Type, &str, &str)] = &[
+    (Type::Bytes, "BytesType", "blob"),
+    (Type::Ascii, "AsciiType", "ascii"),
+    (Type::Utf8, "UTF8Type", "text"),
+    (Type::Long, "LongType", "bigint"),
+    (Type::Integer, "IntegerType", "varint"),
+    (Type::Int32, "Int32Type", "int"),
+    (Type::Short, "ShortType", "smallint"),
+    (Type::Byte, "ByteType", "tinyint"),
+    (Type::LexicalUuid, "LexicalUUIDType", "'org.apache.cassandra.db.marshal.LexicalUUIDType'"),
+    (Type::TimeUuid, "TimeUUIDType", "timeuuid"),
+    (Type::Uuid, "UUIDType", "uuid"),
+    (Type::Date, "DateType", "'org.apache.cassandra.db.marshal.DateType'"),
+    (Type::Timestamp, "TimestampType", "timestamp"),
+    (Type::SimpleDate, "SimpleDateType", "date"),
+    (Type::Time, "TimeType", "time"),
+    (Type::Boolean, "BooleanType", "boolean"),
+    (Type::Float, "FloatType", "float"),
+    (Type::Double, "DoubleType", "double"),
+    (Type::Decimal, "DecimalType", "decimal"),
+    (Type::Inet, "InetAddressType", "inet"),
+    (Type::Duration, "DurationType", "duration"),
+    (Type::Counter, "CounterColumnType", "counter"),
+    (Type::Empty, "EmptyType", "empty"),
+];
+
+/// Types with parameters.
+pub(super) const PARAMETRIC: [&str; 8] =
+    ["CompositeType", "ReversedType", "ListType", "SetType", "MapType", "TupleType", "UserType", "FrozenType"];
+
+/// Deeper nesting than this is refused.
+const MAX_DEPTH: usize = 32;
+
+/// A class name in full: one without a dot gets Cassandra's package.
+pub(super) fn with_package(class: &str) -> String {
+    if class.contains('.') { class.to_owned() } else { format!("{PACKAGE}{class}") }
+}
+
+impl Type {
+    /// The type that a class-like name means: `UTF8Type`, `org.apache.cassandra.db.marshal.UTF8Type`,
+    /// `CompositeType(LongType,ReversedType(UTF8Type))`, or a registered comparator. Blanks are ignored.
+    ///
+    /// # Errors
+    /// `Unable to load class <full name>` with the names that exist; what is wrong with the parameters.
+    pub fn parse(text: &str, registry: &Registry) -> Result<Type, TypeError> {
+        let mut parser = Parser { rest: text.trim(), registry, depth: 0 };
+        let parsed = parser.one()?;
+        match parser.rest.trim_start() {
+            "" => Ok(parsed),
+            rest => error(format!("Syntax error parsing '{text}': unexpected '{rest}'")),
+        }
+    }
+
+    /// The type of a word of CQL without parameters (`text`, `varchar`, `bigint`, …), in any case.
+    pub fn from_cql_word(word: &str) -> Option<Type> {
+        if word.eq_ignore_ascii_case("varchar") {
+            return Some(Type::Utf8);
+        }
+        SIMPLE.iter().find(|s| s.2.eq_ignore_ascii_case(word)).map(|s| s.0.clone())
+    }
+
+    /// The class-like name without Cassandra's package; [`parse`](Type::parse) understands it.
+    pub fn name(&self) -> String {
+        self.class_name("")
+    }
+
+    /// The class-like name with Cassandra's package on every built-in class, as definitions hold it.
+    pub fn full_name(&self) -> String {
+        self.class_name(PACKAGE)
+    }
+
+    fn class_name(&self, package: &str) -> String {
+        let many = |class: &str, of: &[Type]| {
+            let names: Vec<_> = of.iter().map(|t| t.class_name(package)).collect();
+            format!("{package}{class}({})", names.join(","))
+        };
+        match self {
+            Type::Composite(of) => many("CompositeType", of),
+            Type::Reversed(of) => many("ReversedType", std::slice::from_ref(of)),
+            Type::List(of) => many("ListType", std::slice::from_ref(of)),
+            Type::Set(of) => many("SetType", std::slice::from_ref(of)),
+            Type::Map(of) => many("MapType", &[of.0.clone(), of.1.clone()]),
+            Type::Tuple(of) => many("TupleType", of),
+            Type::Udt(u) => {
+                let fields = u.fields.iter().map(|(n, t)| format!(",{}:{}", hex(n.as_bytes()), t.class_name(package)));
+                format!("{package}UserType({},{}{})", u.keyspace, hex(u.name.as_bytes()), fields.collect::<String>())
+            }
+            Type::Custom(c) if package.is_empty() => c.0.name().to_owned(),
+            Type::Custom(c) => with_package(c.0.name()),
+            simple => SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| format!("{package}{}", s.1)),
+        }
+    }
+
+    /// CQL's name: `text`, `frozen<list<int>>`, `tuple<int, text>`; a class that CQL has no word for, in quotes.
+    pub fn cql_name(&self) -> String {
+        match self {
+            Type::Reversed(of) => of.cql_name(),
+            Type::List(of) => format!("frozen<list<{}>>", of.cql_name()),
+            Type::Set(of) => format!("frozen<set<{}>>", of.cql_name()),
+            Type::Map(of) => format!("frozen<map<{}, {}>>", of.0.cql_name(), of.1.cql_name()),
+            Type::Tuple(of) => {
+                let names: Vec<_> = of.iter().map(Type::cql_name).collect();
+                format!("frozen<tuple<{}>>", names.join(", "))
+            }
+            Type::Udt(u) => format!("frozen<{}>", u.name),
+            Type::Composite(_) | Type::Custom(_) => format!("'{}'", self.full_name()),
+            simple => SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| s.2.to_owned()),
+        }
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    registry: &'a Registry,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest.trim_start();
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || "._-$+&".contains(c))).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        self.rest = after;
+        word
+    }
+
+    fn eat(&mut self, what: char) -> bool {
+        let after = self.rest.trim_start().strip_prefix(what);
+        self.rest = after.unwrap_or(self.rest);
+        after.is_some()
+    }
+
+    fn one(&mut self) -> Result<Type, TypeError> {
+        let class = self.word();
+        if class.is_empty() {
+            // An absent name is BytesType, as an absent attribute is.
+            return if self.rest.is_empty() && self.depth == 0 {
+                Ok(Type::Bytes)
+            } else {
+                error("Syntax error: a type is missing")
+            };
+        }
+        let short = class.strip_prefix(PACKAGE).unwrap_or(class);
+        if let Some(simple) = SIMPLE.iter().find(|s| s.1 == short) {
+            return Ok(simple.0.clone());
+        }
+        if PARAMETRIC.contains(&short) {
+            self.depth += 1;
+            if self.depth > MAX_DEPTH {
+                return error(format!("types may be nested at most {MAX_DEPTH} deep"));
+            }
+            let parsed = if short == "UserType" { self.user_type() } else { self.parametric(short) };
+            self.depth -= 1;
+            return parsed;
+        }
+        match self.registry.get(class) {
+            Some(custom) => Ok(Type::Custom(custom.clone())),
+            None => {
+                error(format!("Unable to load class {}; known are {}", with_package(class), self.registry.names().join(", ")))
+            }
+        }
+    }
+
+    fn parametric(&mut self, class: &str) -> Result<Type, TypeError> {
+        let mut of = vec![];
+        if self.eat('(') && !self.eat(')') {
+            loop {
+                of.push(self.one()?);
+                if self.eat(')') {
+                    break;
+                }
+                if !self.eat(',') {
+                    return error(format!("Syntax error in the parameters of {class}: expected ',' or ')'"));
+                }
+            }
+        }
+        let wanted = match class {
+            "CompositeType" | "TupleType" => None,
+            "MapType" => Some(2),
+            _ => Some(1),
+        };
+        if wanted.map_or(of.is_empty(), |n| of.len() != n) {
+            return error(format!("Nonsensical number of parameters of {class}: {}", of.len()));
+        }
+        let mut parts = of.into_iter();
+        let mut next = || parts.next().unwrap_or(Type::Bytes);
+        Ok(match class {
+            "ReversedType" => match next() {
+                Type::Reversed(twice) => (*twice).clone(),
+                once => Type::Reversed(Arc::new(once)),
+            },
+            "FrozenType" => next(),
+            "ListType" => Type::List(Arc::new(next())),
+            "SetType" => Type::Set(Arc::new(next())),
+            "MapType" => Type::Map(Arc::new((next(), next()))),
+            "TupleType" => Type::Tuple(parts.collect()),
+            _ => Type::Composite(parts.collect()),
+        })
+    }
+
+    /// `(keyspace,hex of the name,hex of a field:type,…)`.
+    fn user_type(&mut self) -> Result<Type, TypeError> {
+        let wrong = || TypeError("Syntax error in the parameters of UserType: expected (keyspace,name,field:type,…)".into());
+        let text = |word: &str| super::hex_to_bytes(word).ok().and_then(|b| String::from_utf8(b).ok()).ok_or_else(wrong);
+        if !self.eat('(') {
+            return Err(wrong());
+        }
+        let keyspace = self.word().to_owned();
+        if !self.eat(',') {
+            return Err(wrong());
+        }
+        let name = text(self.word())?;
+        let mut fields = vec![];
+        while self.eat(',') {
+            let field = text(self.word())?;
+            if !self.eat(':') {
+                return Err(wrong());
+            }
+            fields.push((field, self.one()?));
+        }
+        if !self.eat(')') {
+            return Err(wrong());
+        }
+        Ok(Type::Udt(Arc::new(UserType { keyspace, name, fields })))
+    }
+}

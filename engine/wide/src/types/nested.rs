@@ -1,0 +1,227 @@
+//! Types made of other types: composites, collections, tuples. Their forms are sequences of components.
+
+use super::encode::NULL;
+use super::{Malformed, Type, TypeError, error};
+
+/// Ends a sequence.
+const END: u8 = 0x38;
+/// Ends a composite that lies before all that begin like it.
+const BEFORE: u8 = 0x20;
+/// Ends a composite that lies after all that begin like it.
+const AFTER: u8 = 0x60;
+
+// ---------------------------------------------------------------------------------------------- what clients send
+
+/// The components of a composite with their end bytes; the reason when it is broken. Component `i` has type `types[i]`.
+pub(super) fn composite(
+    types: &[Type],
+    value: &[u8],
+    mut each: impl FnMut(&Type, &[u8], i8) -> Result<(), TypeError>,
+) -> Result<(), TypeError> {
+    let (mut rest, mut i) = (value, 0);
+    while !rest.is_empty() {
+        let Some(of) = types.get(i) else { return error("Too many bytes for comparator") };
+        let Some((len, after)) = rest.split_first_chunk::<2>() else {
+            return error(format!("Not enough bytes to read value size of component {i}"));
+        };
+        let Some((part, after)) = after.split_at_checked(usize::from(u16::from_be_bytes(*len))) else {
+            return error(format!("Not enough bytes to read value of component {i}"));
+        };
+        of.validate(part)?;
+        let Some((&end, after)) = after.split_first() else {
+            return error(format!("Not enough bytes to read the end-of-component byte of component{i}"));
+        };
+        if end != 0 && !after.is_empty() {
+            return error(format!("Invalid bytes remaining after an end-of-component at component{i}"));
+        }
+        each(of, part, end as i8)?;
+        (rest, i) = (after, i + 1);
+    }
+    Ok(())
+}
+
+fn take_part<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let (len, after) = rest.split_first_chunk::<4>()?;
+    let Ok(len) = usize::try_from(i32::from_be_bytes(*len)) else {
+        *rest = after;
+        return Some(None);
+    };
+    let (part, after) = after.split_at_checked(len)?;
+    *rest = after;
+    Some(Some(part))
+}
+
+/// The elements of a collection (of a map: keys and values in turns); the reason when it is broken.
+pub(super) fn elements<'a>(
+    of: &Type,
+    value: &'a [u8],
+    mut each: impl FnMut(&Type, Option<&'a [u8]>) -> Result<(), TypeError>,
+) -> Result<(), TypeError> {
+    let (kind, types): (_, [&Type; 2]) = match of {
+        Type::List(e) => ("list", [e, e]),
+        Type::Set(e) => ("set", [e, e]),
+        Type::Map(kv) => ("map", [&kv.0, &kv.1]),
+        _ => return error("not a collection"),
+    };
+    let short = || TypeError(format!("Not enough bytes to read a {kind}"));
+    let (count, mut rest) = value.split_first_chunk::<4>().ok_or_else(short)?;
+    let Ok(count) = u64::try_from(i32::from_be_bytes(*count)) else {
+        return error(format!("The data cannot be deserialized as a {kind}"));
+    };
+    let turns = if kind == "map" { 2 } else { 1 };
+    for i in 0..count * turns {
+        each(types[(i % 2) as usize], take_part(&mut rest).ok_or_else(short)?)?;
+    }
+    if !rest.is_empty() {
+        return error(format!("Unexpected extraneous bytes after {kind} value"));
+    }
+    Ok(())
+}
+
+/// The components of a tuple; those at the end that are missing are not told.
+pub(super) fn tuple<'a>(
+    types: &mut dyn Iterator<Item = &Type>,
+    value: &'a [u8],
+    mut each: impl FnMut(&Type, Option<&'a [u8]>) -> Result<(), TypeError>,
+) -> Result<(), TypeError> {
+    let (mut rest, mut i) = (value, 0);
+    for of in types {
+        if rest.is_empty() {
+            return Ok(());
+        }
+        if rest.len() < 4 {
+            return error(format!("Not enough bytes to read size of {i}th component"));
+        }
+        let Some(part) = take_part(&mut rest) else {
+            return error(format!("Not enough bytes to read {i}th component"));
+        };
+        each(of, part)?;
+        i += 1;
+    }
+    if rest.is_empty() { Ok(()) } else { error("Invalid remaining data after end of tuple value") }
+}
+
+fn fields(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
+    match of {
+        Type::Tuple(types) => Box::new(types.iter()),
+        Type::Udt(u) => Box::new(u.fields.iter().map(|f| &f.1)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+pub(super) fn validate(of: &Type, value: &[u8]) -> Result<(), TypeError> {
+    match of {
+        Type::Composite(types) => composite(types, value, |_, _, _| Ok(())),
+        Type::Tuple(_) | Type::Udt(_) => tuple(&mut fields(of), value, |t, part| part.map_or(Ok(()), |p| t.validate(p))),
+        _ => elements(of, value, |t, part| match part {
+            Some(p) => t.validate(p),
+            None => error("null is not supported inside collections"),
+        }),
+    }
+}
+
+// ---------------------------------------------------------------------------------------------- forms
+
+pub(super) fn encode(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+    let mut put = |t: &Type, part: Option<&[u8]>| match part {
+        Some(p) => t.put_component(p, out),
+        None => {
+            out.push(NULL);
+            Ok(())
+        }
+    };
+    match of {
+        Type::Composite(types) => {
+            let mut end = END;
+            composite(types, value, |t, part, eoc| {
+                end = match eoc.signum() {
+                    -1 => BEFORE,
+                    0 => END,
+                    _ => AFTER,
+                };
+                put(t, Some(part))
+            })?;
+            out.push(end);
+        }
+        Type::Tuple(_) | Type::Udt(_) => {
+            // Nulls at the end say nothing: a tuple without them is equal.
+            let mut nulls = 0;
+            tuple(&mut fields(of), value, |t, part| {
+                nulls = if part.is_none() { nulls + 1 } else { 0 };
+                put(t, part)
+            })?;
+            out.truncate(out.len() - nulls);
+            out.push(END);
+        }
+        _ => {
+            elements(of, value, &mut put)?;
+            out.push(END);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn form_len(of: &Type, bytes: &[u8]) -> Option<usize> {
+    let mut types = cycle(of);
+    let mut at = 0;
+    loop {
+        if matches!((bytes.get(at)?, of), (&END, _) | (&(BEFORE | AFTER), Type::Composite(_))) {
+            return Some(at + 1);
+        }
+        at += types.next()?.component_len(&bytes[at..])?;
+    }
+}
+
+/// The types of the components of a sequence, without end for collections.
+fn cycle(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
+    match of {
+        Type::Composite(types) => Box::new(types.iter()),
+        Type::List(e) | Type::Set(e) => Box::new(std::iter::repeat(&**e)),
+        Type::Map(kv) => Box::new([&kv.0, &kv.1].into_iter().cycle()),
+        _ => fields(of),
+    }
+}
+
+pub(super) fn decode_form(of: &Type, form: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (&end, mut rest) = form.split_last()?;
+    let count_at = out.len();
+    let collection = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_));
+    if collection {
+        out.extend_from_slice(&[0; 4]);
+    }
+    let (mut types, mut count, mut end_at) = (cycle(of), 0u32, None);
+    while !rest.is_empty() {
+        let t = types.next()?;
+        let len_at = out.len();
+        out.extend_from_slice(if matches!(of, Type::Composite(_)) { &[0; 2] } else { &[0; 4] });
+        let start = out.len();
+        let there = t.take_component(&mut rest, out).map_err(|_: Malformed| ()).ok()?;
+        let len = out.len() - start;
+        if matches!(of, Type::Composite(_)) {
+            if !there {
+                return None;
+            }
+            out[len_at..start].copy_from_slice(&u16::try_from(len).ok()?.to_be_bytes());
+            end_at = Some(out.len());
+            out.push(0);
+        } else {
+            let len = if there { i32::try_from(len).ok()? } else { -1 };
+            out[len_at..start].copy_from_slice(&len.to_be_bytes());
+        }
+        count += 1;
+    }
+    match (end, end_at) {
+        (END, _) => {}
+        (BEFORE, Some(at)) => out[at] = 0xFF,
+        (AFTER, Some(at)) => out[at] = 1,
+        _ => return None,
+    }
+    if collection {
+        let turns = if matches!(of, Type::Map(_)) { 2 } else { 1 };
+        if count % turns != 0 {
+            return None;
+        }
+        out[count_at..count_at + 4].copy_from_slice(&(count / turns).to_be_bytes());
+    }
+    Some(())
+}

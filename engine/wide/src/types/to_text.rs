@@ -1,0 +1,129 @@
+//! Values as text, as cassandra-cli and sstabledump print them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use num_bigint::BigInt;
+
+use super::{Type, TypeError, Wording, date, decimal, duration, name::hex, nested};
+
+impl Type {
+    /// A value as text; [`from_text`](Type::from_text) reads it (collections, tuples and user types excepted). Bytes that are not a
+    /// value are written in hex. `wording` tells how timestamps look: `2009-08-16 15:53:24+0000` or `2009-08-16 15:53:24.000Z`.
+    pub fn to_text(&self, value: &[u8], wording: Wording) -> String {
+        if let Type::Custom(c) = self {
+            return c.0.to_text(value);
+        }
+        if value.is_empty() {
+            return String::new();
+        }
+        self.text_of(value, wording).unwrap_or_else(|| hex(value))
+    }
+
+    fn text_of(&self, value: &[u8], wording: Wording) -> Option<String> {
+        Some(match self {
+            Type::Bytes | Type::Empty | Type::Custom(_) => hex(value),
+            Type::Utf8 | Type::Ascii => String::from_utf8_lossy(value).into_owned(),
+            Type::Long | Type::Counter => i64::from_be_bytes(value.try_into().ok()?).to_string(),
+            Type::Integer => BigInt::from_signed_bytes_be(value).to_string(),
+            Type::Int32 => i32::from_be_bytes(value.try_into().ok()?).to_string(),
+            Type::Short => i16::from_be_bytes(value.try_into().ok()?).to_string(),
+            Type::Byte => i8::from_be_bytes(value.try_into().ok()?).to_string(),
+            Type::LexicalUuid | Type::TimeUuid | Type::Uuid => uuid::Uuid::from_slice(value).ok()?.to_string(),
+            Type::Date | Type::Timestamp => {
+                date::timestamp_text(i64::from_be_bytes(value.try_into().ok()?), wording == Wording::Cql)
+            }
+            Type::SimpleDate => date::date_text(i64::from(u32::from_be_bytes(value.try_into().ok()?)) - (1 << 31)),
+            Type::Time => {
+                let nanos = i64::from_be_bytes(value.try_into().ok()?);
+                (0..86_400_000_000_000).contains(&nanos).then(|| date::time_text(nanos))?
+            }
+            Type::Boolean => <[u8; 1]>::try_from(value).ok().map(|v| (v != [0]).to_string())?,
+            Type::Float => {
+                float(f64::from(f32::from_be_bytes(value.try_into().ok()?)), f32::from_be_bytes(value.try_into().ok()?))
+            }
+            Type::Double => {
+                let v = f64::from_be_bytes(value.try_into().ok()?);
+                float(v, v)
+            }
+            Type::Decimal => decimal::to_text(value)?,
+            Type::Inet => match value.len() {
+                4 => Ipv4Addr::from(<[u8; 4]>::try_from(value).ok()?).to_string(),
+                _ => Ipv6Addr::from(<[u8; 16]>::try_from(value).ok()?).to_string(),
+            },
+            Type::Duration => duration::to_text(duration::parse(value).ok()?),
+            Type::Reversed(inner) => inner.to_text(value, wording),
+            Type::Composite(types) => composite(types, value, wording)?,
+            Type::Tuple(types) => tuple(&mut types.iter(), value, wording)?,
+            Type::Udt(u) => tuple(&mut u.fields.iter().map(|f| &f.1), value, wording)?,
+            Type::List(_) | Type::Set(_) | Type::Map(_) => collection(self, value, wording)?,
+        })
+    }
+}
+
+/// As Java's `Double.toString` writes it, with the digits that `shown` needs to be told from its neighbours.
+fn float<F: std::fmt::Display + std::fmt::LowerExp>(size: f64, shown: F) -> String {
+    if size.is_nan() {
+        return "NaN".into();
+    }
+    if size.is_infinite() {
+        return if size > 0.0 { "Infinity".into() } else { "-Infinity".into() };
+    }
+    if size == 0.0 || (1e-3..1e7).contains(&size.abs()) {
+        let plain = format!("{shown}");
+        return if plain.contains('.') { plain } else { format!("{plain}.0") };
+    }
+    let scientific = format!("{shown:e}");
+    match scientific.split_once('e') {
+        Some((m, e)) if m.contains('.') => format!("{m}E{e}"),
+        Some((m, e)) => format!("{m}.0E{e}"),
+        None => scientific,
+    }
+}
+
+fn composite(types: &[Type], value: &[u8], wording: Wording) -> Option<String> {
+    let mut parts = vec![];
+    let mut end = 0;
+    let read = nested::composite(types, value, |t, part, eoc| {
+        parts.push(t.to_text(part, wording).replace(':', "\\:"));
+        end = eoc;
+        Ok(())
+    });
+    read.ok()?;
+    match end {
+        0 => {}
+        1.. => parts.push("!".into()),
+        _ => parts.push("_".into()),
+    }
+    Some(parts.join(":"))
+}
+
+fn part_text(t: &Type, part: Option<&[u8]>, wording: Wording) -> String {
+    part.map_or("null".into(), |p| t.to_text(p, wording))
+}
+
+fn tuple(types: &mut dyn Iterator<Item = &Type>, value: &[u8], wording: Wording) -> Option<String> {
+    let mut parts = vec![];
+    let each = |t: &Type, part: Option<&[u8]>| -> Result<(), TypeError> {
+        parts.push(part.map_or("@".into(), |p| t.to_text(p, wording).replace(':', "\\:").replace('@', "\\@")));
+        Ok(())
+    };
+    nested::tuple(types, value, each).ok()?;
+    Some(parts.join(":"))
+}
+
+fn collection(of: &Type, value: &[u8], wording: Wording) -> Option<String> {
+    let mut parts = vec![];
+    let each = |t: &Type, part: Option<&[u8]>| -> Result<(), TypeError> {
+        parts.push(part_text(t, part, wording));
+        Ok(())
+    };
+    nested::elements(of, value, each).ok()?;
+    Some(match of {
+        Type::Set(_) => format!("{{{}}}", parts.join(", ")),
+        Type::Map(_) => {
+            let pairs: Vec<_> = parts.chunks(2).map(|kv| kv.join(": ")).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+        _ => format!("[{}]", parts.join(", ")),
+    })
+}

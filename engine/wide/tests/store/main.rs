@@ -1,0 +1,64 @@
+//! The store against simple oracles: convergence, deletions and expiry, counters, indexes, crashes.
+
+mod counters;
+mod crash;
+mod deletions;
+mod indexes;
+mod model;
+mod oracle;
+
+use std::sync::Arc;
+
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{DbOptions, Policy, TreeOptions};
+use firn_wide::key::Layout;
+use firn_wide::ring::Partitioner;
+use firn_wide::store::{Family, FamilySpec, Options, Store};
+use firn_wide::types::Type;
+
+fn options() -> Options {
+    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+    Options { db, clock: None }
+}
+
+fn open(env: &MemEnv) -> Store {
+    Store::open_in(Arc::new(env.clone()), "/store", options()).unwrap()
+}
+
+fn spec(id: u32, layout: Layout) -> FamilySpec {
+    let policy = Policy::Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 };
+    let tree = TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() };
+    FamilySpec { id, layout, counter: false, gc_grace: 864_000, indexes: vec![], tree }
+}
+
+fn standard() -> Layout {
+    Layout::standard(Partitioner::Murmur3, Type::Bytes)
+}
+
+fn super_columns() -> Layout {
+    Layout::super_columns(Partitioner::Murmur3, Type::Bytes, Type::Bytes)
+}
+
+fn table() -> Layout {
+    Layout::table(Partitioner::Murmur3, vec![Type::Bytes])
+}
+
+/// The place of a column of a Standard family.
+fn column(f: &Family, name: &[u8]) -> Vec<u8> {
+    let mut place = vec![];
+    f.layout().put_cell(&[], name, &mut place).unwrap();
+    place
+}
+
+/// The place of a cell in a row of one clustering component.
+fn cell(f: &Family, row: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut place = vec![];
+    f.layout().put_cell(&[row], name, &mut place).unwrap();
+    place
+}
+
+fn row(f: &Family, row: &[u8]) -> Vec<u8> {
+    let mut place = vec![];
+    f.layout().put_row(&[row], &mut place).unwrap();
+    place
+}
