@@ -65,6 +65,9 @@ pub struct CliArgs {
 
 /// Runs `firn cli`.
 pub fn run(global: &Global, args: &CliArgs) -> Done {
+    if global.json {
+        return Err(Failure::with_next("cli speaks cassandra-cli, which has no JSON", "leave --json out"));
+    }
     let wide = firn_wide::Wide::open(&global.db).map_err(|e| wide_failure(e, &global.db))?;
     let mut session = Session::new(wide, OsEnv::new(), args.strict);
     if let Some(name) = &args.keyspace {
@@ -228,6 +231,8 @@ fn shell(session: &mut Session) -> Done {
             around.borrow_mut().pending = whole;
         } else {
             around.borrow_mut().pending.clear();
+            // Lines are counted from the beginning of a statement.
+            splitter = Splitter::new();
             if !whole.trim().is_empty() {
                 let _ = editor.add_history_entry(whole.trim());
             }

@@ -32,8 +32,8 @@ pub const KEYSPACE: [(&str, What); 3] =
 /// The attributes of column families, and what their values are. Those about memtables mean nothing any more.
 pub const FAMILY: [(&str, What); 20] = [
     ("column_type", What::ColumnType),
-    ("comparator", What::Type),
-    ("subcomparator", What::Type),
+    ("comparator", What::Class),
+    ("subcomparator", What::Class),
     ("comment", What::AttributeValue),
     ("read_repair_chance", What::AttributeValue),
     ("dclocal_read_repair_chance", What::AttributeValue),
@@ -41,11 +41,11 @@ pub const FAMILY: [(&str, What); 20] = [
     ("column_metadata", What::Columns),
     ("memtable_operations", What::AttributeValue),
     ("memtable_throughput", What::AttributeValue),
-    ("default_validation_class", What::Type),
+    ("default_validation_class", What::Class),
     ("min_compaction_threshold", What::AttributeValue),
     ("max_compaction_threshold", What::AttributeValue),
     ("replicate_on_write", What::Boolean),
-    ("key_validation_class", What::Type),
+    ("key_validation_class", What::Class),
     ("compaction_strategy", What::CompactionStrategy),
     ("compaction_strategy_options", What::Options),
     ("compression_options", What::Options),
@@ -56,7 +56,7 @@ pub const FAMILY: [(&str, What); 20] = [
 /// The keys of `column_metadata`, and what their values are.
 pub const METADATA: [(&str, What); 5] = [
     ("column_name", What::Column),
-    ("validation_class", What::Type),
+    ("validation_class", What::Class),
     ("index_type", What::IndexType),
     ("index_name", What::AttributeValue),
     ("index_options", What::Options),

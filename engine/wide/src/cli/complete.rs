@@ -99,6 +99,7 @@ impl Names {
         match what {
             What::Keyspace => out.extend(self.keyspaces.iter().cloned()),
             What::Family => out.extend(self.families.iter().map(|(name, _)| name.clone())),
+            What::Class => known(&TYPES),
             What::Type => known(&[&TYPES[..], &FUNCTIONS.map(|(name, _)| name)].concat()),
             What::KeyspaceAttribute => known(&attributes::KEYSPACE.map(|(name, _)| name)),
             What::FamilyAttribute => known(&attributes::FAMILY.map(|(name, _)| name)),

@@ -155,9 +155,9 @@ const PAGES: [Page; 30] = [
     },
     Page {
         words: &["use"],
-        form: "use KEYSPACE;",
+        form: "use KEYSPACE [USER 'PASSWORD'];",
         summary: "Choose the keyspace of the statements that follow.",
-        more: "",
+        more: "A user and a password are read and not checked: there are no users here.",
         example: "use Music;",
     },
     Page {

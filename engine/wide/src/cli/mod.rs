@@ -14,6 +14,7 @@ pub mod format;
 pub mod help;
 pub mod lex;
 pub mod parse;
+mod rows;
 mod session;
 pub mod split;
 mod syntax;

@@ -40,7 +40,9 @@ pub enum What {
     Value,
     /// The argument of a function.
     Argument,
-    /// The name of a type.
+    /// The name of a type's class.
+    Class,
+    /// The name of a type, or of the function that says it.
     Type,
     /// An attribute of a keyspace.
     KeyspaceAttribute,
@@ -95,7 +97,7 @@ impl What {
             What::Column => "a column name",
             What::Value => "a value",
             What::Argument => "an argument",
-            What::Type => "a type",
+            What::Class | What::Type => "a type",
             What::KeyspaceAttribute | What::FamilyAttribute => "an attribute",
             What::MetadataKey => "a key of column_metadata",
             What::Columns => "a list of columns",

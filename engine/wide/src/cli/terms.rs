@@ -10,7 +10,6 @@ use crate::schema::Family;
 use crate::types::{Registry, Source, Type, Wording, hex_to_bytes, uuids};
 use firn_kv::env::Env;
 
-
 use super::format::{Cell, Column};
 
 /// What is expected where nothing else is said.
