@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use firn_kv::Durability;
+use firn_kv::{Durability, ErrorKind};
 
 use super::state::Table;
 use super::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace, Mutation, RowMutation,
     SlicePredicate, check,
 };
-use crate::base::error::Result;
+use crate::base::error::{Error, Result, invalid};
 use crate::store;
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
@@ -136,7 +136,7 @@ impl Keyspace {
     fn write_one(&self, table: &Table, key: &[u8], work: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
         let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
         work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
-        self.store().apply(std::slice::from_ref(&mutation), self.wide.0.durability)
+        self.apply(std::slice::from_ref(&mutation))
     }
 
     /// Changes rows of several families: all of it or, after an error, nothing, for readers and after a crash.
@@ -181,7 +181,16 @@ impl Keyspace {
         if mutations.is_empty() {
             return Ok(());
         }
-        self.store().apply(&mutations, self.wide.0.durability)
+        self.apply(&mutations)
+    }
+
+    fn apply(&self, mutations: &[store::Mutation]) -> Result<()> {
+        self.store().apply(mutations, self.wide.0.durability).map_err(|e| match e {
+            Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {
+                invalid(format!("the row's key and the names are too long together: {e}"))
+            }
+            e => e,
+        })
     }
 
     /// Removes all rows of a family. What is written later counts, whatever its timestamps.
