@@ -12,6 +12,7 @@ use firn_testkit::datadriven::{files, walk};
 use firn_wide::Wide;
 use firn_wide::api::Options;
 use firn_wide::cli::{Answer, Session, Source, format, split};
+use proptest::prelude::*;
 
 const TRANSCRIPT: &str = include_str!("vectors/cli.txt");
 
@@ -140,31 +141,26 @@ fn conversations() {
 #[test]
 fn fresh_values_are_fresh() {
     let mut session = session(false);
-    let run = |session: &mut Session, text: &str| {
-        let answer = session.run(&Source::new(text));
-        assert_eq!(answer.failure, None, "{text}");
-        answer.text
-    };
-    run(&mut session, "create keyspace K;");
-    run(&mut session, "use K;");
-    run(&mut session, "create column family log with comparator = TimeUUIDType and default_validation_class = UTF8Type;");
+    done(&mut session, "create keyspace K;");
+    done(&mut session, "use K;");
+    done(&mut session, "create column family log with comparator = TimeUUIDType and default_validation_class = UTF8Type;");
     for i in 0..50 {
-        run(&mut session, &format!("set log[k][timeuuid()] = '{i}';"));
-        run(&mut session, &format!("set log[k][now] = '{i}';"));
+        done(&mut session, &format!("set log[k][timeuuid()] = '{i}';"));
+        done(&mut session, &format!("set log[k][now] = '{i}';"));
     }
-    assert_eq!(run(&mut session, "count log[k];"), "100 columns\n");
+    assert_eq!(done(&mut session, "count log[k];"), "100 columns\n");
     // In the order of time, so in the order of writing.
-    let values: Vec<String> = run(&mut session, "get log[k];")
+    let values: Vec<String> = done(&mut session, "get log[k];")
         .lines()
         .filter_map(|l| Some(l.split_once("value=")?.1.split_once(',')?.0.to_owned()))
         .collect();
     let written: Vec<String> = (0..50).flat_map(|i| [i.to_string(), i.to_string()]).collect();
     assert_eq!(values, written);
-    run(&mut session, "create column family u with comparator = LexicalUUIDType;");
+    done(&mut session, "create column family u with comparator = LexicalUUIDType;");
     for _ in 0..50 {
-        run(&mut session, "set u[k][lexicaluuid()] = bytes();");
+        done(&mut session, "set u[k][lexicaluuid()] = bytes();");
     }
-    assert_eq!(run(&mut session, "count u[k];"), "50 columns\n");
+    assert_eq!(done(&mut session, "count u[k];"), "50 columns\n");
 }
 
 #[test]
@@ -172,11 +168,72 @@ fn completion_knows_the_schema() {
     let mut session = session(false);
     for statement in ["create keyspace K;", "use K;", "create column family users with column_metadata=[{column_name: name}];"]
     {
-        assert_eq!(session.run(&Source::new(statement)).failure, None);
+        done(&mut session, statement);
     }
     let names = session.names();
     assert_eq!(
         (&names.keyspaces[..], &names.families[..]),
         (&["K".to_owned()][..], &[("users".to_owned(), vec!["name".to_owned()])][..])
     );
+}
+
+/// Runs a statement that must be done.
+fn done(session: &mut Session, statement: &str) -> String {
+    let answer = session.run(&Source::new(statement));
+    assert_eq!(answer.failure, None, "{statement}");
+    answer.text
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Leniently, bytes are shown as a text that means them.
+    #[test]
+    fn bytes_that_are_shown_can_be_written(name in prop_oneof![
+        prop::collection::vec(any::<u8>(), 1..9),
+        "[a-f0-9]{1,8}".prop_map(String::into_bytes),
+        "\\PC{1,6}".prop_map(String::into_bytes),
+    ]) {
+        let mut session = session(false);
+        for statement in ["create keyspace K;", "use K;", "create column family Raw;"] {
+            done(&mut session, statement);
+        }
+        done(&mut session, &format!("set Raw[k][bytes('{}')] = 'v';", hexadecimal(&name)));
+        let got = done(&mut session, "get Raw[k];");
+        let shown = got.strip_prefix("=> (column=").and_then(|s| s.rsplit_once(", value=")).unwrap().0;
+        let quoted = shown.replace('\\', "\\\\").replace('\'', "\\'");
+        let again = done(&mut session, &format!("get Raw['k']['{quoted}'];"));
+        prop_assert!(again.starts_with(&format!("=> (column={shown}, value=")), "{shown}: {again}");
+    }
+
+    /// Recorded statements in any order, with words of theirs exchanged, are answered in both voices.
+    #[test]
+    fn statements_in_disorder_are_answered(
+        picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4u8), 1..40),
+        strict in any::<bool>(),
+    ) {
+        let statements: Vec<String> = exchanges().into_iter().map(|(_, statement, _)| statement).collect();
+        let mut session = session(strict);
+        for statement in &statements[..9] {
+            session.run(&Source::new(statement.clone()));
+        }
+        for (one, other, place, exchanged) in picks {
+            let mut words: Vec<&str> = one.get(&statements).split(' ').collect();
+            let others: Vec<&str> = other.get(&statements).split(' ').collect();
+            if exchanged == 0 {
+                let at = place.index(words.len());
+                words[at] = others[place.index(others.len())];
+            }
+            let statement = words.join(" ");
+            let answer = session.run(&Source::new(statement.clone()));
+            prop_assert!(answer.text.is_empty() || answer.text.ends_with('\n'), "{statement}");
+            if let Some(failure) = answer.failure {
+                prop_assert!(!failure.plain.is_empty() && !failure.historical.is_empty(), "{statement}");
+            }
+        }
+    }
 }

@@ -116,7 +116,7 @@ impl Session {
                 Ok(())
             }
             Statement::Use { keyspace, .. } => self.use_keyspace(keyspace, out),
-            Statement::ShowClusterName => line(out, &self.wide.describe_cluster_name()),
+            Statement::ShowClusterName => line(out, self.wide.describe_cluster_name()),
             Statement::ShowApiVersion => line(out, self.wide.describe_version()),
             Statement::ShowKeyspaces => {
                 let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
@@ -127,7 +127,7 @@ impl Session {
             Statement::Describe(name) => self.describe(name.as_deref(), out),
             Statement::DescribeCluster => {
                 let (snitch, partitioner) = (self.wide.describe_snitch(), self.wide.describe_partitioner());
-                format::cluster(out, &snitch, &partitioner, &self.wide.describe_schema_versions());
+                format::cluster(out, snitch, &partitioner, &self.wide.describe_schema_versions());
                 Ok(())
             }
             Statement::CreateKeyspace(d) => self.create_keyspace(d, out),

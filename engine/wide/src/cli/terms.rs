@@ -106,8 +106,9 @@ pub(super) fn bytes(t: &Type, text: &str, strict: bool, source: &mut Fresh<'_>, 
     }
 }
 
-/// The text of bytes. Leniently, bytes that are the characters of a text are shown as that text, unless it would be read as
-/// hexadecimal, and characters that would move a terminal's cursor as escapes: so what is shown can be written.
+/// The text of bytes. Leniently, where bytes are expected those that are the characters of a text are shown as that text, unless it
+/// would be read as hexadecimal, so that what is shown can be written; and characters of texts that would move a terminal's cursor are
+/// shown as escapes.
 pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
     if strict {
         return t.to_text(bytes, Wording::Cli);
