@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod transcript;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -13,8 +15,7 @@ use firn_wide::cli::format;
 use firn_wide::cli::{Source, Splitter, Statement, help, lex, parse, split};
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use proptest::prelude::*;
-
-const TRANSCRIPT: &str = include_str!("vectors/cli.txt");
+use transcript::{TRANSCRIPT, exchanges};
 
 #[test]
 fn text_driven() {
@@ -83,27 +84,10 @@ fn answer<T: std::fmt::Debug>(out: &mut String, change: Result<T, firn_wide::cli
     }
 }
 
-/// The statements of the transcript, each with what was printed.
-fn exchanges() -> Vec<(String, String)> {
-    let mut out: Vec<(String, String)> = Vec::new();
-    for line in TRANSCRIPT.lines() {
-        if let Some((_, statement)) = line.strip_prefix("[default@").and_then(|l| l.split_once("] ")) {
-            out.push((statement.to_owned(), String::new()));
-            continue;
-        }
-        let (statement, answer) = out.last_mut().expect("the transcript begins with a prompt");
-        match line.strip_prefix(format::MORE) {
-            Some(more) => write!(statement, "\n{more}").unwrap(),
-            None => writeln!(answer, "{line}").unwrap(),
-        }
-    }
-    out
-}
-
 #[test]
 fn every_recorded_statement_parses_or_fails_as_it_did() {
     let (mut parsed, mut failed) = (0, 0);
-    for (statement, answer) in exchanges() {
+    for (_, statement, answer) in exchanges() {
         let got = parse(&Source::new(statement.clone()));
         if answer.starts_with("Syntax error") {
             failed += 1;
@@ -184,7 +168,7 @@ fn read_schema(text: &str) -> Vec<KsDef> {
 
 #[test]
 fn the_recorded_schema_is_read_and_printed_alike() {
-    let recorded = exchanges().into_iter().find(|(s, _)| s == "show schema Music;").unwrap().1;
+    let recorded = exchanges().into_iter().find(|(_, s, _)| s == "show schema Music;").unwrap().2;
     let mut printed = String::new();
     format::schema(&mut printed, &read_schema(&recorded), &namer);
     assert_eq!(printed, recorded);
@@ -232,7 +216,7 @@ fn results_look_as_recorded() {
 
 #[test]
 fn descriptions_name_everything() {
-    let recorded = exchanges().into_iter().find(|(s, _)| s == "show schema Music;").unwrap().1;
+    let recorded = exchanges().into_iter().find(|(_, s, _)| s == "show schema Music;").unwrap().2;
     let mut keyspace = read_schema(&recorded).remove(0);
     keyspace.cf_defs.retain(|f| f.name == "comments" || f.name == "AddressBook");
     keyspace.cf_defs[0].comment = "people".to_owned();

@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod transcript;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -11,10 +13,9 @@ use firn_kv::env::mem::MemEnv;
 use firn_testkit::datadriven::{files, walk};
 use firn_wide::Wide;
 use firn_wide::api::Options;
-use firn_wide::cli::{Answer, Session, Source, format, split};
+use firn_wide::cli::{Answer, Session, Source, split};
 use proptest::prelude::*;
-
-const TRANSCRIPT: &str = include_str!("vectors/cli.txt");
+use transcript::exchanges;
 
 fn session(strict: bool) -> Session {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
@@ -48,24 +49,6 @@ fn digits_after(line: &str, before: &str, by: &str) -> String {
     let Some((head, tail)) = line.split_once(before) else { return line.to_owned() };
     let rest = tail.trim_start_matches(|c: char| c.is_ascii_digit());
     if rest.len() == tail.len() { line.to_owned() } else { format!("{head}{before}{by}{rest}") }
-}
-
-/// The statements of the transcript with their prompts and what was printed.
-fn exchanges() -> Vec<(String, String, String)> {
-    let mut out: Vec<(String, String, String)> = Vec::new();
-    for line in TRANSCRIPT.lines() {
-        if let Some(at) = line.strip_prefix("[default@").and_then(|l| l.find("] ")) {
-            let (prompt, statement) = line.split_at("[default@".len() + at + 2);
-            out.push((prompt.to_owned(), statement.to_owned(), String::new()));
-            continue;
-        }
-        let (_, statement, answer) = out.last_mut().expect("the transcript begins with a prompt");
-        match line.strip_prefix(format::MORE) {
-            Some(more) => write!(statement, "\n{more}").unwrap(),
-            None => writeln!(answer, "{line}").unwrap(),
-        }
-    }
-    out
 }
 
 /// The lines of `show schema`, with the columns of each family in order: the server of 1.1.12 gave them in the order of a hash table.

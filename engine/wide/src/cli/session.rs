@@ -322,7 +322,8 @@ impl Session {
             format::describe_keyspace(out, &keyspace, &namer);
             return Ok(());
         };
-        if let Ok(keyspace) = self.wide.describe_keyspace(name) {
+        let called = self.keyspace_called(name).ok();
+        if let Some(keyspace) = called.and_then(|name| self.wide.describe_keyspace(&name).ok()) {
             format::describe_keyspace(out, &keyspace, &namer);
             return Ok(());
         }
