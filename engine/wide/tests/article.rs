@@ -136,8 +136,11 @@ fn a7_a_super_family_contains_no_plain_columns() {
     assert_eq!(ks.family("Super").unwrap().rows().iter().unwrap().count(), 0);
 }
 
+/// A name; street, zip, city, state.
+type Friend = (&'static str, [&'static str; 4]);
+
 /// The address book, as the article writes it.
-const ADDRESS_BOOK: &[(&str, &[(&str, [&str; 4])])] = &[
+const ADDRESS_BOOK: &[(&str, &[Friend])] = &[
     (
         "phatduckk",
         &[
@@ -250,7 +253,9 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
 fn bloggy() -> Keyspace {
     let wide = open();
     let conf = StorageConf::parse(include_str!("data/storage-conf/bloggyappy-zh.xml"), wide.registry()).unwrap();
-    conf.keyspaces.iter().for_each(|ks| drop(wide.system_add_keyspace(ks).unwrap()));
+    for ks in &conf.keyspaces {
+        wide.system_add_keyspace(ks).unwrap();
+    }
     let ks = wide.keyspace("BloggyAppy").unwrap();
     insert_all(
         &ks.family("Authors").unwrap().row("Arin Sarkissian"),
@@ -350,7 +355,9 @@ fn a24_the_configuration_files_of_all_translations_load() {
     ] {
         let wide = open();
         let conf = StorageConf::parse(text, wide.registry()).unwrap();
-        conf.keyspaces.iter().for_each(|ks| drop(wide.system_add_keyspace(ks).unwrap()));
+        for ks in &conf.keyspaces {
+            wide.system_add_keyspace(ks).unwrap();
+        }
         let def = wide.describe_keyspace(keyspace).unwrap();
         let shape = |cf: &CfDef| {
             let short = |class: &str| class.rsplit('.').next().unwrap().to_owned();

@@ -14,11 +14,15 @@ const VECTORS: &str = include_str!("vectors/validation.jsonl");
 
 /// Why an answer differs from the server's; `None` when it must not.
 fn kept(t: &str, bytes: &[u8], theirs: &Option<String>, ours: &Option<String>) -> Option<&'static str> {
-    match (theirs.as_deref(), ours.as_deref()) {
-        (None, Some("String didn't validate.")) if t.contains("UTF8") && std::str::from_utf8(bytes).is_err() => {
+    let ours = ours.as_deref().unwrap_or_default();
+    match theirs.as_deref() {
+        None if t == "UTF8Type" && ours.contains("String didn't validate.") && std::str::from_utf8(bytes).is_err() => {
             Some("UTF-8 is strict")
         }
-        (Some("the server closed the connection without an answer"), Some(_)) => Some("the server failed inside"),
+        None if t == "DecimalType" && ours.contains("Expected 0 or at least 4 bytes") && bytes.len() < 4 => {
+            Some("what is too short for a decimal is none, as in 4.0")
+        }
+        Some("the server closed the connection without an answer") => Some("the server failed inside"),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Floor 3: the operations of the article's era over the [`store`](crate::store), in the form of Thrift's interface 19 (Cassandra 1.1,
+//! Floor 3: the operations of the article's era over the [`store`], in the form of Thrift's interface 19 (Cassandra 1.1,
 //! model 2.6), and beside them an idiomatic [builder](ColumnFamily).
 //!
 //! - [`Wide`]: the open database: definitions (`system_*`) and what describes it (`describe_*`).
