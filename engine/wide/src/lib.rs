@@ -3,11 +3,12 @@
 //!
 //! # The rooms
 //! Data flows downwards, and a module imports only lower floors: [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (where cells
-//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here.
+//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here < [`cli`] (4).
 
 pub mod api;
 pub mod base;
 pub mod cell;
+pub mod cli;
 pub mod key;
 pub mod ring;
 pub mod schema;

@@ -4,6 +4,7 @@
 //! is well, 1 when something was found, 2 when it could not run; nothing is written unless the command's name says so.
 
 mod bench;
+mod cli;
 mod edit;
 mod inspect;
 mod load;
@@ -28,6 +29,7 @@ Examples:
   firn --db fruit get apple
   firn --db fruit scan --prefix a
   firn --db fruit verify
+  firn --db music cli                       a shell for keyspaces and column families
   firn load --help                          what a command takes, with examples";
 
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
@@ -69,6 +71,9 @@ enum Command {
     /// Merge the tables of trees down to one run
     #[command(after_help = edit::COMPACT_EXAMPLES)]
     Compact(edit::CompactArgs),
+    /// Speak cassandra-cli to a store of keyspaces and column families
+    #[command(after_help = cli::EXAMPLES)]
+    Cli(cli::CliArgs),
     /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
@@ -87,6 +92,7 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::run(global, args),
         Command::Checkpoint(args) => edit::checkpoint(global, args),
         Command::Compact(args) => edit::compact(global, args),
+        Command::Cli(args) => cli::run(global, args),
         Command::Bench(args) => bench::run(global, args),
     };
     output::finish(done, global.style(), advice)

@@ -105,7 +105,8 @@ impl Ran {
     }
 }
 
-const COMMANDS: [&str; 10] = ["load", "get", "scan", "delete", "stats", "trees", "verify", "checkpoint", "compact", "bench"];
+const COMMANDS: [&str; 11] =
+    ["load", "get", "scan", "delete", "stats", "trees", "verify", "checkpoint", "compact", "cli", "bench"];
 
 #[test]
 fn every_command_helps_with_examples() {
@@ -432,4 +433,48 @@ fn bench_leaves_a_loaded_store_alone() {
     t.firn_on("db", &["load", "-"], b"a\t1\n").good();
     t.firn(&["bench", "--num", "100"]).said(2, &["no bench has made", "--db"]);
     assert_eq!(t.firn(&["scan"]).text(), "a\t1\n");
+}
+
+#[test]
+fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
+    let t = Temp::new("wide");
+    let schema = t.file(
+        "schema.txt",
+        b"-- Music\ncreate keyspace Music;\nuse Music;\ncreate column family users\n  with comparator = UTF8Type;\n",
+    );
+    let made = t.firn(&["cli", "-f", &schema]).text();
+    assert!(made.contains("... schemas agree across the cluster\nAuthenticated to keyspace: Music\n"), "{made}");
+    let set = t.firn_on("db", &["cli", "-k", "music"], b"set users[ann][name] = Ann; set users[bob][name] = Bob\n").text();
+    assert_eq!(set.matches("Value inserted.\n").count(), 2, "{set}");
+    let got = t.firn(&["cli", "--keyspace", "Music", "-e", "get users[ann];\nexit; get users[bob];"]).text();
+    assert!(got.starts_with("=> (column=name, value=Ann, timestamp=") && got.contains("Returned 1 results."), "{got}");
+    assert!(!got.contains("Bob"), "{got}");
+    let echoed = t.firn(&["cli", "--echo", "-e", "use\n Music; count users[bob];"]).text();
+    assert_eq!(
+        echoed,
+        "[default@unknown] use\n...\t Music;\nAuthenticated to keyspace: Music\n[default@Music] count users[bob];\n1 columns\n"
+    );
+}
+
+#[test]
+fn cli_stops_at_the_first_failure_unless_told_otherwise() {
+    let t = Temp::new("wide-failures");
+    let script = t.file(
+        "s.txt",
+        b"create keyspace K; use K;\nget\n  nosuch;\ncreate column family Raw;\nset Raw[a][b] = zz;\ncount Raw[a];\n",
+    );
+    let stopped = t.firn(&["cli", "-f", &script]);
+    stopped.said(1, &["s.txt:2: line 3, column 9: met ';', expected '[' or 'where'"]);
+    assert!(!String::from_utf8_lossy(&stopped.out).contains("Value inserted."));
+    let went_on = t.firn_on("other", &["cli", "-f", &script, "--go-on"], b"");
+    went_on.said(1, &["s.txt:2: "]);
+    assert!(String::from_utf8_lossy(&went_on.out).ends_with("1 columns\n"));
+    let strict = t.firn_on("strict", &["cli", "-f", &script, "--go-on", "--strict"], b"");
+    strict.said(
+        1,
+        &["Line 3 => Syntax error at position 0: no viable alternative at input 'get'", "Line 5 => org.apache.cassandra"],
+    );
+    t.firn(&["cli", "-f", "absent.txt"]).said(2, &["cannot read absent.txt"]);
+    t.firn(&["cli", "-k", "Nope"]).said(2, &["Keyspace 'Nope' not found.", "show keyspaces"]);
+    t.firn(&["cli", "-f", "a", "-e", "b"]).said(2, &["cannot be used with"]);
 }
