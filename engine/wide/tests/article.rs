@@ -12,7 +12,7 @@ use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
 use firn_wide::*;
 
 fn open() -> Wide {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, ..DbOptions::default() };
+    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
     let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
     Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap()
 }
@@ -250,7 +250,7 @@ impl Comparator for ShortestFirst {
 fn a16_a_comparator_of_ones_own() {
     let env = MemEnv::new(1);
     let open = |registry: Registry| {
-        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, ..DbOptions::default() };
+        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
         let options = Options { store: store::Options { db, clock: None }, registry: Arc::new(registry), ..Options::default() };
         Wide::open_in(Arc::new(env.clone()), "/wide", options)
     };
