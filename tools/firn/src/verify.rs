@@ -88,11 +88,6 @@ fn from_below(dir: &Path, why: Error) -> Report {
                 report.entries += r.entries;
                 report.bytes += meta.size;
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                report.errors.push(
-                    Error::corruption("a live table is missing").in_file(handle.path()).keys(&meta.first_key, &meta.last_key),
-                );
-            }
             Err(e) if e.key_range().is_none() => report.errors.push(e.keys(&meta.first_key, &meta.last_key)),
             Err(e) => report.errors.push(e),
         }
@@ -136,8 +131,13 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
         return Ok(out.flush()?);
     }
     let style = global.style();
+    let mut advised = "";
     for e in &r.errors {
-        writeln!(out, "{} {e}\n         {}", style.bad("damaged:"), remedy(e))?;
+        writeln!(out, "{} {e}", style.bad("damaged:"))?;
+        if advised != remedy(e) {
+            advised = remedy(e);
+            writeln!(out, "         {advised}")?;
+        }
     }
     let what = format!(
         "{}, {}, {}, {}",

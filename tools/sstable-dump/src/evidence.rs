@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use firn_kv::base::ops::TreeId;
+use firn_kv::env::Env;
 use firn_kv::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::things;
 use serde_json::Value;
 
 use crate::manifest::replay_around;
-use crate::target::env;
 
 /// No event log is read beyond this.
 const MAX_EVENTS: u64 = 64 << 20;
@@ -58,13 +58,13 @@ pub struct Evidence {
 ///
 /// # Errors
 /// `Incompatible` for files of a newer version, I/O errors; damage is none.
-pub fn gather(dir: &Path, manifests: bool) -> Result<Evidence> {
+pub fn gather(env: &dyn Env, dir: &Path, manifests: bool) -> Result<Evidence> {
     let mut e = Evidence::default();
     if manifests {
-        e.read_manifests(dir)?;
+        e.read_manifests(env, dir)?;
     }
     for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
-        match env().read_all(&dir.join(name), MAX_EVENTS) {
+        match env.read_all(&dir.join(name), MAX_EVENTS) {
             Ok(bytes) => e.read_events(&bytes),
             Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {}
             Err(err) => return Err(err),
@@ -74,11 +74,10 @@ pub fn gather(dir: &Path, manifests: bool) -> Result<Evidence> {
 }
 
 impl Evidence {
-    fn read_manifests(&mut self, dir: &Path) -> Result<()> {
-        let env = env();
+    fn read_manifests(&mut self, env: &dyn Env, dir: &Path) -> Result<()> {
         let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
         numbers.sort_unstable();
-        let named = match manifest::current(&*env, dir) {
+        let named = match manifest::current(env, dir) {
             Ok(n) => n,
             Err(e) if e.kind() == ErrorKind::Corruption => {
                 self.notes.push("CURRENT is damaged".into());
@@ -89,12 +88,12 @@ impl Evidence {
         // The one that CURRENT names counts; one of a higher number is a new manifest in the making.
         let newest = named.filter(|n| numbers.contains(n)).or(numbers.last().copied());
         for &number in numbers.iter().filter(|n| Some(**n) <= newest) {
-            let sound = manifest::read(&*env, dir, number).and_then(|log| log.replay());
+            let sound = manifest::read(env, dir, number).and_then(|log| log.replay());
             if let (Ok(state), true) = (&sound, Some(number) == newest) {
                 self.notes.push(format!("{} is sound: the store's state is all known", manifest_name(number)));
                 self.whole = Some(state.clone());
             }
-            let (log, gaps) = match manifest::read_around(&*env, dir, number) {
+            let (log, gaps) = match manifest::read_around(env, dir, number) {
                 Ok(found) => found,
                 Err(e) if e.kind() == ErrorKind::Corruption => continue,
                 Err(e) => return Err(e),

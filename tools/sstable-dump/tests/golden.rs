@@ -70,6 +70,17 @@ fn outputs() {
             match case.directive.as_str() {
                 "store" => store(&path.unwrap(), case),
                 "damage" => damage(&path.unwrap(), case),
+                "move" => {
+                    let to = room.path(case.words().nth(1).unwrap());
+                    fs::rename(path.unwrap(), to).unwrap();
+                    String::new()
+                }
+                "copy" => {
+                    let to = room.path(case.words().nth(1).unwrap());
+                    let from = path.unwrap();
+                    if from.is_dir() { support::copy(&from, &to) } else { fs::copy(from, to).map(|_| ()).unwrap() }
+                    String::new()
+                }
                 "file" => {
                     let path = path.unwrap();
                     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::env::{Env, FileLock};
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::merge::run::{TableHandle, TableOpener};
+use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::wal::format::record_size;
 use crate::wal::{Lsn, Recovered, Wal, recover_durable, segment_number};
 
@@ -152,7 +152,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
     if !options.read_only {
-        collect_garbage(&*env, dir, &state, manifest_number)?;
+        check_live(&*env, dir, &state)?;
     }
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
@@ -177,6 +177,10 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         }
     }
     let replayed = replay(&*env, dir, (&state, manifest_number), &trees, &arenas)?;
+    if !options.read_only {
+        // Only now is it sure that the manifest is that of these files: under an older one live tables would be garbage.
+        collect_garbage(&*env, dir, &state, manifest_number)?;
+    }
     let last_seq = state.last_seq.max(replayed.last_seq);
     if let Some(t) = &replayed.recovered.torn {
         events.note("log ended early", |e| {
@@ -279,8 +283,13 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
             env.remove(&dir.join(&name))?;
         }
     }
+    Ok(())
+}
+
+/// Checks that every live table is there, and of the length that the manifest says.
+fn check_live(env: &dyn Env, dir: &Path, state: &State) -> Result<()> {
     for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
-        let path = crate::merge::run::table_path(dir, t.id);
+        let path = table_path(dir, t.id);
         match env.file_len(&path) {
             Ok(n) if n == t.size => {}
             Ok(n) => {
@@ -290,11 +299,7 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
                 );
                 return Err(Error::corruption(words).at(path, n).keys(&t.first_key, &t.last_key));
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                let words =
-                    "a live table is missing; restore the file from a copy, or let `sstable-dump repair` go on without it";
-                return Err(Error::corruption(words).at(path, 0).keys(&t.first_key, &t.last_key));
-            }
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing_table(dir, t)),
             Err(e) => return Err(e),
         }
     }
