@@ -107,7 +107,7 @@ fn remedy(e: &Error) -> &'static str {
     match () {
         () if name.ends_with(".sst") => {
             "tables never change: put back the file of this name from a checkpoint or a backup of this store; only the keys named are \
-             concerned; `sstable-dump salvage` saves the rest"
+             concerned; `sstable-dump check` knows whether it is here under another name, `sstable-dump salvage` saves the rest"
         }
         () if name.ends_with(".wal") => {
             "the log holds the newest writes: put back the file, go back to a checkpoint or a backup of the store, or save \

@@ -15,7 +15,7 @@ use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_na
 use firn_kv::env::Env;
 use firn_kv::merge::run::{missing_table, table_path};
 use firn_kv::sstable::Table;
-use firn_kv::wal::{Item, SegmentReader, recover, segment_number};
+use firn_kv::wal::{Item, SegmentReader, recover, segment_name, segment_number};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use serde_json::json;
@@ -24,7 +24,7 @@ use crate::findings::print_errors;
 use crate::names::{Names, Told, holds, own_name};
 use crate::survey;
 use crate::target::{Kind, dir_of, env, kind, open_file, table_file, table_number};
-use crate::{Screen, merged};
+use crate::{Screen, logcopy, merged};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -237,6 +237,11 @@ fn check_log(names: &Names, dir: &Path, state: &State, f: &mut Findings) {
         }
         Err(e) => f.errors.push(e),
     }
+    match logcopy::lost_end(names, dir) {
+        Ok(Some(n)) => f.errors.push(Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n)))),
+        Ok(None) => {}
+        Err(e) => f.errors.push(e),
+    }
 }
 
 fn check_store_once(dir: &Path) -> Done<Findings> {
@@ -246,10 +251,14 @@ fn check_store_once(dir: &Path) -> Done<Findings> {
         Ok(Some(loaded)) => loaded,
         Ok(None) => {
             let e = Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir);
-            if names.list(dir)?.iter().all(|n| table_number(n).is_none()) {
-                return Err(e.into());
-            }
-            f.errors.push(Error::corruption("there are tables but no CURRENT file: the manifest is lost").in_file(dir));
+            let all = names.list(dir)?;
+            let what = match () {
+                () if all.iter().any(|n| table_number(n).is_some()) => "tables",
+                () if all.iter().any(|n| segment_number(n).is_some()) => "log segments",
+                () => return Err(e.into()),
+            };
+            let words = format!("there are {what} but no CURRENT file: the manifest is lost");
+            f.errors.push(Error::corruption(words).in_file(dir));
             check_loose_tables(&mut names, dir, &mut f)?;
             return Ok(f);
         }
@@ -260,6 +269,11 @@ fn check_store_once(dir: &Path) -> Done<Findings> {
         }
         Err(e) => return Err(e.into()),
     };
+    if let Some(words) = names.outdated(&state) {
+        f.errors.push(Error::corruption(words).in_file(dir.join(manifest_name(number))));
+        check_loose_tables(&mut names, dir, &mut f)?;
+        return Ok(f);
+    }
     names.fit(Some(&state))?;
     f.tell(names.told());
     let (_, gaps) = manifest::read_around(&names, dir, number)?;

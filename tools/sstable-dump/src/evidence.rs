@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use firn_kv::base::ops::TreeId;
-use firn_kv::env::Env;
+use firn_kv::env::Env as _;
 use firn_kv::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::things;
 use serde_json::Value;
 
 use crate::manifest::replay_around;
+use crate::names::Names;
 
 /// No event log is read beyond this.
 const MAX_EVENTS: u64 = 64 << 20;
@@ -58,7 +59,7 @@ pub struct Evidence {
 ///
 /// # Errors
 /// `Incompatible` for files of a newer version, I/O errors; damage is none.
-pub fn gather(env: &dyn Env, dir: &Path, manifests: bool) -> Result<Evidence> {
+pub fn gather(env: &Names, dir: &Path, manifests: bool) -> Result<Evidence> {
     let mut e = Evidence::default();
     if manifests {
         e.read_manifests(env, dir)?;
@@ -74,7 +75,7 @@ pub fn gather(env: &dyn Env, dir: &Path, manifests: bool) -> Result<Evidence> {
 }
 
 impl Evidence {
-    fn read_manifests(&mut self, env: &dyn Env, dir: &Path) -> Result<()> {
+    fn read_manifests(&mut self, env: &Names, dir: &Path) -> Result<()> {
         let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
         numbers.sort_unstable();
         let named = match manifest::current(env, dir) {
@@ -90,8 +91,14 @@ impl Evidence {
         for &number in numbers.iter().filter(|n| Some(**n) <= newest) {
             let sound = manifest::read(env, dir, number).and_then(|log| log.replay());
             if let (Ok(state), true) = (&sound, Some(number) == newest) {
-                self.notes.push(format!("{} is sound: the store's state is all known", manifest_name(number)));
-                self.whole = Some(state.clone());
+                let name = manifest_name(number);
+                match env.outdated(state) {
+                    Some(words) => self.notes.push(format!("{name}: {words}")),
+                    None => {
+                        self.notes.push(format!("{name} is sound: the store's state is all known"));
+                        self.whole = Some(state.clone());
+                    }
+                }
             }
             let (log, gaps) = match manifest::read_around(env, dir, number) {
                 Ok(found) => found,
@@ -210,6 +217,12 @@ impl Evidence {
             self.trees.iter().find(|(_, t)| t.name.as_ref() == Some(name)).map(|(id, _)| *id)
         };
         by_state.map(|t| t.id).or_else(by_name)
+    }
+
+    /// Tables that belonged to the store when it was last told of them.
+    pub fn live(&self) -> BTreeSet<u64> {
+        let all = self.by_name.values().flatten().chain(self.metas.keys());
+        all.copied().filter(|id| !self.dead.contains(id)).collect()
     }
 
     /// The sequence number of an ingested table, 0 for others.

@@ -79,6 +79,22 @@ pub fn unbroken(env: &dyn Env, dir: &Path) -> Result<u64> {
     Ok(after.or(known.first().map(|k| k.1)).unwrap_or(0))
 }
 
+/// The segment that must have followed the last one with records, since a later one is there, and is missing or empty: a segment is made
+/// whole before the next one.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
+    let list = segments(env, dir)?;
+    let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
+    let made = |n: u64| list.iter().any(|s| s.number == n && s.capacity >= SEGMENT_HEADER);
+    let end = list.iter().filter(|s| s.capacity >= SEGMENT_HEADER).map(|s| s.number).max().unwrap_or(0);
+    Ok((last.number + 1..end).find(|&n| !made(n)))
+}
+
+/// What is said of the segment that [`lost_end`] finds.
+pub const LOST_END: &str = "the segment is missing or empty, though a later one has been made: what was written last was in it";
+
 /// Copies the log in `dir`, as `env` shows it, to the directory `out`, or only looks at it without one. Damage below the position `floor` is no loss.
 ///
 /// # Errors

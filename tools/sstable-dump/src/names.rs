@@ -16,7 +16,9 @@ use firn_kv::sstable::format::{FOOTER, Footer};
 use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::wal::{Item, SegmentReader, segment_name, segment_number};
 use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::output::things;
 
+use crate::logcopy;
 use crate::target::{dir_of, env, open_file, table_number};
 
 /// Something about a file's name, and what to do.
@@ -154,7 +156,7 @@ impl Names {
     pub fn fit(&mut self, state: Option<&State>) -> Result<()> {
         let floor = match state {
             Some(s) => s.wal_floor,
-            None => self.first_base()?,
+            None => logcopy::unbroken(self, &self.dir)?,
         };
         for (name, own) in self.wrong.clone() {
             let Some(number) = segment_number(&own) else { continue };
@@ -171,14 +173,20 @@ impl Names {
         Ok(())
     }
 
-    /// Where the log begins, by the segments that are what their names say.
-    fn first_base(&self) -> Result<u64> {
-        let mut first = u64::MAX;
-        for number in self.right.iter().filter_map(|n| segment_number(n)) {
-            let reader = SegmentReader::open(&*self.env, &self.dir, number)?;
-            first = first.min(reader.header().map_or(u64::MAX, |h| h.base));
-        }
-        Ok(if first == u64::MAX { 0 } else { first })
+    /// Whether `state` is that of an older time than the files: tables that it names are gone, and there are finished ones that it cannot
+    /// know yet. In words, if so.
+    pub fn outdated(&self, state: &State) -> Option<String> {
+        let live = state.trees.values().flat_map(|t| t.tables());
+        let gone = live.filter(|m| self.table(m.id).is_none_or(|path| !path.exists())).count();
+        let known = self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n));
+        let newer = known.filter(|&id| id >= state.next_file).count();
+        (gone > 0 && newer > 0).then(|| {
+            format!(
+                "the manifest is of an older time than the tables, or its end is lost: {} are gone, and {} not known to it",
+                things(gone as u64, "table", "tables"),
+                things(newer as u64, "newer one is", "newer ones are")
+            )
+        })
     }
 
     /// Position after the last record of a segment.
@@ -271,6 +279,7 @@ impl Names {
         let (from, to) = (path(name), path(own));
         let there = self.dir.join(own).exists();
         let back = self.moved.get(name).is_some_and(|n| n == own);
+        let (first, second) = (from.clone().min(to.clone()), from.clone().max(to.clone()));
         if there && !is_ours(name) {
             let words = format!("this file is not {}, or damaged; {from} holds it", holds(own));
             let error = Error::corruption(words).in_file(self.dir.join(own));
@@ -279,7 +288,7 @@ impl Names {
         let advice = match (there, back) {
             (false, _) => format!("give it its name back: mv {from} {to}"),
             (true, true) => {
-                format!("the two have changed names; change them back: mv {from} {from}.x && mv {to} {from} && mv {from}.x {to}")
+                format!("the two have changed names; change them back: mv {first} {first}.x && mv {second} {first} && mv {first}.x {second}")
             }
             (true, false) => format!("give it its name back: mv {to} {to}.x && mv {from} {to}"),
         };

@@ -10,6 +10,7 @@ use firn_kv::base::key::Seq;
 use firn_kv::manifest::{Manifest, RunState, State, TableMeta, TreeState};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Table, TableOptions};
+use firn_kv::wal::segment_name;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use serde_json::{Value, json};
@@ -184,7 +185,10 @@ fn take_tree(names: &Names, dir: &Path, out: &Path, tree: &TreeState, report: &m
                 None => Err(Error::new(ErrorKind::NotFound, "under this name is another table")),
             };
             match taken {
-                Ok(taken) => {
+                Ok(mut taken) => {
+                    if let Taken::Part(_, r) | Taken::Nothing(r) = &mut taken {
+                        r.settle(m);
+                    }
                     report.note(&taken, &path);
                     tables.extend(taken.table().map(|t| Arc::new(meta_of(t, Some(m)))));
                 }
@@ -240,6 +244,15 @@ pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &
     report.records = log.records;
     report.losses.extend(log.losses);
     report.notes.extend(log.notes);
+    report.losses.extend(logcopy::lost_end(names, dir)?.map(|n| Loss {
+        file: dir.join(segment_name(n)),
+        offset: None,
+        len: 0,
+        what: "log",
+        reason: logcopy::LOST_END.into(),
+        entries: None,
+        keys: None,
+    }));
     if !log.any {
         report
             .unknown

@@ -29,7 +29,7 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use crate::evidence::{Evidence, gather, nothing};
 use crate::names::Names;
 use crate::newstore::{self, Report, Taken, make_dir, meta_of, take};
-use crate::rescue::options_of;
+use crate::rescue::{Loss, options_of};
 use crate::target::{Kind, env, kind, table_number};
 use crate::{Screen, ages, logcopy};
 
@@ -83,6 +83,7 @@ fn path_of(names: &Names, dir: &Path, id: u64) -> PathBuf {
 fn take_all(names: &Names, dir: &Path, out: &Path, e: &Evidence, log: &Range<u64>, report: &mut Report) -> Done<Vec<Arc<Table>>> {
     let mut ids: Vec<u64> = names.list(dir)?.iter().filter_map(|n| table_number(n)).collect();
     ids.sort_unstable();
+    let all: BTreeSet<u64> = ids.iter().copied().collect();
     let progress = Progress::operations("repair", Some(ids.len() as u64));
     let (mut tables, mut strays) = (vec![], vec![]);
     for (i, id) in ids.into_iter().enumerate() {
@@ -101,6 +102,7 @@ fn take_all(names: &Names, dir: &Path, out: &Path, e: &Evidence, log: &Range<u64
             }
         }
     }
+    say_what_is_gone(dir, e, &all, report);
     tables.retain(|t| !e.dropped.contains(&t.properties().tree) || remove(&table_path(out, t.id())).is_err());
     for (t, taken) in strays {
         if let Some(t) = take_stray(&path_of(names, dir, t.id()), out, t, taken, &tables, e, log, report)? {
@@ -108,6 +110,31 @@ fn take_all(names: &Names, dir: &Path, out: &Path, e: &Evidence, log: &Range<u64
         }
     }
     Ok(tables)
+}
+
+/// Takes note of tables that are told of as live, and are not among `all` that there are.
+fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut Report) {
+    let gone: Vec<u64> = e.live().into_iter().filter(|id| !all.contains(id)).collect();
+    // What is told may end before the newest table was made of those that are gone.
+    if e.by_name.values().flatten().max() < all.last() {
+        let ids: Vec<String> = gone.iter().map(u64::to_string).collect();
+        if !ids.is_empty() {
+            report.unknown.push(format!("whether table {} has been merged into newer ones, or is lost", ids.join(", ")));
+        }
+        return;
+    }
+    for id in gone {
+        let m = e.metas.get(&id);
+        report.losses.push(Loss {
+            file: table_path(dir, id),
+            offset: None,
+            len: m.map_or(0, |m| m.size),
+            what: "table",
+            reason: "the file is missing, and nothing tells that it was merged into others".into(),
+            entries: m.map(|m| m.entries),
+            keys: m.map(|m| (m.first_key.clone(), m.last_key.clone())),
+        });
+    }
 }
 
 /// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its sequence number, which a merge all the
@@ -323,6 +350,18 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, report: &mut
     state.next_file = e.partial.as_ref().map_or(state.next_file, |s| s.next_file.max(state.next_file));
     state.wal_floor = state.trees.values().map(|t| t.flushed).min().unwrap_or(floor).max(floor);
     say_what_is_unknown(e, report);
+    if tables.is_empty() && log.is_empty() {
+        let files = names.list(dir)?.iter().filter(|n| table_number(n).is_some() || n.ends_with(".wal")).count() as u64;
+        report.losses.push(Loss {
+            file: dir.to_path_buf(),
+            offset: None,
+            len: 0,
+            what: "store",
+            reason: format!("nothing can be read in any of its {}", things(files, "table and log segment", "tables and log segments")),
+            entries: None,
+            keys: None,
+        });
+    }
     Ok(state)
 }
 

@@ -95,7 +95,12 @@ fn store(screen: &mut Screen<'_>, dir: &Path, out: &Path) -> Done {
     let mut names = Names::of(dir)?;
     let loaded: Result<_> = Manifest::load(&names, dir);
     let state = match loaded {
-        Ok(Some((state, _))) => state,
+        Ok(Some((state, _))) => match names.outdated(&state) {
+            Some(words) => {
+                return Err(Failure::with_next(words, "`sstable-dump repair DIR --out NEW` goes by the tables and the log"));
+            }
+            None => state,
+        },
         Ok(None) => return Err(Failure::with_next("there is no manifest", "`sstable-dump repair DIR --out NEW` rebuilds it")),
         Err(e) if e.kind() == ErrorKind::Corruption => {
             return Err(Failure::with_next(

@@ -57,7 +57,7 @@ impl Core {
                 match open_once(env.clone(), dir, options.clone(), None) {
                     Err(e) if tries < READ_ONLY_TRIES && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
                         if !env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
-                            return Err(if e.kind() == ErrorKind::NotFound { no_store(dir) } else { e });
+                            return Err(if e.kind() == ErrorKind::NotFound { no_store(&*env, dir) } else { e });
                         }
                     }
                     done => return done,
@@ -106,7 +106,14 @@ fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
     })
 }
 
-fn no_store(dir: &Path) -> Error {
+/// What is said of a directory without `CURRENT`: there is no store, or what is left of one.
+fn no_store(env: &dyn Env, dir: &Path) -> Error {
+    if let Some(n) = env.list(dir).unwrap_or_default().iter().find(|n| table_number(n).is_some()) {
+        let words = format!(
+            "this file is missing, and there are tables ({n}); restore it from a copy, or let `sstable-dump repair` make one"
+        );
+        return Error::corruption(words).at(dir.join(CURRENT), 0).block("current");
+    }
     Error::new(ErrorKind::NotFound, "there is no store here; check the name, or open with `create` to begin a new one")
         .in_file(dir)
 }
@@ -114,25 +121,22 @@ fn no_store(dir: &Path) -> Error {
 /// Refuses a directory that holds something else than a store.
 fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let names = match env.list(dir) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_store(dir)),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_store(env, dir)),
         names => names?,
     };
     if names.iter().any(|n| n == CURRENT) {
         return Ok(());
     }
     if !create {
-        return Err(no_store(dir));
+        return Err(no_store(env, dir));
     }
     let foreign = |n: &&String| {
         let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str());
         !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
     };
     let Some(n) = names.iter().find(foreign) else { return Ok(()) };
-    if table_number(n).is_some() {
-        let words = format!(
-            "this file is missing, and there are tables ({n}); restore it from a copy, or let `sstable-dump repair` make one"
-        );
-        return Err(Error::corruption(words).at(dir.join(CURRENT), 0).block("current"));
+    if names.iter().any(|n| table_number(n).is_some()) {
+        return Err(no_store(env, dir));
     }
     let words = format!("the directory is not empty ({n}) and holds no store: name an empty or a new one");
     Err(Error::invalid(words).in_file(dir))
@@ -147,7 +151,7 @@ struct Replayed {
 fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box<dyn FileLock>>) -> Result<Core> {
     let loaded = Manifest::load(&*env, dir)?;
     if loaded.is_none() && options.read_only {
-        return Err(no_store(dir));
+        return Err(no_store(&*env, dir));
     }
     let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
