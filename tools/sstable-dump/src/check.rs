@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use firn_kv::base::ops::Ops;
-use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name, manifest_number};
 use firn_kv::env::Env;
+use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name, manifest_number};
 use firn_kv::merge::run::{missing_table, table_path};
 use firn_kv::sstable::Table;
 use firn_kv::wal::{Item, SegmentReader, recover, segment_name, segment_number};
@@ -202,6 +202,8 @@ fn check_tree(names: &Names, dir: &Path, tree: &TreeState, f: &mut Findings, pro
                 Err(Failure::Engine(e)) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
                     f.errors.push(Error::corruption("a live table is missing").in_file(&path).keys(&m.first_key, &m.last_key));
                 }
+                // A device that gives no bytes has other files that it gives.
+                Err(Failure::Engine(e)) if e.kind() == ErrorKind::Io => f.errors.push(e.keys(&m.first_key, &m.last_key)),
                 Err(e) => return Err(e),
             }
             *done += m.size;
@@ -296,7 +298,7 @@ fn check_store_once(dir: &Path) -> Done<Findings> {
     let dead = names.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count() as u64;
     if dead > 0 {
         let tables = things(dead, "table", "tables");
-        f.notes.push(format!("{tables} in the directory do not belong to the store: the next open for writing removes them"));
+        f.notes.push(format!("the directory holds {tables} that the store does not know: the next open for writing removes what is not the store's"));
     }
     Ok(f)
 }

@@ -9,12 +9,13 @@ use std::path::Path;
 use firn_kv::base::ops::TreeId;
 use firn_kv::env::Env as _;
 use firn_kv::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
+use firn_kv::merge::run::table_path;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::things;
 use serde_json::Value;
 
 use crate::manifest::replay_around;
-use crate::names::Names;
+use crate::names::{Names, own_name};
 
 /// No event log is read beyond this.
 const MAX_EVENTS: u64 = 64 << 20;
@@ -45,6 +46,8 @@ pub struct Evidence {
     pub ingested: BTreeMap<u64, u64>,
     /// Which tables belong to a tree of this name.
     pub by_name: BTreeMap<String, BTreeSet<u64>>,
+    /// Lengths of tables' files.
+    sizes: BTreeMap<u64, u64>,
     /// Flushed positions by name.
     flushed_by_name: BTreeMap<String, u64>,
     /// A state that is whole: that of the newest manifest, when it is sound.
@@ -175,6 +178,9 @@ impl Evidence {
                     self.flushed_by_name.remove(&name);
                 }
                 "flush" => {
+                    if let ([id], Some(bytes)) = (&list("tables")[..], number("bytes_out")) {
+                        self.sizes.insert(*id, bytes);
+                    }
                     if let Some(f) = number("flushed") {
                         self.flushed_by_name.insert(name.clone(), f);
                     }
@@ -223,6 +229,25 @@ impl Evidence {
     pub fn live(&self) -> BTreeSet<u64> {
         let all = self.by_name.values().flatten().chain(self.metas.keys());
         all.copied().filter(|id| !self.dead.contains(id)).collect()
+    }
+
+    /// Sound tables that are not those that is told of under their numbers, but of another store or time. When that seems to be so of half
+    /// of them, it is rather the telling that is of another store.
+    ///
+    /// # Errors
+    /// What the system says of the files.
+    pub fn foreign(&self, names: &Names, dir: &Path) -> Result<BTreeSet<u64>> {
+        let (mut foreign, mut known) = (BTreeSet::new(), 0);
+        for (&id, &size) in &self.sizes {
+            let Some(path) = names.table(id).filter(|path| path.is_file()) else { continue };
+            if own_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
+                known += 1;
+                if names.file_len(&table_path(dir, id))? != size {
+                    foreign.insert(id);
+                }
+            }
+        }
+        Ok(if foreign.len() * 2 < known { foreign } else { BTreeSet::new() })
     }
 
     /// The sequence number of an ingested table, 0 for others.

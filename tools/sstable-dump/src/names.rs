@@ -243,9 +243,9 @@ impl Names {
     fn actual(&self, path: &Path) -> Result<PathBuf> {
         let name = path.file_name().and_then(|n| n.to_str()).filter(|_| path.parent() == Some(&self.dir));
         match name {
-            Some(name) => self.place(name).ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, "what has this name is not what the name says").in_file(path)
-            }),
+            Some(name) => self
+                .place(name)
+                .ok_or_else(|| Error::new(ErrorKind::NotFound, "what has this name is not what the name says").in_file(path)),
             None => Ok(path.to_path_buf()),
         }
     }
@@ -255,11 +255,16 @@ impl Names {
         let mut all: Vec<Told> = self.moved.iter().map(|(own, name)| self.told_of(own, name)).collect();
         let used: BTreeSet<&String> = self.moved.values().collect();
         for name in self.hidden.iter().filter(|n| !used.contains(n)) {
-            let Some(own) = self.wrong.get(name).filter(|_| !self.foreign.contains(name)) else { continue };
+            // A second copy of a manifest or segment takes nobody's place that somebody asks for.
+            let is_told = |own: &&String| !self.foreign.contains(name) && table_number(own).is_some();
+            let Some(own) = self.wrong.get(name).filter(is_told) else { continue };
             let words = format!("this file holds {}, which is under its own name too", holds(own));
             all.push(Told {
                 error: Error::corruption(words).in_file(self.dir.join(name)),
-                advice: format!("put {} back from a backup, or save the rest: `sstable-dump salvage DIR --out NEW`", holds(name)),
+                advice: format!(
+                    "put {} back from a backup, or save the rest: `sstable-dump salvage DIR --out NEW`",
+                    holds(name)
+                ),
                 read: None,
             });
         }
@@ -288,7 +293,9 @@ impl Names {
         let advice = match (there, back) {
             (false, _) => format!("give it its name back: mv {from} {to}"),
             (true, true) => {
-                format!("the two have changed names; change them back: mv {first} {first}.x && mv {second} {first} && mv {first}.x {second}")
+                format!(
+                    "the two have changed names; change them back: mv {first} {first}.x && mv {second} {first} && mv {first}.x {second}"
+                )
             }
             (true, false) => format!("give it its name back: mv {to} {to}.x && mv {from} {to}"),
         };

@@ -112,6 +112,27 @@ pub fn take(from: &Path, out: &Path, id: u64, seq: Seq, fallback: &TableOptions)
     }
 }
 
+/// Whether an error is that of a device or system that does not give the bytes of `from`: then there are other files that it gives.
+pub fn is_unreadable(e: &Error, from: &Path) -> bool {
+    e.kind() == ErrorKind::Io && e.file() == Some(from)
+}
+
+/// What is lost with a file that cannot be read.
+pub fn unreadable(e: &Error, from: &Path) -> Loss {
+    Loss {
+        file: from.to_path_buf(),
+        offset: e.offset(),
+        len: 0,
+        what: "table",
+        reason: format!(
+            "{}; make the file readable, or copy what can be read of it to a place that is, and try again",
+            e.message()
+        ),
+        entries: None,
+        keys: None,
+    }
+}
+
 /// The manifest's facts of a table, by what it says of itself; what only the manifest knew, by `was`.
 pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
     let p = t.properties();
@@ -173,7 +194,14 @@ impl Report {
 }
 
 /// Takes over the tables that `tree` names; gives the tree as it is then.
-fn take_tree(names: &Names, dir: &Path, out: &Path, tree: &TreeState, report: &mut Report, at: &mut dyn FnMut(u64)) -> Done<TreeState> {
+fn take_tree(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    tree: &TreeState,
+    report: &mut Report,
+    at: &mut dyn FnMut(u64),
+) -> Done<TreeState> {
     let fallback = options_of(tree.id, &tree.options);
     let mut runs = vec![];
     for run in &tree.runs {
@@ -197,9 +225,19 @@ fn take_tree(names: &Names, dir: &Path, out: &Path, tree: &TreeState, report: &m
                     offset: None,
                     len: m.size,
                     what: "table",
-                    reason: if names.table(m.id).is_some() { "the file is missing" } else { "another table has its name, and it is not found" }.into(),
+                    reason: if names.table(m.id).is_some() {
+                        "the file is missing"
+                    } else {
+                        "another table has its name, and it is not found"
+                    }
+                    .into(),
                     entries: Some(m.entries),
                     keys: Some((m.first_key.clone(), m.last_key.clone())),
+                }),
+                Err(e) if is_unreadable(&e, &path) => report.losses.push(Loss {
+                    entries: Some(m.entries),
+                    keys: Some((m.first_key.clone(), m.last_key.clone())),
+                    ..unreadable(&e, &path)
                 }),
                 Err(e) => return Err(e.into()),
             }

@@ -18,9 +18,9 @@ use clap::Args;
 use firn_kv::TreeOptions;
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::key::Trailer;
-use firn_kv::env::Env as _;
 use firn_kv::base::ops::{NO_TREE, Op, Ops, TreeId};
-use firn_kv::manifest::{PersistedOptions, RunState, State, TreeState};
+use firn_kv::env::Env as _;
+use firn_kv::manifest::{PersistedOptions, RunState, State, TableMeta, TreeState};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Properties, Table, TableOptions};
 use firn_tools::io::remove;
@@ -80,17 +80,39 @@ fn path_of(names: &Names, dir: &Path, id: u64) -> PathBuf {
 }
 
 /// Takes over every table that may be live. `log` holds the sequence numbers that are in the log.
-fn take_all(names: &Names, dir: &Path, out: &Path, e: &Evidence, log: &Range<u64>, report: &mut Report) -> Done<Vec<Arc<Table>>> {
+fn take_all(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    e: &Evidence,
+    log: &Range<u64>,
+    report: &mut Report,
+) -> Done<Vec<Arc<Table>>> {
     let mut ids: Vec<u64> = names.list(dir)?.iter().filter_map(|n| table_number(n)).collect();
     ids.sort_unstable();
     let all: BTreeSet<u64> = ids.iter().copied().collect();
     let progress = Progress::operations("repair", Some(ids.len() as u64));
     let (mut tables, mut strays) = (vec![], vec![]);
+    let foreign = e.foreign(names, dir)?;
     for (i, id) in ids.into_iter().enumerate() {
         progress.at(i as u64);
         let Some(path) = names.table(id).filter(|_| !e.dead.contains(&id)) else { continue };
+        if foreign.contains(&id) {
+            report.losses.push(lost_table(
+                path,
+                "the event log tells of another table of this number: this one is of another store or time",
+                None,
+            ));
+            continue;
+        }
         let tree = e.tree_of(id);
-        let taken = take(&path, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0)))?;
+        let taken = match take(&path, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0))) {
+            Err(err) if newstore::is_unreadable(&err, &path) => {
+                report.losses.push(newstore::unreadable(&err, &path));
+                continue;
+            }
+            taken => taken?,
+        };
         match &taken {
             Taken::Part(t, r) if r.properties.is_none() && tree.is_none() => strays.push((t.clone(), taken)),
             Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 => {
@@ -124,16 +146,20 @@ fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut 
         return;
     }
     for id in gone {
-        let m = e.metas.get(&id);
-        report.losses.push(Loss {
-            file: table_path(dir, id),
-            offset: None,
-            len: m.map_or(0, |m| m.size),
-            what: "table",
-            reason: "the file is missing, and nothing tells that it was merged into others".into(),
-            entries: m.map(|m| m.entries),
-            keys: m.map(|m| (m.first_key.clone(), m.last_key.clone())),
-        });
+        let reason = "the file is missing, and nothing tells that it was merged into others";
+        report.losses.push(lost_table(table_path(dir, id), reason, e.metas.get(&id)));
+    }
+}
+
+fn lost_table(file: PathBuf, reason: &str, m: Option<&TableMeta>) -> Loss {
+    Loss {
+        file,
+        offset: None,
+        len: m.map_or(0, |m| m.size),
+        what: "table",
+        reason: reason.into(),
+        entries: m.map(|m| m.entries),
+        keys: m.map(|m| (m.first_key.clone(), m.last_key.clone())),
     }
 }
 
@@ -221,7 +247,14 @@ fn options_by(p: &Properties) -> PersistedOptions {
 }
 
 /// The runs of a tree; tables that are dead are removed from `out`.
-fn runs_of(names: &Names, dir: &Path, out: &Path, tables: &[Arc<Table>], e: &Evidence, report: &mut Report) -> Done<Vec<RunState>> {
+fn runs_of(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    tables: &[Arc<Table>],
+    e: &Evidence,
+    report: &mut Report,
+) -> Done<Vec<RunState>> {
     let ages = ages::compare(tables)?;
     let mut alive: BTreeSet<usize> = (0..tables.len()).collect();
     let id = |i: usize| tables[i].id();
@@ -357,7 +390,10 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, report: &mut
             offset: None,
             len: 0,
             what: "store",
-            reason: format!("nothing can be read in any of its {}", things(files, "table and log segment", "tables and log segments")),
+            reason: format!(
+                "nothing can be read in any of its {}",
+                things(files, "table and log segment", "tables and log segments")
+            ),
             entries: None,
             keys: None,
         });

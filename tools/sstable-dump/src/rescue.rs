@@ -274,9 +274,12 @@ impl Rescued {
         if m.range_deletes == 0 {
             self.losses.retain(|l| l.what != "tombstones");
         }
+        // Where something is known to be damaged, it is not the length of the file that hides what is lost.
+        if self.losses.iter().any(|l| l.what == "data" && l.entries.is_none() && l.len > 0) {
+            self.losses.retain(|l| l.what != "data" || l.len > 0);
+        }
         let known: u64 = self.losses.iter().filter(|l| l.what == "data").filter_map(|l| l.entries).sum();
-        let mut unknown: Vec<&mut Loss> =
-            self.losses.iter_mut().filter(|l| l.what == "data" && l.entries.is_none()).collect();
+        let mut unknown: Vec<&mut Loss> = self.losses.iter_mut().filter(|l| l.what == "data" && l.entries.is_none()).collect();
         if let [only] = &mut unknown[..] {
             only.entries = m.entries.checked_sub(saved + known);
             only.keys.get_or_insert_with(|| (m.first_key.clone(), m.last_key.clone()));

@@ -10,8 +10,8 @@ use firn_tools::output::{Done, Failure, bytes, things};
 use serde_json::json;
 
 use crate::from_json::refuse_existing;
-use crate::newstore::{self, Report, make_dir, print_losses};
 use crate::names::{Names, holds, own_name};
+use crate::newstore::{self, Report, make_dir, print_losses};
 use crate::rescue::{Loss, rescue};
 use crate::target::{Kind, kind, misnamed, table_file, table_number};
 use crate::{Screen, logcopy};

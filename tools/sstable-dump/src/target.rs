@@ -72,7 +72,9 @@ pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
         file.read_at(at, &mut f)?;
     }
     let named = table_number(file_name(path));
-    let id = Footer::own_id(&f, at).or(named).unwrap_or_else(|| u64::from_le_bytes([f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]]));
+    let id = Footer::own_id(&f, at)
+        .or(named)
+        .unwrap_or_else(|| u64::from_le_bytes([f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]]));
     Ok((file, id))
 }
 

@@ -163,7 +163,7 @@ impl TableHandle {
             return Ok(());
         }
         let words = "this is not the table that the manifest tells of, but one of another store or time; put the right file here, \
-                     or let `sstable-dump repair` build the manifest anew";
+                     or save the rest with `sstable-dump salvage`";
         Err(Error::corruption(words).at(self.path(), 0).block("properties").keys(&m.first_key, &m.last_key))
     }
 
