@@ -109,7 +109,7 @@ fn in_log(dir: &Path, state: &State, tree: &TreeState, key: &[u8], out: &mut Vec
     let env = env();
     let segments = firn_kv::wal::segments(&*env, dir)?;
     // Retired segments may still be there; what they hold is in tables, and shown as far as nothing is missing between.
-    let from = crate::logcopy::unbroken(dir)?.min(state.wal_floor);
+    let from = crate::logcopy::unbroken(&*env, dir)?.min(state.wal_floor);
     for from in [from, state.wal_floor] {
         out.clear();
         let done = recover(&*env, dir, from, &mut |seq, end, payload| {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Screen;
 use crate::survey::{self, What};
-use crate::target::{Kind, dir_of, env, kind, table_file};
+use crate::target::{Kind, dir_of, env, kind, misnamed, table_file};
 use crate::text;
 
 /// Examples for `--help`.
@@ -62,6 +62,9 @@ impl Part {
 
 fn table_parts(path: &Path) -> Done<Vec<Part>> {
     let (file, id) = table_file(path)?;
+    if let Some(note) = misnamed(path, id) {
+        eprintln!("note: {note}");
+    }
     let s = survey::survey(file, path, id)?;
     let parts = s.regions.into_iter().map(|r| {
         let letter = match r.what.name() {

@@ -30,7 +30,7 @@ fn store(dir: &Path, case: &Case) -> String {
     String::new()
 }
 
-/// Damages a file: `at=OFFSET` bytes are turned over, `len=N` of them; or `cut=LEN`; or `remove`.
+/// Damages a file: `at=OFFSET` bytes are turned over, `len=N` of them, or one in `every=N`; or `cut=LEN`; or `remove`.
 fn damage(path: &Path, case: &Case) -> String {
     if case.has("remove") {
         fs::remove_file(path).unwrap();
@@ -41,7 +41,8 @@ fn damage(path: &Path, case: &Case) -> String {
         bytes.truncate(case.parse("cut", 0));
     } else {
         let at: usize = case.parse("at", 0);
-        bytes[at..at + case.parse("len", 1)].iter_mut().for_each(|b| *b ^= 0xff);
+        let step = case.parse("every", 1);
+        bytes[at..at + case.parse("len", 1)].iter_mut().step_by(step).for_each(|b| *b ^= 0xff);
     }
     fs::write(path, bytes).unwrap();
     String::new()
@@ -70,6 +71,25 @@ fn outputs() {
             match case.directive.as_str() {
                 "store" => store(&path.unwrap(), case),
                 "damage" => damage(&path.unwrap(), case),
+                "dir" => {
+                    fs::create_dir_all(path.unwrap()).unwrap();
+                    String::new()
+                }
+                "move" => {
+                    let to = room.path(case.words().nth(1).unwrap());
+                    fs::rename(path.unwrap(), to).unwrap();
+                    String::new()
+                }
+                "copy" => {
+                    let to = room.path(case.words().nth(1).unwrap());
+                    let from = path.unwrap();
+                    if from.is_dir() {
+                        support::copy(&from, &to)
+                    } else {
+                        fs::copy(from, to).map(|_| ()).unwrap()
+                    }
+                    String::new()
+                }
                 "file" => {
                     let path = path.unwrap();
                     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -77,7 +97,9 @@ fn outputs() {
                     String::new()
                 }
                 "table" => {
-                    support::table(&path.unwrap(), case.parse("entries", 50), case.parse("block", 512));
+                    let path = path.unwrap();
+                    fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    support::table(&path, case.parse("entries", 50), case.parse("block", 512));
                     String::new()
                 }
                 "run" => {
