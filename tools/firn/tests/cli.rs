@@ -370,6 +370,25 @@ fn all_damage_is_found_at_once() {
     t.firn(&["get", "key00001", "--tree", "t1"]).said(2, &["error:", "firn verify"]);
 }
 
+/// A live table that is gone is damage, whoever meets it; so is a lost `CURRENT` beside tables.
+#[test]
+fn what_is_missing_is_called_damage() {
+    let t = Temp::new("missing");
+    t.firn_on("db", &["load", "-"], b"apple\tred\n").good();
+    t.firn(&["compact"]).good();
+    let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
+    fs::rename(t.path("db").join("CURRENT"), t.path("CURRENT")).unwrap();
+    t.firn(&["get", "apple"]).said(2, &["this file is missing", "sstable-dump repair", "firn verify"]);
+    assert_eq!(t.firn(&["verify"]).code, 1);
+    fs::rename(t.path("CURRENT"), t.path("db").join("CURRENT")).unwrap();
+    fs::rename(t.path("db").join(&table), t.path("db").join("kept.sst")).unwrap();
+    for command in [&["get", "apple"][..], &["scan"], &["stats"], &["delete", "apple"], &["compact"]] {
+        t.firn(command).said(2, &["a live table is missing", &table, "checkpoint or a backup", "sstable-dump salvage"]);
+    }
+    fs::rename(t.path("db").join("kept.sst"), t.path("db").join(&table)).unwrap();
+    t.firn(&["get", "apple"]).good();
+}
+
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let t = Temp::new("pipe");

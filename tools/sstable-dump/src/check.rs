@@ -30,7 +30,7 @@ use crate::{Screen, logcopy, merged};
 pub const EXAMPLES: &str = "\
 Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
 store also the manifest, what it says of each table, that newer runs hold newer versions, and the log. Each finding names file,
-offset, block and keys. Exit code 1 if anything is wrong.
+offset, block and keys; a file under a wrong name is known by its content, and read as what it is. Exit code 1 if anything is wrong.
 
 Examples:
   sstable-dump check firn-data

@@ -278,8 +278,12 @@ impl Copier<'_> {
         if let Some(out) = &mut c.out {
             let mut at = offset;
             let end = offset + len;
+            // Reading begins at the floor, so a record has to.
+            let inside = self.floor >= self.pos + RECORD_HEADER && self.floor + RECORD_HEADER <= to;
+            let cut = if inside { SEGMENT_HEADER + (self.floor - c.base) } else { end };
             while at < end {
-                let step = if end - at > (2 << 20) { 1 << 20 } else { end - at };
+                let limit = if at < cut { cut } else { end };
+                let step = if limit - at > (2 << 20) { 1 << 20 } else { limit - at };
                 out.append(&filler(
                     c.number,
                     at,

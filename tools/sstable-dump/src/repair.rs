@@ -37,7 +37,7 @@ use crate::{Screen, ages, logcopy};
 pub const EXAMPLES: &str = "\
 Builds a new store in a new directory; the old one is never touched. When a sound manifest is left it is used, else names, options and
 what was live are put together from what is left of manifests, the event log, the tables and the log, and what nobody can know any
-more is said. Damaged tables and a damaged log are salvaged on the way. Exit code 1 if anything was lost.
+more is said. Also when the manifest is older than the tables. Damaged tables and a damaged log are salvaged on the way. Exit code 1 if anything was lost.
 
 Examples:
   sstable-dump repair firn-data --out repaired

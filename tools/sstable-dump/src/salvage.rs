@@ -20,7 +20,7 @@ use crate::{Screen, logcopy};
 pub const EXAMPLES: &str = "\
 Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
 The old one is never touched. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
-is read past its damage. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was lost.
+is read past its damage. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was lost.
 
 Examples:
   sstable-dump salvage firn-data --out saved
