@@ -3,18 +3,20 @@
 //! A chunk is one call of the store's: all of it or nothing. Its partitions are put into the order of their tokens, in which the
 //! store writes them fastest.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use firn_kv::Durability;
 
 use super::Counts;
+use super::text::{self, Ticks};
 use crate::api::state::Table;
 use crate::api::{Keyspace, MAX_SHORT, check};
 use crate::base::error::{Result, invalid};
 use crate::cell::{Cell, Deletion, State};
 use crate::schema::Family;
 use crate::store::{Mutation, Store};
-use crate::types::Wording;
+use crate::types::{Type, Wording};
 
 /// A chunk ends early when it holds so many bytes of names and values.
 const CHUNK_BYTES: usize = 16 << 20;
@@ -35,6 +37,7 @@ pub struct Chunks {
     place: Vec<u8>,
     key: Vec<u8>,
     counts: Counts,
+    written: Counts,
 }
 
 impl Chunks {
@@ -55,6 +58,7 @@ impl Chunks {
             place: vec![],
             key: vec![],
             counts: Counts::default(),
+            written: Counts::default(),
         })
     }
 
@@ -74,6 +78,11 @@ impl Chunks {
     }
 
     /// What was written.
+    pub fn written(&self) -> Counts {
+        self.written
+    }
+
+    /// What was taken, written or not.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -99,7 +108,8 @@ impl Chunks {
         Ok(())
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether the chunk is as large as it gets: it is written before anything is added.
+    pub fn is_full(&self) -> bool {
         self.cells >= self.limit || self.bytes >= CHUNK_BYTES
     }
 
@@ -111,20 +121,64 @@ impl Chunks {
         self.used += 1;
     }
 
+    /// Writes a record as a row, or as a super column of one: names and values are texts, which become bytes of the family's types (text
+    /// types and `BytesType` take them byte for byte). Never split over chunks; when it is refused, nothing of it is written.
+    ///
+    /// # Errors
+    /// As [`row`](Chunks::row) and [`cell`](Chunks::cell), and `InvalidRequest` for a text that isn't of its type.
+    pub fn record<'a>(
+        &mut self,
+        key: &[u8],
+        super_column: Option<&[u8]>,
+        columns: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<()> {
+        let before = self.counts;
+        let table = self.table.clone();
+        let key = bytes_of(table.def.key_validator(), key)?;
+        self.row(&key)?;
+        let (cells, bytes) = (self.cells, self.bytes);
+        let done = self.put_record(&table, super_column, columns);
+        if done.is_err() {
+            (self.counts, self.cells, self.bytes) = (before, cells, bytes);
+            self.used -= 1;
+        }
+        done
+    }
+
+    fn put_record<'a>(
+        &mut self,
+        table: &Table,
+        super_column: Option<&[u8]>,
+        columns: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<()> {
+        let timestamp = self.store.timestamp();
+        let super_column = super_column.map(|s| bytes_of(table.def.comparator(), s)).transpose()?;
+        for (name, value) in columns {
+            let name = bytes_of(table.def.cell_comparator(), name)?;
+            let value = bytes_of(table.def.validator(&name), value)?;
+            self.put(super_column.as_deref(), &name, Cell { timestamp, state: State::Live(&value) })?;
+        }
+        Ok(())
+    }
+
     /// Writes a column of the row: of a super column when one is named.
     ///
     /// # Errors
     /// `InvalidRequest` with the texts of an insert; the errors of [`flush`](Chunks::flush), when the row goes over into another chunk.
     pub fn cell(&mut self, super_column: Option<&[u8]>, name: &[u8], cell: Cell<'_>) -> Result<()> {
+        self.make_room()?;
+        self.put(super_column, name, cell)
+    }
+
+    fn put(&mut self, super_column: Option<&[u8]>, name: &[u8], cell: Cell<'_>) -> Result<()> {
         let table = &*self.table;
         check::kind(table, cell.counter().is_some())?;
         check::path(table, super_column, Some(name))?;
         if let State::Live(value) | State::Expiring { value, .. } = cell.state {
             check_value(table, super_column.is_some(), name, value)?;
         }
-        self.make_room()?;
         self.place.clear();
-        self.table.layout().put_cell(super_column.as_slice(), name, &mut self.place)?;
+        table.layout().put_cell(super_column.as_slice(), name, &mut self.place)?;
         self.bytes += self.place.len() + cell.value().len();
         self.cells += 1;
         self.counts.columns += 1;
@@ -177,7 +231,22 @@ impl Chunks {
             layout.put_partition(m.key(), &mut part).map(|()| part).unwrap_or_default()
         });
         (self.used, self.cells, self.bytes) = (0, 0, 0);
-        self.store.apply(chunk, self.durability)
+        self.store.apply(chunk, self.durability)?;
+        self.written = self.counts;
+        Ok(())
+    }
+}
+
+/// The bytes of a type that a text means.
+fn bytes_of<'a>(of: &Type, written: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+    match (of.unreversed(), std::str::from_utf8(written)) {
+        (Type::Utf8 | Type::Ascii | Type::Bytes, _) => Ok(written.into()),
+        (of, Ok(written)) => {
+            let mut out = vec![];
+            text::read(of, written, &mut Ticks(0), &mut out)?;
+            Ok(out.into())
+        }
+        (_, Err(_)) => Err(invalid("a text that is not UTF-8")),
     }
 }
 

@@ -238,6 +238,12 @@ impl<R: Read> Import<'_, R> {
         let mut first = true;
         while self.member(CLOSE, &mut first)? {
             let attribute = self.lexer.text().to_owned();
+            let known = ["timestamp", "deleted", "name", "value", "ttl", "expires", "counter"];
+            let allowed = if row.is_some() { &known[..] } else { &known[..2] };
+            if !allowed.contains(&&*attribute) {
+                let (what, names) = (if row.is_some() { "column" } else { "deletion" }, allowed.join(", "));
+                return Err(self.lexer.wrong(format!("a {what} has no {:?}: only {names}", shortened(&attribute))));
+            }
             self.expect_colon()?;
             match (&*attribute, row) {
                 ("timestamp", _) => all.timestamp = Some(self.number()?),
@@ -248,12 +254,9 @@ impl<R: Read> Import<'_, R> {
                 ("name", Some(row)) => self.check_name(row)?,
                 ("value", Some(row)) => match self.lexer.next()? {
                     Word::Text => all.value = Some(self.value(row)?),
-                    _ => return Err(self.lexer.wrong("a column's value is a text or a number; this family has no super columns here")),
+                    _ => return Err(self.lexer.wrong("a column's value is a text or a number")),
                 },
-                (other, _) => {
-                    let why = format!("a column has no {:?}: only name, value, timestamp, ttl, expires, deleted, counter", shortened(other));
-                    return Err(self.lexer.wrong(why));
-                }
+                _ => {}
             }
         }
         Ok(all)
