@@ -85,7 +85,8 @@ const TYPES: [&str; 19] = [
 
 /// Bytes that are often of some type, those that look like something else among them.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
-    const TRICKY: [&str; 16] = ["0x41", "0x", "0X41", "0x4", "name", "value", "a\"b\\", "é", "\u{0}", "a\nb", " ", "true", "1e5", "//", "a: b", ""];
+    const TRICKY: [&str; 16] =
+        ["0x41", "0x", "0X41", "0x4", "name", "value", "a\"b\\", "é", "\u{0}", "a\nb", " ", "true", "1e5", "//", "a: b", ""];
     prop_oneof![
         select(&TRICKY[..]).prop_map(|s| s.as_bytes().to_vec()),
         "\\PC{1,5}".prop_map(String::into_bytes),
@@ -101,8 +102,14 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
             b.to_vec()
         }),
         (any::<i8>(), any::<[u8; 3]>()).prop_map(|(s, m)| [&i32::from(s).to_be_bytes()[..], &m].concat()),
-        ("[a-c:]{0,2}", any::<i64>())
-            .prop_map(|(t, n)| [&[0, t.len() as u8], t.as_bytes(), &[0, 0, 8], &n.to_be_bytes(), &[0]].concat()),
+        ("[a-c:]{0,2}", any::<i64>()).prop_map(|(t, n)| [
+            &[0, t.len() as u8],
+            t.as_bytes(),
+            &[0, 0, 8],
+            &n.to_be_bytes(),
+            &[0]
+        ]
+        .concat()),
     ]
 }
 
@@ -131,7 +138,8 @@ struct Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let numbers = (0usize..4, 0usize..3, 0usize..5, 0usize..5, prop_oneof![Just(i64::MIN + 9), -3i64..12, Just(i64::MAX)], 0u8..12);
+    let numbers =
+        (0usize..4, 0usize..3, 0usize..5, 0usize..5, prop_oneof![Just(i64::MIN + 9), -3i64..12, Just(i64::MAX)], 0u8..12);
     numbers.prop_map(|(key, row, name, value, timestamp, kind)| Op { key, row, name, value, timestamp, kind })
 }
 
@@ -437,10 +445,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("L: {r: {x: 1}}", "line 1, column 9: name: Unable to make long from 'x'"),
         ("L: {r: {1: x}}", "line 1, column 12: value: Unable to make long from 'x'"),
         ("L: {r: {1: '0x01'}}", "line 1, column 12: (Expected 8 or 0 byte long (1)) [K][L][1] failed validation"),
-        (
-            "F: {r: {a: {value: {b: c}}}}",
-            "line 1, column 20: a column's value is a text or a number",
-        ),
+        ("F: {r: {a: {value: {b: c}}}}", "line 1, column 20: a column's value is a text or a number"),
         (
             "F: {r: {a: {valu: b}}}",
             "line 1, column 13: a column has no \"valu\": only timestamp, deleted, name, value, ttl, expires, counter",
@@ -456,7 +461,10 @@ fn what_is_wrong_is_told_with_its_place() {
         ("F: {r: {a: {counter: 3}}}", "line 1, column 23: invalid operation for non commutative columnfamily F"),
         ("C: {r: {a: {timestamp: 3, deleted: 3}}}", "line 1, column 37: invalid operation for commutative columnfamily C"),
         ("C: {r: {'': {timestamp: 3, deleted: 3}}}", "line 1, column 38: invalid operation for commutative columnfamily C"),
-        ("F: {r: {'': {timestamp: 3}}}", "line 1, column 26: a deletion has a timestamp, and deleted: the second when it was made"),
+        (
+            "F: {r: {'': {timestamp: 3}}}",
+            "line 1, column 26: a deletion has a timestamp, and deleted: the second when it was made",
+        ),
         ("F: {r: {a: \"b", "line 1, column 12: a text does not end"),
         ("F: {r: {a: \"\\q\"}}", "line 1, column 12: the unknown escape \\q"),
         ("F: {r: {a: \"\\ud800\"}}", "line 1, column 12: half of a pair of \\u escapes"),

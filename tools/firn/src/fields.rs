@@ -233,11 +233,10 @@ mod tests {
 
     #[test]
     fn records_have_named_fields() {
-        assert_eq!(read(b"id\tname\n1\ta\\tb\n2\t\tx\n3\t\\q\n", Format::Tsv, true), [
-            "2:id=1;name=a\\tb",
-            "3:id=2;column3=x",
-            "4!the unknown escape \\q"
-        ]);
+        assert_eq!(
+            read(b"id\tname\n1\ta\\tb\n2\t\tx\n3\t\\q\n", Format::Tsv, true),
+            ["2:id=1;name=a\\tb", "3:id=2;column3=x", "4!the unknown escape \\q"]
+        );
         assert_eq!(read(b"1,\"a,b\"\n2,\n", Format::Csv, false), ["1:column1=1;column2=a,b", "2:column1=2"]);
         let lines = b"{\"b\":\"x\\n\",\"a\":1.50,\"n\":null,\"l\":[1]}\n\n[]\n";
         let got = read(lines, Format::Json, false);
@@ -249,13 +248,16 @@ mod tests {
     #[test]
     fn stanzas_keep_their_lines() {
         let text = b"\n\nPackage: a\nDescription: short\n long\n .\n\tmore\nEmpty:\nTwo:  blanks\n\n# talk\nPackage: b\n\n x\n\nno colon\nPackage: c\n\nPackage: d";
-        assert_eq!(read(text, Format::Deb822, false), [
-            "3:Package=a;Description=short\\n long\\n .\\n\\tmore;Empty=;Two= blanks",
-            "11:Package=b",
-            "14!a line that goes on, with nothing before it",
-            "16!a line without a colon behind the field's name",
-            "19:Package=d",
-        ]);
+        assert_eq!(
+            read(text, Format::Deb822, false),
+            [
+                "3:Package=a;Description=short\\n long\\n .\\n\\tmore;Empty=;Two= blanks",
+                "11:Package=b",
+                "14!a line that goes on, with nothing before it",
+                "16!a line without a colon behind the field's name",
+                "19:Package=d",
+            ]
+        );
     }
 
     #[test]

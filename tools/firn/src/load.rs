@@ -230,7 +230,9 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
     let format = format_of(args)?;
     if let Some(target) = args.rows.target() {
         if args.hex || args.value.is_some() || args.value_columns.is_some() {
-            return Err(Failure::new("--hex, --value and --value-columns are for trees; a family takes every field as a column"));
+            return Err(Failure::new(
+                "--hex, --value and --value-columns are for trees; a family takes every field as a column",
+            ));
         }
         let header = args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes);
         return load_rows::run(global, args, target, format, header);

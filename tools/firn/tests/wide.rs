@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::{
-    ColumnOrSuperColumn, ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyRange, Keyspace, SlicePredicate, SliceRange, Wide,
+    ColumnOrSuperColumn, ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyRange, Keyspace, SlicePredicate,
+    SliceRange, Wide,
 };
 
 /// A directory that goes away with the test.

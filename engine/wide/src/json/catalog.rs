@@ -103,7 +103,8 @@ pub struct Entry<'a> {
 pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result<Entry<'a>> {
     let (partition, at, mut place) = split(layout, key)?;
     let stored = Stored::decode(value)?;
-    let misplaced = || Error::Corrupt(format!("a cell or deletion lies where it can't be, at the key \"{}\"", key.escape_ascii()));
+    let misplaced =
+        || Error::Corrupt(format!("a cell or deletion lies where it can't be, at the key \"{}\"", key.escape_ascii()));
     let body = match (at, stored) {
         (At::Partition, Stored::Deletion(d)) => Body::PartitionDeletion(d),
         (At::Row, Stored::Deletion(d)) => Body::RowDeletion(d),

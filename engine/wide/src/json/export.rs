@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::emit::Emit;
 use super::catalog::Described;
 use super::dump::{Dump, Times};
+use super::emit::Emit;
 use super::{Counts, Failure, text};
 use crate::api::Wide;
 use crate::base::error::Error;
