@@ -8,10 +8,11 @@ use firn_kv::env::mem::MemEnv;
 use firn_wide::schema::storage_conf::StorageConf;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::types::uuids::time_uuid;
+use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
 use firn_wide::*;
 
 fn open() -> Wide {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, ..DbOptions::default() };
+    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
     let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
     Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap()
 }
@@ -136,8 +137,11 @@ fn a7_a_super_family_contains_no_plain_columns() {
     assert_eq!(ks.family("Super").unwrap().rows().iter().unwrap().count(), 0);
 }
 
+/// A name; street, zip, city, state.
+type Friend = (&'static str, [&'static str; 4]);
+
 /// The address book, as the article writes it.
-const ADDRESS_BOOK: &[(&str, &[(&str, [&str; 4])])] = &[
+const ADDRESS_BOOK: &[(&str, &[Friend])] = &[
     (
         "phatduckk",
         &[
@@ -208,6 +212,67 @@ fn a15_sub_columns_are_sorted_as_compare_subcolumns_with_says() {
     assert_eq!(all, [("homeAddress".to_owned(), inner.clone()), ("workAddress".to_owned(), inner)]);
 }
 
+/// Text by its length, then by its letters.
+struct ShortestFirst;
+
+impl Comparator for ShortestFirst {
+    fn name(&self) -> &str {
+        "com.example.ShortestFirst"
+    }
+
+    fn validate(&self, value: &[u8]) -> std::result::Result<(), TypeError> {
+        if value.len() < 256 { Ok(()) } else { Err(TypeError("at most 255 bytes".into())) }
+    }
+
+    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), TypeError> {
+        self.validate(value)?;
+        out.push(value.len() as u8);
+        out.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), Malformed> {
+        out.extend_from_slice(form.get(1..).ok_or(Malformed)?);
+        Ok(())
+    }
+
+    fn from_text(&self, text: &str, out: &mut Vec<u8>) -> std::result::Result<(), TypeError> {
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn to_text(&self, value: &[u8]) -> String {
+        String::from_utf8_lossy(value).into_owned()
+    }
+}
+
+#[test]
+fn a16_a_comparator_of_ones_own() {
+    let env = MemEnv::new(1);
+    let open = |registry: Registry| {
+        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+        let options = Options { store: store::Options { db, clock: None }, registry: Arc::new(registry), ..Options::default() };
+        Wide::open_in(Arc::new(env.clone()), "/wide", options)
+    };
+    let mut registry = Registry::new();
+    registry.register(Arc::new(ShortestFirst));
+    let wide = open(registry.clone()).unwrap();
+    let xml = r#"<ColumnFamily CompareWith="com.example.ShortestFirst" Name="Own"/>"#;
+    let families = StorageConf::parse_families(xml, "K", wide.registry()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
+    let row = wide.keyspace("K").unwrap().family("Own").unwrap().row("row");
+    insert_all(&row, &[("ccc", "3"), ("a", "1"), ("bb", "2"), ("b", "1")]);
+    assert_eq!(columns(&row), pairs([("a", "1"), ("b", "1"), ("bb", "2"), ("ccc", "3")]));
+    assert_eq!(row.insert([0_u8; 256], "x").unwrap_err().to_string(), "at most 255 bytes");
+    drop((wide, row));
+
+    // The definitions name it, so it must be there when the database is opened.
+    let Err(Error::Configuration(why)) = open(Registry::new()) else { panic!("opened without the comparator") };
+    assert!(why.contains("com.example.ShortestFirst") && why.contains("there are BytesType, AsciiType"), "{why}");
+    let wide = open(registry).unwrap();
+    assert_eq!(wide.keyspace("K").unwrap().family("Own").unwrap().row("row").slice().count().unwrap(), 4);
+}
+
 /// A post of the article.
 struct Post {
     slug: &'static str,
@@ -250,7 +315,9 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
 fn bloggy() -> Keyspace {
     let wide = open();
     let conf = StorageConf::parse(include_str!("data/storage-conf/bloggyappy-zh.xml"), wide.registry()).unwrap();
-    conf.keyspaces.iter().for_each(|ks| drop(wide.system_add_keyspace(ks).unwrap()));
+    for ks in &conf.keyspaces {
+        wide.system_add_keyspace(ks).unwrap();
+    }
     let ks = wide.keyspace("BloggyAppy").unwrap();
     insert_all(
         &ks.family("Authors").unwrap().row("Arin Sarkissian"),
@@ -350,7 +417,9 @@ fn a24_the_configuration_files_of_all_translations_load() {
     ] {
         let wide = open();
         let conf = StorageConf::parse(text, wide.registry()).unwrap();
-        conf.keyspaces.iter().for_each(|ks| drop(wide.system_add_keyspace(ks).unwrap()));
+        for ks in &conf.keyspaces {
+            wide.system_add_keyspace(ks).unwrap();
+        }
         let def = wide.describe_keyspace(keyspace).unwrap();
         let shape = |cf: &CfDef| {
             let short = |class: &str| class.rsplit('.').next().unwrap().to_owned();
@@ -388,20 +457,22 @@ fn music() -> Keyspace {
     ])
 }
 
-/// The seven steps of liking a song. False when the user liked it before.
+/// The seven steps of liking a song. False when the user liked it before. Whoever likes at the same time comes before or after, so that
+/// nothing is counted twice.
 fn like(ks: &Keyspace, user: [u8; 16], song: [u8; 16]) -> bool {
     let (likes, data) = (ks.family("user_likes").unwrap().row(user), ks.family("song_data").unwrap().row(song));
-    let before: Option<Vec<u8>> = likes.value(song).unwrap();
-    if before.as_deref() == Some(&LIKE) {
-        return false;
-    }
-    let mut batch = ks.batch();
-    if before.as_deref() == Some(&DISLIKE) {
-        batch.add(&data, "dislikes", -1);
-    }
-    batch.add(&data, "likes", 1).insert(&likes, song, LIKE);
-    batch.commit().unwrap();
-    true
+    let liked = ks.update(&[user, song], |batch| {
+        let before: Option<Vec<u8>> = likes.value(song)?;
+        if before.as_deref() == Some(&LIKE) {
+            return Ok(false);
+        }
+        if before.as_deref() == Some(&DISLIKE) {
+            batch.add(&data, "dislikes", -1);
+        }
+        batch.add(&data, "likes", 1).insert(&likes, song, LIKE);
+        Ok(true)
+    });
+    liked.unwrap()
 }
 
 #[test]
@@ -421,6 +492,17 @@ fn l3_likes_are_counted_once() {
     assert!(like(&ks, other, song));
     assert_eq!(counted(), (2, 0));
     assert_eq!(likes.row(user).value::<Vec<u8>>(song).unwrap().unwrap(), LIKE);
+
+    // All at once, each of three users from two threads.
+    let before = counted().0;
+    let liked = std::sync::atomic::AtomicI64::new(0);
+    std::thread::scope(|s| {
+        for i in 0..6 {
+            let (ks, liked) = (&ks, &liked);
+            s.spawn(move || liked.fetch_add(like(ks, uuid(10 + i % 3), song).into(), std::sync::atomic::Ordering::Relaxed));
+        }
+    });
+    assert_eq!((liked.into_inner(), counted().0 - before), (3, 3));
 
     // L9: the row of a user by name; L10: what is removed counts from 0 again.
     ks.family("users").unwrap().row(user).insert("user_name", "bob").unwrap();

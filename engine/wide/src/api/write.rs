@@ -83,6 +83,16 @@ impl Writer<'_> {
     }
 }
 
+/// What the engine refuses before it writes is the caller's.
+pub fn refused(e: Error) -> Error {
+    match e {
+        Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {
+            invalid(format!("the row's key and the names are too long together: {e}"))
+        }
+        e => e,
+    }
+}
+
 impl Keyspace {
     /// Writes one column.
     ///
@@ -144,6 +154,12 @@ impl Keyspace {
     /// # Errors
     /// As [`insert`](Keyspace::insert).
     pub fn batch_mutate(&self, rows: &[RowMutation]) -> Result<()> {
+        let mutations = self.mutations(rows)?;
+        if mutations.is_empty() { Ok(()) } else { self.apply(&mutations) }
+    }
+
+    /// Checks changes of rows and translates them for the store.
+    pub(super) fn mutations(&self, rows: &[RowMutation]) -> Result<Vec<store::Mutation>> {
         let state = self.wide.state();
         let mut tables: Vec<&Arc<Table>> = Vec::with_capacity(rows.len());
         for row in rows {
@@ -178,19 +194,11 @@ impl Keyspace {
             }
         }
         mutations.retain(|m| !m.is_empty());
-        if mutations.is_empty() {
-            return Ok(());
-        }
-        self.apply(&mutations)
+        Ok(mutations)
     }
 
     fn apply(&self, mutations: &[store::Mutation]) -> Result<()> {
-        self.store().apply(mutations, self.wide.0.durability).map_err(|e| match e {
-            Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {
-                invalid(format!("the row's key and the names are too long together: {e}"))
-            }
-            e => e,
-        })
+        self.store().apply(mutations, self.wide.0.durability).map_err(refused)
     }
 
     /// Removes all rows of a family. What is written later counts, whatever its timestamps.
