@@ -152,7 +152,8 @@ fn settled(text: &str, room: &Room) -> String {
         rest = &rest[at + 4..];
     }
     let mut parts = (out + rest).split("_micros\":").map(str::to_owned).collect::<Vec<_>>();
-    for part in parts.iter_mut().skip(1).filter(|p| p.starts_with(|c: char| c.is_ascii_digit())) {
+    for part in parts.iter_mut().skip(1).filter(|p| p.starts_with(|c: char| c.is_ascii_digit()) && !p.starts_with("1700000000"))
+    {
         *part = format!("NOW{}", part.trim_start_matches(|c: char| c.is_ascii_digit()));
     }
     parts.join("_micros\":")
