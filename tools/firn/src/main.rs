@@ -6,12 +6,15 @@
 mod bench;
 mod cli;
 mod edit;
+mod fields;
 mod inspect;
 mod load;
+mod load_rows;
 mod read;
 mod record;
 mod store;
 mod verify;
+mod wide;
 
 use std::process::ExitCode;
 
@@ -44,9 +47,15 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Load TSV, CSV or JSON lines into a tree
+    /// Load TSV, CSV or JSON lines into a tree or a column family
     #[command(after_help = load::EXAMPLES)]
     Load(load::LoadArgs),
+    /// Print column families as JSON
+    #[command(after_help = wide::EXPORT_EXAMPLES)]
+    Export(wide::ExportArgs),
+    /// Read column families from JSON
+    #[command(after_help = wide::IMPORT_EXAMPLES)]
+    Import(wide::ImportArgs),
     /// Print the values of keys
     #[command(after_help = read::GET_EXAMPLES)]
     Get(read::GetArgs),
@@ -84,6 +93,8 @@ fn main() -> ExitCode {
     let global = &cli.global;
     let done = match &cli.command {
         Command::Load(args) => load::run(global, args),
+        Command::Export(args) => wide::export(global, args),
+        Command::Import(args) => wide::import(global, args),
         Command::Get(args) => read::get(global, args),
         Command::Scan(args) => read::scan(global, args),
         Command::Delete(args) => edit::delete(global, args),

@@ -29,6 +29,7 @@ pub mod space;
 pub mod survey;
 pub mod target;
 pub mod text;
+pub mod typed;
 pub mod wal;
 
 use std::io::Write;

@@ -31,11 +31,11 @@
 //! ```
 
 mod builder;
-mod check;
+pub(crate) mod check;
 mod data;
 mod range;
 mod read;
-mod state;
+pub(crate) mod state;
 mod system;
 mod value;
 mod write;
@@ -62,7 +62,7 @@ use crate::types::Registry;
 use state::{State, Table};
 
 /// The key of the partitioner's name in `system.schema`.
-const PARTITIONER: &[u8] = b"wide/partitioner";
+pub(crate) const PARTITIONER: &[u8] = b"wide/partitioner";
 /// The key of the cluster's name.
 const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
 
@@ -242,11 +242,11 @@ impl Keyspace {
         Ok(ColumnFamily::new(self, name))
     }
 
-    fn table(&self, family: &str) -> Result<Arc<Table>> {
+    pub(crate) fn table(&self, family: &str) -> Result<Arc<Table>> {
         self.wide.0.state.read().table(&self.name, family).cloned()
     }
 
-    fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.wide.0.store
     }
 }
