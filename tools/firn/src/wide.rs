@@ -29,7 +29,7 @@ Examples:
 pub const IMPORT_EXAMPLES: &str = "\
 Reads what `firn export` writes in the full and the short notation, mixed as one likes, and what people write by hand: quotes may be
 missing, commas may be too many, = is a colon, // and /* */ are comments. Columns without a timestamp get one of now; a column is
-{name: …, value: …, timestamp: …, ttl: …} or just a value. What a family has no comparator for is an error with its line; chunks
+{name: …, value: …, timestamp: …, ttl: …} or just a value. What a family refuses is an error with its line; chunks
 before it are imported. The keyspace and its families must be there; counters add to what they hold.
 
 Examples:
