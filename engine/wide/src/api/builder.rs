@@ -364,7 +364,8 @@ impl Rows {
         self
     }
 
-    /// The rows, read as they are asked for: of one state, in memory that grows with one row only. Those without columns are left out.
+    /// The rows, read as they are asked for: of one state, which is kept for as long as the iterator lives, in memory that grows with one
+    /// row only. Those without columns are left out.
     ///
     /// # Errors
     /// As [`Keyspace::get_range_slices`].

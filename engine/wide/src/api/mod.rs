@@ -55,6 +55,7 @@ pub use value::{FromBytes, ToBytes};
 
 use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
+use crate::schema::storage_conf::Settings;
 use crate::schema::{RECORD_PREFIX, Schema};
 use crate::store::{self, Store};
 use crate::types::Registry;
@@ -79,6 +80,39 @@ pub struct Options {
     pub registry: Arc<Registry>,
     /// The options of the engine beneath, and the clock.
     pub store: store::Options,
+}
+
+impl Options {
+    /// The same with what a `storage-conf.xml` says of partitioner, cluster name and `CommitLogSync`.
+    ///
+    /// ```
+    /// use firn_wide::schema::storage_conf::StorageConf;
+    /// use firn_wide::{Options, Wide};
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-conf-{}", std::process::id()));
+    /// let text = "<Storage>
+    ///     <ClusterName>Blogs</ClusterName>
+    ///     <Partitioner>org.apache.cassandra.dht.RandomPartitioner</Partitioner>
+    ///     <Keyspaces><Keyspace Name='BloggyAppy'><ColumnFamily CompareWith='BytesType' Name='Authors'/></Keyspace></Keyspaces>
+    /// </Storage>";
+    /// let options = Options::default();
+    /// let conf = StorageConf::parse(text, &options.registry)?;
+    /// let wide = Wide::open_with(&dir, options.settings(&conf.settings))?;
+    /// for keyspace in &conf.keyspaces {
+    ///     wide.system_add_keyspace(keyspace)?;
+    /// }
+    /// assert_eq!(wide.describe_cluster_name(), "Blogs");
+    /// assert_eq!(wide.describe_partitioner(), "org.apache.cassandra.dht.RandomPartitioner");
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn settings(self, settings: &Settings) -> Options {
+        Options {
+            partitioner: settings.partitioner.clone().or(self.partitioner),
+            cluster_name: Some(settings.cluster_name.clone()),
+            durability: settings.durability(),
+            ..self
+        }
+    }
 }
 
 /// An open database of keyspaces. Cheap to clone; all clones are one.
