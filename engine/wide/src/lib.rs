@@ -9,6 +9,7 @@ pub mod api;
 pub mod base;
 pub mod cell;
 pub mod cli;
+pub mod demo;
 pub mod key;
 pub mod ring;
 pub mod schema;
