@@ -23,7 +23,7 @@ use firn_kv::compaction::{Cuts, Job, RunShape, Shape, TableShape};
 use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::TableMeta;
 use firn_kv::memtable::{ArenaPool, Memtable};
-use firn_kv::merge::retain::{Beneath, Rules};
+use firn_kv::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::merge::run::{Run, TableHandle, TableOpener};
 use firn_kv::sstable::{TableFacts, TableWriter};
 use firn_kv::{Compression, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict};
@@ -302,7 +302,15 @@ impl Store for Exact {
 }
 
 fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, settle: bool) -> Rules {
-    Rules { snapshots: vec![], tombstones: Arc::new(Fragments::default()), beneath, merge: None, purge, settle }
+    Rules {
+        snapshots: vec![],
+        tombstones: Arc::new(Fragments::default()),
+        beneath,
+        merge: None,
+        purge,
+        settle,
+        outside: Outside::new(vec![], None),
+    }
 }
 
 /// Where and when tables are made.
