@@ -25,7 +25,10 @@ fn the_blog() {
     let wide = open(&Arc::new(MemEnv::new(1)));
     check("bloggy", &demo::bloggy(&wide).unwrap());
     let again = demo::bloggy(&wide).unwrap_err();
-    assert_eq!(again.to_string(), "Keyspace names must be case-insensitively unique (\"BloggyAppy\" conflicts with \"BloggyAppy\")");
+    assert_eq!(
+        again.to_string(),
+        "Keyspace names must be case-insensitively unique (\"BloggyAppy\" conflicts with \"BloggyAppy\")"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod demo;
 mod edit;
 mod inspect;
 mod load;
+mod purge;
 mod read;
 mod record;
 mod store;
@@ -76,6 +77,9 @@ enum Command {
     /// Speak cassandra-cli to a store of keyspaces and column families
     #[command(after_help = cli::EXAMPLES)]
     Cli(cli::CliArgs),
+    /// Say what keeps tombstones and expired cells of column families
+    #[command(after_help = purge::EXAMPLES)]
+    PurgeReport(purge::PurgeArgs),
     /// Make a store of an example, and tell what is in it and how it is asked
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::DemoArgs),
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => edit::checkpoint(global, args),
         Command::Compact(args) => edit::compact(global, args),
         Command::Cli(args) => cli::run(global, args),
+        Command::PurgeReport(args) => purge::run(global, args),
         Command::Demo(args) => demo::run(global, args),
         Command::Bench(args) => bench::run(global, args),
     };

@@ -51,10 +51,7 @@ const POSTS: &[([&str; 5], i64)] = &[
 
 /// Slug, commenter, address, text; second. The newer one of a post is written first.
 const COMMENTS: &[([&str; 4], i64)] = &[
-    (
-        ["scream-is-the-best-movie-ever", "Some Dude", "sd@example.com", "be nice Joe Blow this isnt youtube"],
-        1_250_557_004,
-    ),
+    (["scream-is-the-best-movie-ever", "Some Dude", "sd@example.com", "be nice Joe Blow this isnt youtube"], 1_250_557_004),
     (
         [
             "scream-is-the-best-movie-ever",

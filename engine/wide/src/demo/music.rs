@@ -77,7 +77,10 @@ pub fn songs(wide: &Wide, env: Arc<dyn Env>) -> Result<String> {
     story.line(0, counters(&music, 0)?);
 
     story.part("Everybody at once");
-    story.line(0, format!("Each of {} users, from two threads, goes {ROUNDS} times: dislike, like, favourite, like,", USERS.len()));
+    story.line(
+        0,
+        format!("Each of {} users, from two threads, goes {ROUNDS} times: dislike, like, favourite, like,", USERS.len()),
+    );
     story.line(0, "and every time views Blackbird. `update` has both rows for itself, so nothing is counted twice.");
     crowd(&music)?;
     story.line(0, "");

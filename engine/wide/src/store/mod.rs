@@ -51,7 +51,7 @@ use family::{Open, tree_options};
 use stripes::Stripes;
 
 /// The tree of the schema and of the store's own records.
-const SCHEMA_TREE: &str = "system.schema";
+pub const SCHEMA_TREE: &str = "system.schema";
 
 /// How a store is opened.
 #[derive(Clone, Default)]

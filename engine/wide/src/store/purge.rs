@@ -38,9 +38,10 @@ pub struct TablePurge {
     pub level: u8,
     /// Bytes of its file.
     pub bytes: u64,
-    /// What is in it.
-    pub facts: Facts,
-    /// How far its tombstones and cells with a time to live are past their grace.
+    /// What is in it. `None` when nobody knows: a program that does not know of families has written it from the log. The next compaction
+    /// of this table will know.
+    pub facts: Option<Facts>,
+    /// How far its tombstones and cells with a time to live are past their grace; `Some` when nobody knows.
     pub grace: Grace,
     /// What may lie beneath them elsewhere. Empty: the next compaction of this table purges what is past grace.
     pub blocked_by: Vec<Blocker>,
@@ -67,17 +68,18 @@ pub enum Blocker {
     Table {
         /// Number of its file.
         id: u64,
-        /// Its smallest timestamp.
-        min_timestamp: i64,
+        /// Its smallest timestamp, where it is known.
+        min_timestamp: Option<i64>,
     },
     /// A snapshot that was taken before all of the table was written. It has to be dropped first.
     Snapshot(SnapshotInfo),
 }
 
 impl TablePurge {
-    /// The share of what is in it that could go some day: tombstones, deletions, and cells with a time to live.
+    /// The share of what is in it that could go some day: tombstones, deletions, and cells with a time to live; 0 when
+    /// nobody knows.
     pub fn droppable_ratio(&self) -> f64 {
-        self.facts.droppable as f64 / self.facts.entries.max(1) as f64
+        self.facts.map_or(0.0, |f| f.droppable as f64 / f.entries.max(1) as f64)
     }
 }
 
@@ -90,10 +92,10 @@ impl Store {
         self.check_open(family)?;
         let tree = family.tree();
         let infos = tree.tables()?;
-        let all = infos.iter().map(|t| Ok((t, facts_of(t)?))).collect::<Result<Vec<(&TableInfo, Facts)>>>()?;
+        let all = infos.iter().map(|t| Ok((t, facts_of(t)?))).collect::<Result<Vec<(&TableInfo, Option<Facts>)>>>()?;
         let (stats, now) = (self.db().stats(), self.now());
-        let of_table = |(table, facts): &(&TableInfo, Facts)| {
-            let grace = grace(facts, now, gc_grace);
+        let of_table = |(table, facts): &(&TableInfo, Option<Facts>)| {
+            let grace = facts.as_ref().map_or(Grace::Some, |f| grace(f, now, gc_grace));
             let blocked_by = if grace == Grace::Nothing { vec![] } else { blockers(table, &all, &stats.snapshots) };
             TablePurge { id: table.id, level: table.level, bytes: table.bytes, facts: *facts, grace, blocked_by }
         };
@@ -111,8 +113,12 @@ impl Store {
     }
 }
 
-fn facts_of(table: &TableInfo) -> Result<Facts> {
+fn facts_of(table: &TableInfo) -> Result<Option<Facts>> {
+    if table.summary.is_empty() {
+        return Ok(None);
+    }
     Facts::decode(&table.summary)
+        .map(Some)
         .ok_or_else(|| Error::Corrupt(format!("table {:08}.sst: its facts have {} bytes", table.id, table.summary.len())))
 }
 
@@ -128,7 +134,7 @@ fn grace(facts: &Facts, now: i64, gc_grace: i64) -> Grace {
 }
 
 /// What the engine asks before it lets a tombstone go: who outside may hold something older under the same keys.
-fn blockers(table: &TableInfo, all: &[(&TableInfo, Facts)], snapshots: &[SnapshotInfo]) -> Vec<Blocker> {
+fn blockers(table: &TableInfo, all: &[(&TableInfo, Option<Facts>)], snapshots: &[SnapshotInfo]) -> Vec<Blocker> {
     let may_hold_older = |other: &TableInfo| {
         (other.level, other.run) != (table.level, table.run)
             && other.min_seq <= table.max_seq
@@ -136,7 +142,7 @@ fn blockers(table: &TableInfo, all: &[(&TableInfo, Facts)], snapshots: &[Snapsho
             && table.first_key <= other.last_key
     };
     let tables = all.iter().filter(|(other, _)| may_hold_older(other));
-    let tables = tables.map(|(other, facts)| Blocker::Table { id: other.id, min_timestamp: facts.min_timestamp });
+    let tables = tables.map(|(other, facts)| Blocker::Table { id: other.id, min_timestamp: facts.map(|f| f.min_timestamp) });
     let snapshots = snapshots.iter().filter(|s| s.seq < table.max_seq);
     tables.chain(snapshots.cloned().map(Blocker::Snapshot)).collect()
 }
