@@ -1,4 +1,6 @@
 //! The stories of the demos, word for word. `FIRN_WRITE_DEMOS=1` writes them again.
+// The stories are files of the repository.
+#![allow(clippy::disallowed_methods)]
 
 use std::sync::Arc;
 

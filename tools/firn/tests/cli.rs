@@ -516,3 +516,22 @@ fn purge_report_says_what_waits_and_compact_purges() {
     t.firn(&["purge-report", "--keyspace", "Nope"]).said(2, &["Nope does not exist"]);
     t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Nope"]).said(2, &["Nope"]);
 }
+
+#[test]
+fn the_article_is_a_script() {
+    let t = Temp::new("article");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide/examples/article.txt");
+    let told = t.firn(&["cli", "-f", script]).text();
+    let after = |of: &str| -> Vec<String> {
+        told.match_indices(of)
+            .map(|(at, _)| told[at + of.len()..].split(',').next().unwrap().trim_end_matches(')').to_owned())
+            .collect()
+    };
+    let supers = ["Bob", "John", "Kim", "Tod", "friend1", "William", "joey", "homeAddress", "workAddress"];
+    assert_eq!(after("(super_column="), supers);
+    let names = after("=> (column=");
+    let profiles = ["age", "email", "gender", "phone", "username", "email", "phone", "username"];
+    assert_eq!(names[..8], profiles);
+    assert_eq!(names[8..], ["3", "123", "976", "832416", "123", "3", "832416", "976"]);
+    assert_eq!(after("     (column=")[..4], ["city", "state", "street", "zip"]);
+}
