@@ -5,11 +5,13 @@
 
 mod bench;
 mod cli;
+mod demo;
 mod edit;
 mod fields;
 mod inspect;
 mod load;
 mod load_rows;
+mod purge;
 mod read;
 mod record;
 mod store;
@@ -32,6 +34,7 @@ Examples:
   firn --db fruit get apple
   firn --db fruit scan --prefix a
   firn --db fruit verify
+  firn --db blog demo bloggy                the article's blog: its data, and its queries step by step
   firn --db music cli                       a shell for keyspaces and column families
   firn load --help                          what a command takes, with examples";
 
@@ -83,6 +86,12 @@ enum Command {
     /// Speak cassandra-cli to a store of keyspaces and column families
     #[command(after_help = cli::EXAMPLES)]
     Cli(cli::CliArgs),
+    /// Say what keeps tombstones and expired cells of column families
+    #[command(after_help = purge::EXAMPLES)]
+    PurgeReport(purge::PurgeArgs),
+    /// Make a store of an example, and tell what is in it and how it is asked
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::DemoArgs),
     /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
@@ -104,6 +113,8 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => edit::checkpoint(global, args),
         Command::Compact(args) => edit::compact(global, args),
         Command::Cli(args) => cli::run(global, args),
+        Command::PurgeReport(args) => purge::run(global, args),
+        Command::Demo(args) => demo::run(global, args),
         Command::Bench(args) => bench::run(global, args),
     };
     output::finish(done, global.style(), advice)
