@@ -251,8 +251,8 @@ pub struct CompareArgs {
 /// `validate`.
 #[derive(Args, Debug, Clone)]
 pub struct ValidateArgs {
-    /// Which: compressed, overload, sweep; all if none is named
-    #[arg(value_parser = ["compressed", "overload", "sweep"])]
+    /// Which: summary, compressed, overload, sweep; all if none is named
+    #[arg(value_parser = ["summary", "compressed", "overload", "sweep"])]
     pub parts: Vec<String>,
     /// A file of real data for values: a book, a log, source code
     #[arg(long, value_name = "FILE")]
