@@ -23,6 +23,7 @@ use firn_kv::compaction::{Job, Shape, TableShape};
 use firn_kv::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
+use firn_workload::rng::mix;
 
 use crate::size::{EntrySize, Sizes};
 use crate::store::{Clock, Live, Made, Store, Written};
@@ -405,9 +406,9 @@ impl Summary {
             range_deletes: 0,
             first: Arc::from(&first.to_be_bytes()[..]),
             last: Arc::from(&last.to_be_bytes()[..]),
-            // Sequence numbers rise with time; nothing but their order is used.
-            min_seq: if done.settled.0 { 0 } else { at(|p| p.put_at.0.min(p.deleted_at.0), true) as u64 },
-            max_seq: if done.settled.1 { 0 } else { at(|p| p.put_at.1.max(p.deleted_at.1), false) as u64 },
+            // Sequence numbers rise with time; nothing but their order is used. Of tables of one time chance decides.
+            min_seq: if done.settled.0 { 0 } else { seq(at(|p| p.put_at.0.min(p.deleted_at.0), true), id) },
+            max_seq: if done.settled.1 { 0 } else { seq(at(|p| p.put_at.1.max(p.deleted_at.1), false), id) },
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
@@ -527,6 +528,12 @@ fn hull(parts: &[Part]) -> Option<(f64, f64)> {
     let full = || parts.iter().filter(|p| p.puts + p.deletes > 0.0);
     full().next()?;
     Some((full().map(|p| p.lo).fold(f64::MAX, f64::min), full().map(|p| p.hi).fold(0.0, f64::max)))
+}
+
+/// A sequence number for a time in microseconds, with bits of chance below.
+fn seq(micros: f64, table: u64) -> u64 {
+    // The cast saturates.
+    (micros as u64) << 10 | mix(table) >> 54
 }
 
 fn to_key(x: f64) -> u64 {

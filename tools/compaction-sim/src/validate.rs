@@ -75,8 +75,20 @@ pub fn mean_space(o: &Outcome) -> f64 {
 /// Writes and space of the summary model against those of the exact one.
 fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     let policies = [
-        "lo+1:6", "lo+1:10", "lo+2:6", "rr:6", "cold:6", "old:6", "tsd:6", "leveled:4:4", "1-lvl:4", "tiered:3", "lazy:4", "unified:2",
-        "full:4", "tier:4",
+        "lo+1:6",
+        "lo+1:10",
+        "lo+2:6",
+        "rr:6",
+        "cold:6",
+        "old:6",
+        "tsd:6",
+        "leveled:4:4",
+        "1-lvl:4",
+        "tiered:3",
+        "lazy:4",
+        "unified:2",
+        "full:4",
+        "tier:4",
     ];
     let names: Vec<[&str; 2]> = policies
         .iter()
@@ -89,7 +101,18 @@ fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
         }
     }
     let outcomes = simulate_all("summary", &cases)?;
-    let mut t = table(&["exact, and numbers per table", "WA", "WA", "differs", "SA", "SA", "differs", "at the end", "at the end", "differs"]);
+    let mut t = table(&[
+        "exact, and numbers per table",
+        "WA",
+        "WA",
+        "differs",
+        "SA",
+        "SA",
+        "differs",
+        "at the end",
+        "at the end",
+        "differs",
+    ]);
     let mut good = true;
     for ((name, _), pair) in cases.iter().step_by(2).zip(outcomes.chunks(2)) {
         let values = |o: &Outcome| [o.write_amplification, mean_space(o), o.space_amplification];
