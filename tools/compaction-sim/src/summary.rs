@@ -10,7 +10,8 @@
 //! must stay there: spread evenly, keys would seem to hide others that they do not lie over, and the tree would lose both. Stretches
 //! that are joined get the draws that make as many different keys as both: what they hide and what they hold stay the same keys.
 //!
-//! Of one key the newer version lies in the newer run, so a part hides what later phases wrote never, in whatever run it is.
+//! Of one key the newer version lies in the newer run. So what an earlier phase wrote never hides what a later one wrote, though it
+//! may lie in a newer run: they are different keys.
 //!
 //! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never grow; a delete goes where no
 //! table outside the job overlaps its piece, as in the engine.

@@ -47,8 +47,8 @@ pub fn run(args: &ValidateArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     if good { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// A tree of 512 KiB memtables and tables, with `ops` operations, without threads: what tests and measurements of the summary model
-/// compare with the exact one.
+/// A tree with memtables and tables of `size` bytes and `ops` operations, without threads: what tests and measurements of the summary
+/// model compare with the exact one.
 ///
 /// # Errors
 /// A policy or a workload that there is not.
