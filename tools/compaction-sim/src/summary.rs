@@ -6,7 +6,7 @@
 //! share of an older part's keys was not written again in newer ones: that share survives a merge. Everything that is merged is
 //! first cut where any part begins or ends; inside such a piece all is even.
 //!
-//! A table keeps up to [`STRETCHES`] stretches of the key space apart, for what is dense where nothing lies beneath and thin elsewhere
+//! A table keeps up to `STRETCHES` stretches of the key space apart, for what is dense where nothing lies beneath and thin elsewhere
 //! must stay there: spread evenly, keys would seem to hide others that they do not lie over, and the tree would lose both. Stretches
 //! that are joined get the draws that make as many different keys as both: what they hide and what they hold stay the same keys.
 //!
