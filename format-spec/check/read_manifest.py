@@ -44,6 +44,7 @@ POLICIES = {
     "time-window": ["min_runs", "window_secs"],
     "fifo": ["max_age_secs", "max_bytes"],
 }
+MOVEMENTS = 6
 
 
 def fields(b):
@@ -101,7 +102,8 @@ def decoded_policy(p):
             values[name] = number(b)
     missing = set(POLICIES[p["name"]]) - set(values)
     need(not missing, f"a policy lacks {missing}")
-    if len(values) > len(POLICIES[p["name"]]):
+    optional = {"movement"} if p["name"] == "leveled" else set()
+    if values.get("movement", 0) >= MOVEMENTS or set(values) - set(POLICIES[p["name"]]) - optional:
         raise Newer("an unknown parameter of a compaction policy")
     return {"name": p["name"], "parameters": values}
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Policy, ReadMode, Result, Snapshot, Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, ReadMode, Result, Snapshot, Tree, TreeOptions,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -141,7 +141,7 @@ impl Merge for Sum {
 fn policy(n: u8) -> Policy {
     match n % 5 {
         0 => Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 },
-        1 => Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10 },
+        1 => Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() },
         2 => Policy::LazyLeveled { ratio: 2 },
         3 => Policy::Unified { scaling: vec![2, 0, -2], target_table: 64 << 10, base_shards: 2 },
         _ => Policy::TimeWindow { window_secs: 1, min_runs: 2 },

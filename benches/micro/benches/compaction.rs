@@ -11,10 +11,10 @@ use firn_kv::compaction::job::{Outputs, run};
 use firn_kv::compaction::{Cuts, RunShape, Shape, TableShape, debt, pick, run_limits};
 use firn_kv::env::Env;
 use firn_kv::merge::merging::Source;
-use firn_kv::merge::retain::{Beneath, Rules};
+use firn_kv::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener, table_path};
 use firn_kv::sstable::{TableOptions, TableWriter};
-use firn_kv::{Compression, Policy, ReadMode, Result};
+use firn_kv::{Compression, Movement, Policy, ReadMode, Result};
 use firn_micro::{ENTRY, keys, memory, meta, write_table};
 
 const MIB: u64 = 1 << 20;
@@ -51,7 +51,7 @@ fn policies(c: &mut Criterion) {
     let shape = shape();
     let policies = [
         ("tiered", Policy::default()),
-        ("leveled", Policy::Leveled { level0_runs: 4, ratio: 8, base: 512 * MIB }),
+        ("leveled", Policy::Leveled { level0_runs: 4, ratio: 8, base: 512 * MIB, movement: Movement::default() }),
         ("lazy-leveled", Policy::LazyLeveled { ratio: 4 }),
         ("unified", Policy::Unified { scaling: vec![2], target_table: 64 * MIB, base_shards: 4 }),
         ("time-window", Policy::TimeWindow { window_secs: 3_600, min_runs: 4 }),
@@ -117,6 +117,7 @@ fn jobs(c: &mut Criterion) {
                 snapshots: vec![],
                 tombstones: Arc::default(),
                 beneath: Beneath::new(vec![]),
+                outside: Outside::new(vec![], None),
                 merge: None,
                 purge: None,
                 settle: true,

@@ -64,13 +64,17 @@ fn run(session: &Session, case: &Case) -> String {
             Err(e) => format!("{}: {e}", e.class().name()),
             Ok(Bound::Bytes(bytes)) => {
                 let (text, json) = (literal(&of.of, Some(&bytes)), json(&of.of, Some(&bytes)));
-                assert_eq!(value(session, &text, &of, &[]).unwrap(), Bound::Bytes(bytes.clone()), "{term} {text}");
+                // By their text: a tuple that ends early is printed with nulls, which are other bytes of the same value.
+                let same = |again: Bound| {
+                    let Bound::Bytes(again) = again else { panic!("{term} {again:?}") };
+                    assert_eq!(literal(&of.of, Some(&again)), text, "{term}");
+                };
+                same(value(session, &text, &of, &[]).unwrap());
                 let parsed: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
                 if !parsed.is_null() {
-                    assert_eq!(from_json(&of.of, &parsed).unwrap(), Bound::Bytes(bytes.clone()), "{term} {json}");
+                    same(from_json(&of.of, &parsed).unwrap());
                 }
-                let decoded = Value::decode(&of.of, Some(&bytes)).unwrap();
-                assert_eq!(decoded.encode(&of.of).unwrap(), Bound::Bytes(bytes.clone()), "{term} {decoded:?}");
+                same(Value::decode(&of.of, Some(&bytes)).unwrap().encode(&of.of).unwrap());
                 format!("{} = {text} = {json}", hex(&bytes))
             }
             Ok(none) => format!("{none:?}").to_lowercase(),

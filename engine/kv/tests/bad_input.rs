@@ -13,8 +13,8 @@ use firn_kv::env::Env;
 use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::MemEnv;
 use firn_kv::{
-    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Policy, Purge,
-    PurgeJob, PurgePass, Result, Summary, SummaryPass, Tree, TreeOptions,
+    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy,
+    Purge, PurgeJob, PurgePass, Result, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
@@ -176,9 +176,9 @@ fn bounds(env: &MemEnv) -> String {
         policy(Policy::Tiered { min_runs: 1, max_runs: 4, bucket: 2.0 }),
         policy(Policy::Tiered { min_runs: 4, max_runs: 2, bucket: 2.0 }),
         policy(Policy::Tiered { min_runs: 2, max_runs: 4, bucket: f64::NAN }),
-        policy(Policy::Leveled { level0_runs: 0, ratio: 4, base: 1 << 20 }),
-        policy(Policy::Leveled { level0_runs: 1, ratio: 1, base: 1 << 20 }),
-        policy(Policy::Leveled { level0_runs: 1, ratio: 4, base: 1 }),
+        policy(Policy::Leveled { level0_runs: 0, ratio: 4, base: 1 << 20, movement: Movement::default() }),
+        policy(Policy::Leveled { level0_runs: 1, ratio: 1, base: 1 << 20, movement: Movement::default() }),
+        policy(Policy::Leveled { level0_runs: 1, ratio: 4, base: 1, movement: Movement::default() }),
         policy(Policy::LazyLeveled { ratio: 1 }),
         policy(Policy::Unified { scaling: vec![], target_table: 1 << 20, base_shards: 1 }),
         policy(Policy::Unified { scaling: vec![63], target_table: 1 << 20, base_shards: 1 }),
@@ -276,6 +276,26 @@ fn missing(env: &MemEnv) -> String {
     files(env, ".wal").iter().for_each(|f| image.write_file(f, &env.read_file(f).unwrap()).unwrap());
     whole(&image);
     out
+}
+
+/// Under a manifest of an older time live tables look like garbage: the open that finds out removes nothing.
+#[test]
+fn an_older_manifest_removes_nothing() {
+    let env = store();
+    let old: Vec<_> = ["CURRENT", "MANIFEST"].iter().flat_map(|n| files(&env, n)).collect();
+    let old: Vec<_> = old.into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect();
+    open(&env).unwrap().existing_tree("t").unwrap().compact().unwrap();
+    let now = env.fork();
+    old.iter().for_each(|(f, bytes)| env.write_file(f, bytes).unwrap());
+    // When the tables that were merged go is up to readers.
+    let merged = PathBuf::from("/db/00000001.sst");
+    if env.files().contains(&merged) {
+        env.remove(&merged).unwrap();
+    }
+    let before = env.files();
+    assert!(open(&env).err().unwrap().message().contains("a live table is missing"));
+    assert_eq!(env.files(), before);
+    whole(&now);
 }
 
 /// Files that are not the store's stay; a table of another store, or under another name, is not taken for the store's own.

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
-use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Folded, Merge, Policy, Result, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions};
 
 /// A directory that goes with the test.
 struct Place {
@@ -360,7 +361,7 @@ fn wrong_places_are_refused_with_words() {
 fn every_policy_keeps_everything() {
     let policies = [
         Policy::default(),
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10 },
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
         Policy::LazyLeveled { ratio: 3 },
         Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
         Policy::TimeWindow { window_secs: 3600, min_runs: 3 },
@@ -388,6 +389,22 @@ fn every_policy_keeps_everything() {
         db.wait_idle().unwrap();
         assert_eq!(dump(&tree), all, "{policy:?}, then another");
     }
+}
+
+/// The bound on the age of deletes must not make work where there is no delete.
+#[test]
+fn a_table_without_deletes_never_is_overdue() {
+    let env = MemEnv::new(1);
+    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let options = TreeOptions { tombstone_age_secs: 10, ..TreeOptions::default() };
+    let tree = db.tree("t", options).unwrap();
+    tree.put(b"a", b"1").unwrap();
+    tree.flush().unwrap();
+    env.advance(Duration::from_secs(100));
+    tree.put(b"b", b"2").unwrap();
+    db.wait_idle().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.flushes, stats.compactions, stats.moves), (1, 0, 0));
 }
 
 /// A job that a worker had just taken was once overlooked: neither wanted any more nor counted yet.

@@ -2,10 +2,10 @@
 //!
 //! A text test is a conversation with one tree. `policy` and `shape` set it up; the other directives ask or act:
 //!
-//! - `policy tiered|leveled|lazy|unified|window|fifo key=value…`
+//! - `policy tiered|leveled|lazy|unified|window|fifo key=value…`; `movement=round-robin` and so on for leveled
 //! - `shape memtable=64M table=64M now=1000 tomb-age=0`, one run per input line, newest first:
 //!   `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5 busy]` is run 7 on level 0 with two tables: id, keys, size, share of deletes in
-//!   percent, time of the oldest delete, time when it was written (seconds).
+//!   percent, time of the oldest delete, time when it was written (seconds); `seq` is its newest sequence number, `old` the oldest.
 //! - `flush a-k 64M …` adds a run; `advance 60` moves the clock.
 //! - `pick` shows the most urgent job, `apply` also does it, `quiet` does all until there is none left.
 //! - `start` picks and marks the inputs busy; `finish` does the job that started first.
@@ -17,11 +17,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::Policy;
 use firn_kv::compaction::shape::{apply, estimate, flush};
 use firn_kv::compaction::{
     Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape, debt, manual, pick, run_limits, space_bound,
 };
+use firn_kv::{Movement, Policy};
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_testkit::rng::Rng;
 
@@ -81,6 +81,8 @@ fn table(id: u64, text: &str, now: u64) -> TableShape {
         match name {
             "dels" => t.deletes = t.entries * value / 100,
             "tomb" => t.oldest_tombstone_micros = Some(value * 1_000_000),
+            "seq" => (t.min_seq, t.max_seq) = (value, value),
+            "old" => t.min_seq = value,
             "at" => (t.created_micros, t.newest_micros) = (value * 1_000_000, value * 1_000_000),
             "busy" => t.busy = true,
             other => panic!("no property {other}"),
@@ -196,6 +198,15 @@ impl Tree {
                 level0_runs: case.parse("l0", 4),
                 ratio: case.parse("ratio", 10),
                 base: bytes("base", "256M"),
+                movement: match case.get("movement").unwrap_or("least-overlap") {
+                    "least-overlap" => Movement::LeastOverlap,
+                    "least-overlap-below" => Movement::LeastOverlapBelow,
+                    "round-robin" => Movement::RoundRobin,
+                    "coldest" => Movement::Coldest,
+                    "oldest" => Movement::Oldest,
+                    "tombstones" => Movement::Tombstones,
+                    other => panic!("no movement {other}"),
+                },
             },
             "lazy" => Policy::LazyLeveled { ratio: case.parse("ratio", 4) },
             "unified" => Policy::Unified {
@@ -457,6 +468,7 @@ fn policy(rng: &mut Rng) -> Policy {
             level0_runs: 1 + rng.below(6) as u32,
             ratio: 2 + rng.below(10) as u32,
             base: ENTRY * (1 + rng.below(16)),
+            movement: Movement::ALL[rng.below(6) as usize],
         },
         2 => Policy::LazyLeveled { ratio: 2 + rng.below(6) as u32 },
         3 => Policy::Unified {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
-use firn_kv::{Db, DbOptions, Durability, Pin, PinKind, Policy, Result, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 use parking_lot::Mutex;
 
@@ -137,8 +137,8 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
     let policies = [
         Policy::default(),
         Policy::Tiered { min_runs: 4, max_runs: 32, bucket: 1.5 },
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10 },
-        Policy::Leveled { level0_runs: 4, ratio: 10, base: 256 << 10 },
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
+        Policy::Leveled { level0_runs: 4, ratio: 10, base: 256 << 10, movement: Movement::default() },
         Policy::LazyLeveled { ratio: 3 },
         Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
         Policy::Unified { scaling: vec![-4], target_table: 64 << 10, base_shards: 1 },
@@ -244,7 +244,8 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
 #[test]
 fn work_in_progress_is_listed_with_what_it_has_written() {
     let env = Watching::new();
-    let (db, tree) = env.open(tiny(Policy::default()));
+    // A policy that wants nothing, so that the one asked for is the only job.
+    let (db, tree) = env.open(tiny(Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 }));
     let mut rng = Rng::new(5);
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     let seen = Arc::new(Mutex::new(vec![]));

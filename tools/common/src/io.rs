@@ -60,6 +60,11 @@ pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+/// Whether standard input is a terminal.
+pub fn stdin_is_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
 /// Whether standard error is a terminal.
 pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()

@@ -7,7 +7,7 @@ use firn_kv::base::checksum::checksum;
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
-use firn_kv::{Compression, FilterKind, Policy, Result, TreeOptions};
+use firn_kv::{Compression, FilterKind, Movement, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
@@ -17,7 +17,12 @@ fn policy(rng: &mut Rng) -> Policy {
     let n = rng.range(2..64) as u32;
     match rng.below(6) {
         0 => Policy::Tiered { min_runs: 2, max_runs: n, bucket: 1.1 + rng.unit() },
-        1 => Policy::Leveled { level0_runs: n, ratio: n, base: rng.range(64 << 10..1 << 50) },
+        1 => Policy::Leveled {
+            level0_runs: n,
+            ratio: n,
+            base: rng.range(64 << 10..1 << 50),
+            movement: Movement::ALL[n as usize % Movement::ALL.len()],
+        },
         2 => Policy::LazyLeveled { ratio: n },
         3 => Policy::Unified {
             scaling: (0..n).take(32).map(|_| rng.range(0..125) as i32 - 62).collect(),

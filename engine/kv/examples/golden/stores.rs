@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Policy, Result, Tree, TreeOptions};
+use firn_kv::{Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
         "levels" => TreeOptions {
             compression: vec![Compression::None, Compression::Lz4],
             filter: vec![FilterKind::Fuse8, FilterKind::Fuse16],
-            policy: Policy::Leveled { level0_runs: 2, ratio: 4, base: 64 << 10 },
+            policy: Policy::Leveled { level0_runs: 2, ratio: 4, base: 64 << 10, movement: Movement::default() },
             ..small
         },
         _ => TreeOptions { merge: Some(Arc::new(Append)), summary: Some(Arc::new(super::tables::Facts)), ..small },

@@ -10,6 +10,9 @@ use super::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN};
 /// The number of a tree in its Db.
 pub type TreeId = u32;
 
+/// The number that no tree has: operations on it say nothing. They fill what a repaired log has lost.
+pub const NO_TREE: TreeId = TreeId::MAX;
+
 /// One operation, borrowed from its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {

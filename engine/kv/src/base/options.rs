@@ -53,6 +53,38 @@ pub enum ReadMode {
     Pread,
 }
 
+/// Which table of a level goes down first under [`Policy::Leveled`]: the *movement* of the VLDB'21 design space. Of equal ones the
+/// one with the least overlap, then the oldest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Movement {
+    /// Tables that are mostly deletes, then the one with the least overlap in the next level for its size (the default).
+    #[default]
+    LeastOverlap = 0,
+    /// The one with the least overlap two levels down for its size.
+    LeastOverlapBelow = 1,
+    /// In key order, one after the other: the first that begins behind what was written last in the next level.
+    RoundRobin = 2,
+    /// The one whose newest entry is the oldest.
+    Coldest = 3,
+    /// The one whose oldest entry is the oldest.
+    Oldest = 4,
+    /// The one with the largest share of deletes.
+    Tombstones = 5,
+}
+
+impl Movement {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Movement; 6] = [
+        Movement::LeastOverlap,
+        Movement::LeastOverlapBelow,
+        Movement::RoundRobin,
+        Movement::Coldest,
+        Movement::Oldest,
+        Movement::Tombstones,
+    ];
+}
+
 /// The compaction policy of a tree, with its parameters. Can be changed when a tree is opened again.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -75,6 +107,8 @@ pub enum Policy {
         ratio: u32,
         /// Size of level 1, in bytes of table files.
         base: u64,
+        /// Which table moves down first.
+        movement: Movement,
     },
     /// Tiered on all levels but the last, which is one run.
     LazyLeveled {
@@ -221,7 +255,7 @@ impl TreeOptions {
                 within("max_runs", *max_runs, *min_runs, 64)?;
                 within("bucket", *bucket, 1.1, 10.0)
             }
-            Policy::Leveled { level0_runs, ratio, base } => {
+            Policy::Leveled { level0_runs, ratio, base, .. } => {
                 within("level0_runs", *level0_runs, 1, 64)?;
                 within("ratio", *ratio, 2, 64)?;
                 within("base", *base, 64 << 10, 1 << 50)

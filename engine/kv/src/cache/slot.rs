@@ -72,6 +72,13 @@ impl Slots {
         fetch_line(self.words.as_ptr().wrapping_add(i).cast());
     }
 
+    /// Where the frame of block `i` begins in memory, for asking for it ahead of its use; 0 when it is not cached. By the time somebody asks, the
+    /// frame may be gone: this is an address and nothing more.
+    #[inline]
+    pub fn address(&self, i: usize) -> usize {
+        self.words.get(i).map_or(0, |w| w.load(Ordering::Relaxed).addr())
+    }
+
     /// Links `frame` as block `i`. When another one is there already, that one is the error; `None` when `i` is out of range.
     pub(super) fn link(&self, i: usize, frame: &FrameRef, guard: &Guard) -> Result<(), Option<FrameRef>> {
         let word = self.words.get(i).ok_or(None)?;

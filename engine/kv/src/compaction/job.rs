@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::tombstone::{Fragment, Fragments};
@@ -28,6 +29,11 @@ pub trait Outputs {
     fn create(&mut self) -> Result<TableWriter>;
     /// Called now and then; an error stops the job.
     fn progress(&mut self) -> Result<()>;
+    /// Called after an entry has been added by itself (not with a copied block) to the table made last.
+    #[inline]
+    fn added(&mut self, key: &[u8], trailer: Trailer) {
+        let _ = (key, trailer);
+    }
     /// Table `id` is whole and on disk; `frames` are those of its blocks for which the cache had room, by their numbers.
     fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         let _ = (id, frames);
@@ -79,21 +85,20 @@ fn slice(all: &Fragments, from: &[u8], until: Option<&[u8]>) -> Fragments {
     Fragments::from_sorted(inside.collect()).unwrap_or_default()
 }
 
-/// Merges `sources` (newest first) into output tables. `oldest_tombstone` is
-/// the wall clock in microseconds of the oldest deletion among them.
-pub fn run(
+/// Merges `sources` (newest first) into output tables; blocks that nothing else overlaps are copied. `oldest_tombstone` is the wall
+/// clock in microseconds of the oldest deletion among them.
+///
+/// # Errors
+/// Those of the sources and of `outputs`.
+pub fn run<O: Outputs>(
     sources: Vec<Source>,
     rules: Rules,
     cuts: &Cuts,
     oldest_tombstone: Option<u64>,
-    outputs: &mut dyn Outputs,
+    outputs: &mut O,
 ) -> Result<Made> {
-    let tombstones = retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle);
+    let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut input = Retain::new(Merging::new(sources), rules);
-    let cutter = Cutter { cuts, next: 0 };
-    let made = Made::default();
-    let mut out =
-        Output { tombstones, oldest_tombstone, cutter, outputs, writer: None, from: vec![], last: vec![], made, unseen: 0 };
     loop {
         if let Some(block) = input.whole_block()?
             && out.copy(&block)?
@@ -102,20 +107,36 @@ pub fn run(
         } else if input.advance()? {
             out.add(input.key(), input.trailer(), input.value())?;
         } else {
-            break;
+            return out.finish(input.dropped());
         }
     }
-    let mut made = out.finish()?;
-    made.dropped = input.dropped();
-    Ok(made)
+}
+
+/// As [`run`], entry by entry, for an input that is merged already: user keys ascending, newest first.
+///
+/// # Errors
+/// Those of the input and of `outputs`.
+pub fn run_on<C: Cursor, O: Outputs>(
+    input: C,
+    rules: Rules,
+    cuts: &Cuts,
+    oldest_tombstone: Option<u64>,
+    outputs: &mut O,
+) -> Result<Made> {
+    let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
+    let mut input = Retain::new(input, rules);
+    while input.advance()? {
+        out.add(input.key(), input.trailer(), input.value())?;
+    }
+    out.finish(input.dropped())
 }
 
 /// The tables in the making.
-struct Output<'a> {
+struct Output<'a, O> {
     tombstones: Fragments,
     oldest_tombstone: Option<u64>,
     cutter: Cutter<'a>,
-    outputs: &'a mut dyn Outputs,
+    outputs: &'a mut O,
     writer: Option<TableWriter>,
     /// Where the range deletions of the table in the making begin.
     from: Vec<u8>,
@@ -126,7 +147,21 @@ struct Output<'a> {
     unseen: u64,
 }
 
-impl Output<'_> {
+impl<'a, O: Outputs> Output<'a, O> {
+    fn new(rules: &Rules, cuts: &'a Cuts, oldest_tombstone: Option<u64>, outputs: &'a mut O) -> Self {
+        Output {
+            tombstones: retain_tombstones(&rules.tombstones, &rules.snapshots, &rules.beneath, rules.settle),
+            oldest_tombstone,
+            cutter: Cutter { cuts, next: 0 },
+            outputs,
+            writer: None,
+            from: vec![],
+            last: vec![],
+            made: Made::default(),
+            unseen: 0,
+        }
+    }
+
     /// The writer for an entry of `key`.
     #[inline]
     fn writer(&mut self, key: &[u8]) -> Result<&mut TableWriter> {
@@ -152,6 +187,7 @@ impl Output<'_> {
     #[inline]
     fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         self.writer(key)?.add(key, trailer, value)?;
+        self.outputs.added(key, trailer);
         if self.last != key {
             self.last.clear();
             self.last.extend_from_slice(key);
@@ -183,8 +219,8 @@ impl Output<'_> {
         self.outputs.progress()
     }
 
-    /// The last table.
-    fn finish(mut self) -> Result<Made> {
+    /// Ends the last table; `dropped` is what the input left out.
+    fn finish(mut self, dropped: Dropped) -> Result<Made> {
         let rest = slice(&self.tombstones, &self.from, None);
         if self.writer.is_none() && !rest.is_empty() {
             self.writer = Some(self.outputs.create()?);
@@ -192,11 +228,12 @@ impl Output<'_> {
         if let Some(w) = self.writer {
             self.made.tables.push(finish(w, &rest, self.oldest_tombstone, self.outputs)?);
         }
+        self.made.dropped = dropped;
         Ok(self.made)
     }
 }
 
-fn finish(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>, outputs: &mut dyn Outputs) -> Result<TableFacts> {
+fn finish<O: Outputs>(mut w: TableWriter, tombstones: &Fragments, oldest: Option<u64>, outputs: &mut O) -> Result<TableFacts> {
     let last = w.last_key().to_vec();
     w.set_tombstones(tombstones, oldest);
     let (mut facts, frames) = w.finish_warm()?;

@@ -344,9 +344,15 @@ impl Job {
             if input.tables.is_empty() {
                 return Err(format!("no table is taken from L{}#{}", input.level, input.run));
             }
-            let ids: HashMap<u64, usize> = shape.runs[r].tables.iter().enumerate().map(|(i, t)| (t.id, i)).collect();
+            // Ids come in key order, so each is sought behind the one before, and all in one walk.
+            let all = &shape.runs[r].tables;
+            let mut at = 0;
             for id in &input.tables {
-                let Some(&t) = ids.get(id) else { return Err(format!("no table {id} in L{}#{}", input.level, input.run)) };
+                let behind = all[at..].iter().position(|t| t.id == *id).map(|i| at + i);
+                let Some(t) = behind.or_else(|| all[..at].iter().position(|t| t.id == *id)) else {
+                    return Err(format!("no table {id} in L{}#{}", input.level, input.run));
+                };
+                at = t + 1;
                 if !taken.insert(*id) {
                     return Err(format!("table {id} is taken twice"));
                 }

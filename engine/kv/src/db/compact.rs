@@ -13,7 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::PurgeJob;
 use crate::base::options::TreeOptions;
 use crate::compaction::job::unite;
-use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, run_limits};
+use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, pressure};
 use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Outside, Rules};
@@ -32,10 +32,13 @@ struct Ran {
     /// Bytes of table files.
     read: u64,
     written: u64,
+    /// Entries of the tables read and of those written.
+    entries_in: u64,
+    entries_out: u64,
     /// Blocks that went over as they are.
     copied: u64,
     /// The tables that it made or moved.
-    made: Vec<u64>,
+    tables: Vec<u64>,
 }
 
 /// A job with the tables that it holds.
@@ -120,9 +123,7 @@ impl Core {
         let files = tree.files.lock();
         let view = tree.view.load_full();
         let shape = self.shape(&view.version, &view.options, &files);
-        let (soft, hard) = run_limits(&view.options.policy, &shape);
-        let runs = shape.runs.len();
-        if runs <= soft { 0.0 } else { (runs - soft) as f64 / (hard.saturating_sub(soft)).max(1) as f64 }
+        pressure(&view.options.policy, &shape)
     }
 
     /// Sets the writers' pace by the tree that is furthest behind.
@@ -148,17 +149,18 @@ impl Core {
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.signal_done();
-        let Ran { read, written, copied, made } = done?;
+        let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
             self.watch.meters.record(Timed::Compaction, nanos);
         }
-        self.counters.compacted(claimed.job.action, read, written, nanos);
+        self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
         self.events.note("compaction", |e| {
             e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
-            e.num("bytes_in", read).num("bytes_out", written).num("blocks_copied", copied);
+            e.num("bytes_in", ran.read).num("bytes_out", ran.written).num("blocks_copied", ran.copied);
+            e.num("entries_in", ran.entries_in).num("entries_out", ran.entries_out);
             e.num("level", claimed.job.output_level as u64);
-            e.list("removed", claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied())).list("tables", made);
+            e.list("removed", claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied())).list("tables", ran.tables);
             e.num("micros", nanos / 1000);
         });
         Ok(())
@@ -198,12 +200,18 @@ impl Core {
         let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
         let now = self.env.wall_micros();
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
-        let written = tables.iter().map(|t| t.size).sum();
+        let ran = Ran {
+            read,
+            written: tables.iter().map(|t| t.size).sum(),
+            entries_in: all.iter().map(|t| t.meta.entries).sum(),
+            entries_out: made.entries,
+            copied: made.copied,
+            tables: tables.iter().map(|t| t.id).collect(),
+        };
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);
-        let ids_made = tables.iter().map(|t| t.id).collect();
         self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
-        Ok(Ran { read, written, copied: made.copied, made: ids_made })
+        Ok(ran)
     }
 
     fn move_job(&self, c: &Claimed) -> Result<Ran> {
@@ -211,7 +219,7 @@ impl Core {
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
         self.install(&c.tree, ids.clone(), added, None)?;
-        Ok(Ran { made: ids, ..Ran::default() })
+        Ok(Ran { tables: ids, ..Ran::default() })
     }
 
     fn drop_job(&self, c: &Claimed) -> Result<Ran> {

@@ -9,10 +9,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::head;
 use crate::base::options::{FilterKind, TreeOptions};
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
@@ -150,18 +152,21 @@ impl Core {
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
         let number = tables.first().map_or(0, |t| t.id);
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
+        let (deletes, raw) = tables.iter().fold((0, 0), |(d, r), t| (d + t.deletes, r + t.raw_bytes));
+        let ends = [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
         let added = tables.into_iter().map(|t| (0, number, t)).collect();
         let floor = self.install(tree, vec![], added, Some((sealed, end)))?;
         let nanos = self.watch.meters.since(Timed::Flush, from);
+        let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
         tree.fill.flush_ended(from + nanos, sealed.mem.used());
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note("flush", |e| {
-            e.str("tree", &tree.name)
-                .num("entries", made.entries)
-                .num("bytes_out", bytes)
-                .list("tables", ids)
-                .num("flushed", end);
+            e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
+            e.num("deletes", deletes).num("raw_bytes", raw).list("heads", ends.into_iter().flatten()).num("flushed", end);
             e.num("memory", sealed.mem.used() as u64).num("micros", nanos / 1000);
+            e.num("waited_micros", waited / 1000);
+            e.num("paced_micros", self.pace.slept.load(Ordering::Relaxed) / 1000);
+            e.num("stalled_micros", self.pace.stalled.load(Ordering::Relaxed) / 1000);
         });
         if let Some(wal) = &mut self.write.lock().wal {
             wal.retire(floor).map_err(|e| self.latch(e))?;

@@ -43,15 +43,13 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         }
         let until = range.until.as_deref();
         for run in &view.version.runs {
-            let here = &run.tables[run.lower_bound(&range.from)..];
-            let mut may_hold = false;
-            for t in here.iter().take_while(|t| t.overlaps(None, until)) {
-                if t.meta.range_deletes > 0 {
-                    shadows.push(t.table()?.tombstones().clone());
-                }
-                may_hold = may_hold || hash.map_or(Ok(true), |h| t.table().map(|t| t.may_contain(h)))?;
+            if !run.overlaps(&range.from, until) {
+                continue;
             }
-            if may_hold {
+            for t in run.range_deletes(&range.from, until) {
+                shadows.push(t.table()?.tombstones().clone());
+            }
+            if hash.map_or(Ok(true), |h| run.may_contain(h, &range.from, until))? {
                 sources.push(Source::Run(RunCursor::new(run.clone(), true)));
             }
         }

@@ -18,6 +18,7 @@ mod pins;
 mod read;
 mod snapshot;
 mod stats;
+mod tables;
 mod tree;
 mod txn;
 mod view;
@@ -45,6 +46,7 @@ pub use meters::{Latencies, Latency};
 pub use pins::{Pin, PinKind, Space};
 pub use snapshot::{Snapshot, SnapshotInfo};
 pub use stats::{Memory, RunStats, Stats, TreeStats};
+pub use tables::TableInfo;
 pub use txn::Transaction;
 
 use self::core::Core;
@@ -139,6 +141,11 @@ impl Db {
             }
             None => core.create_tree(name, options)?,
         };
+        let options = tree.view.load_full().options.clone();
+        core.events.note("tree", |e| {
+            e.str("tree", name).str("policy", &format!("{:?}", options.policy)).num("table_size", options.table_size);
+            e.num("memtable_size", options.memtable_size as u64).num("tombstone_age_secs", options.tombstone_age_secs);
+        });
         Ok(self.wrap(tree))
     }
 

@@ -1,8 +1,7 @@
 //! Back-pressure: writers are slowed smoothly as compaction falls behind, and wait only when every memtable is full.
 //!
 //! Invariants:
-//! - The delay grows from nothing at the policy's soft limit of runs to [`MAX_NANOS_PER_KIB`] at its hard limit and no further:
-//!   a writer is slow then, never stopped by runs.
+//! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed by runs, never stopped.
 //! - When the memtable that is being filled would be full before the one that is being flushed is written, what is missing is spread
 //!   over it beforehand ([`Fill`]): a writer is a little slower for a while instead of standing still at the end.
 //! - Waiting for a memtable ends with the next flush, and a flush never waits for writers or compactions, so no history ends in
@@ -14,16 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::compaction::{delay, fill_delay};
 
 use super::core::Core;
 use super::meters::Timed;
 use super::tree::TreeCore;
 
-/// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
-pub const MAX_NANOS_PER_KIB: u64 = 250_000;
 const SLEEP: u64 = 1_000_000;
-/// What a KiB of memtable takes to flush, in nanoseconds, as long as nothing has been flushed: 200 MiB/s.
-const FIRST_GUESS: u64 = 5_000;
 
 /// The state of back-pressure.
 #[derive(Default)]
@@ -41,9 +37,7 @@ pub struct Pace {
 impl Pace {
     /// Sets the delay from the position between the soft and the hard limit: 0 is none, 1 the most.
     pub fn set(&self, pressure: f64) {
-        let p = pressure.clamp(0.0, 1.0);
-        // Squared: gentle at first, steep at the end.
-        self.nanos_per_kib.store((p * p * MAX_NANOS_PER_KIB as f64) as u64, Ordering::Relaxed);
+        self.nanos_per_kib.store(delay(pressure), Ordering::Relaxed);
     }
 
     /// The present delay in nanoseconds for each KiB written.
@@ -60,9 +54,9 @@ pub struct Fill {
     flush_per_kib: AtomicU64,
     /// When the flush that runs now began; 0 when none runs.
     flushing_since: AtomicU64,
-    /// When the memtable that is being filled was begun, and what writers had slept until then.
+    /// When the memtable that is being filled was begun, and how long writers had slept and stood still until then.
     begun: AtomicU64,
-    slept: AtomicU64,
+    stood: AtomicU64,
 }
 
 impl Fill {
@@ -79,20 +73,15 @@ impl Fill {
 
     /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the flush that runs is done (`wait`), its
     /// writers are slowed by the time that would be missing: what the flush still needs, less what the last one took to fill.
-    fn begin(&self, now: u64, slept: u64, memory: usize, wait: bool) {
+    fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
-        let idle = slept.saturating_sub(self.slept.swap(slept, Ordering::Relaxed));
-        let kib = (memory / 1024).max(1) as u64;
-        let flush = match self.flush_per_kib.load(Ordering::Relaxed) {
-            0 => FIRST_GUESS,
-            known => known,
-        } * kib;
+        let idle = stood.saturating_sub(self.stood.swap(stood, Ordering::Relaxed));
         let done = match self.flushing_since.load(Ordering::Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),
         };
-        let missing = flush.saturating_sub(done).saturating_sub(elapsed.saturating_sub(idle));
-        let rate = if wait { (missing / kib).min(MAX_NANOS_PER_KIB) } else { 0 };
+        let known = self.flush_per_kib.load(Ordering::Relaxed);
+        let rate = if wait { fill_delay(memory, known, done, elapsed.saturating_sub(idle)) } else { 0 };
         self.nanos_per_kib.store(rate, Ordering::Relaxed);
     }
 }
@@ -125,12 +114,12 @@ impl Core {
         self.watch.meters.record(Timed::Pace, pay);
     }
 
-    /// A fresh memtable of `tree` has been begun, and `sealed` wait to be flushed.
-    pub fn begin_fill(&self, tree: &TreeCore, memory: usize, sealed: usize) {
+    /// A fresh memtable of `tree` has been begun at `now`, and `sealed` wait to be flushed.
+    pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize, sealed: usize) {
         // Without workers the writer flushes, and there is nobody to wait for.
         let wait = sealed >= self.max_sealed && self.options.background_threads > 0;
-        let slept = self.pace.slept.load(Ordering::Relaxed);
-        tree.fill.begin(self.env.monotonic_nanos(), slept, memory, wait);
+        let stood = self.pace.slept.load(Ordering::Relaxed) + self.pace.stalled.load(Ordering::Relaxed);
+        tree.fill.begin(now, stood, memory, wait);
     }
 
     /// Waits until `tree` has room for another sealed memtable.

@@ -24,6 +24,8 @@ pub struct MemHandle {
     pub start: Lsn,
     /// Set when it is sealed: every record of the tree before this position is in this memtable or older.
     pub end: OnceLock<Lsn>,
+    /// Set with it by writers: the monotonic clock in nanoseconds.
+    pub sealed_at: OnceLock<u64>,
     writers: AtomicU32,
     touched: AtomicBool,
     flushed: AtomicBool,
@@ -33,7 +35,8 @@ impl MemHandle {
     /// A fresh memtable for records from `start` on.
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
         let (writers, touched, flushed) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(MemHandle { mem, start, end: OnceLock::new(), writers, touched, flushed })
+        let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
+        Arc::new(MemHandle { mem, start, end, sealed_at, writers, touched, flushed })
     }
 
     /// Says that a writer with a place in the log will insert here. Called under the write lock, before the memtable is sealed.

@@ -69,7 +69,10 @@ impl Core {
 
     /// Does one piece of work. False when there is none.
     fn work_once(&self, compacts: bool) -> Result<bool> {
-        self.opener.bury();
+        // To remove a large file takes tens of milliseconds, which no flush should wait for.
+        if compacts {
+            self.opener.bury();
+        }
         if self.check_writable().is_err() {
             return Ok(false);
         }

@@ -239,18 +239,20 @@ impl Core {
     /// Seals the active memtable of `tree`. The caller holds the write lock.
     pub fn seal(&self, w: &WriteState, tree: &TreeCore, cost: usize) -> Result<()> {
         let end = w.end();
-        let capacity = tree.view.load_full().options.memtable_size.max(cost + cost / 8 + (64 << 10));
+        let capacity = Memtable::capacity_for(tree.view.load_full().options.memtable_size, cost);
         let fresh = MemHandle::new(Memtable::new(&self.arenas, capacity)?, end);
         let mut waiting = 0;
+        let now = self.env.monotonic_nanos();
         tree.change_view(|v| {
             // Set once: only the holder of the write lock seals.
             let _ = v.active.end.set(end);
+            let _ = v.active.sealed_at.set(now);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
             waiting = sealed.len();
             View { active: fresh, sealed, ..v.clone() }
         });
-        self.begin_fill(tree, capacity, waiting);
+        self.begin_fill(tree, now, capacity, waiting);
         self.rebalance();
         Ok(())
     }

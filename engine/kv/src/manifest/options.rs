@@ -22,7 +22,7 @@
 use super::fields::{Field, Writer, fields, need};
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::options::{Compression, FilterKind, Policy, TreeOptions};
+use crate::base::options::{Compression, FilterKind, Movement, Policy, TreeOptions};
 
 /// A tree's options without its hooks themselves; see [`TreeOptions`] for the meaning of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,8 +191,14 @@ fn encode_policy(p: &Policy, w: &mut Writer) {
                 w.bytes(4, &bucket.to_le_bytes());
             });
         }
-        Policy::Leveled { level0_runs, ratio, base } => {
+        Policy::Leveled { level0_runs, ratio, base, movement } => {
             put("leveled", &[("level0_runs", *level0_runs as u64), ("ratio", *ratio as u64), ("base", *base)]);
+            if *movement != Movement::default() {
+                w.message(4, |w| {
+                    w.bytes(2, b"movement");
+                    w.number(4, *movement as u64);
+                });
+            }
         }
         Policy::LazyLeveled { ratio } => put("lazy-leveled", &[("ratio", *ratio as u64)]),
         Policy::Unified { scaling, target_table, base_shards } => {
@@ -226,6 +232,11 @@ impl<'a> Parameters<'a> {
         self.take(name)?.small()
     }
 
+    /// A number that is only written where it is not 0.
+    fn number_or_zero(&mut self, name: &'static str) -> Result<usize> {
+        if self.0.iter().any(|p| p.0 == name) { self.number(name) } else { Ok(0) }
+    }
+
     fn double(&mut self, name: &'static str) -> Result<f64> {
         let bytes = <[u8; 8]>::try_from(self.take(name)?.bytes).ok();
         Ok(f64::from_le_bytes(need(bytes, "policy", name)?))
@@ -257,9 +268,15 @@ fn decode_policy(bytes: &[u8]) -> Result<Policy> {
         "tiered" => {
             Policy::Tiered { min_runs: p.number("min_runs")?, max_runs: p.number("max_runs")?, bucket: p.double("bucket")? }
         }
-        "leveled" => {
-            Policy::Leveled { level0_runs: p.number("level0_runs")?, ratio: p.number("ratio")?, base: p.number("base")? }
-        }
+        "leveled" => Policy::Leveled {
+            level0_runs: p.number("level0_runs")?,
+            ratio: p.number("ratio")?,
+            base: p.number("base")?,
+            movement: {
+                let number = p.number_or_zero("movement")?;
+                *Movement::ALL.get(number).ok_or_else(|| newer(&format!("movement {number} of the leveled policy")))?
+            },
+        },
         "lazy-leveled" => Policy::LazyLeveled { ratio: p.number("ratio")? },
         "unified" => Policy::Unified {
             scaling: p.list("scaling")?,

@@ -31,7 +31,7 @@ use super::fields::{Writer, fields, need};
 use super::options::PersistedOptions;
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_SEQ, Seq};
-use crate::base::ops::TreeId;
+use crate::base::ops::{NO_TREE, TreeId};
 
 /// Everything that makes up a Db, except what is still only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,7 +79,7 @@ pub struct RunState {
 }
 
 /// One table file.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct TableMeta {
     /// Number of the file.
     pub id: u64,
@@ -264,7 +264,7 @@ impl State {
                 *self = (**state).clone();
             }
             Edit::CreateTree { id, name, options, flushed } => {
-                if *id < self.next_tree || *id == TreeId::MAX || self.trees.values().any(|t| t.name == *name) {
+                if *id < self.next_tree || *id == NO_TREE || self.trees.values().any(|t| t.name == *name) {
                     return Err(unfit(format_args!("the id or the name of the new tree {id}, {name:?}, was used before")));
                 }
                 self.next_tree = id + 1;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::base::options::{Compression, FilterKind, Policy, TreeOptions};
+use crate::base::options::{Compression, FilterKind, Movement, Policy, TreeOptions};
 
 #[path = "../wal/testenv.rs"]
 #[allow(clippy::duplicate_mod)] // siblings do not know each other, in tests neither
@@ -30,11 +30,8 @@ fn policies() -> impl Strategy<Value = Policy> {
             max_runs,
             bucket: b as f64 / 7.0
         }),
-        (any::<u32>(), any::<u32>(), any::<u64>()).prop_map(|(level0_runs, ratio, base)| Policy::Leveled {
-            level0_runs,
-            ratio,
-            base
-        }),
+        (any::<u32>(), any::<u32>(), any::<u64>(), prop::sample::select(Movement::ALL.to_vec()))
+            .prop_map(|(level0_runs, ratio, base, movement)| Policy::Leveled { level0_runs, ratio, base, movement }),
         any::<u32>().prop_map(|ratio| Policy::LazyLeveled { ratio }),
         (any::<Vec<i32>>(), any::<u64>(), any::<u32>()).prop_map(|(scaling, target_table, base_shards)| Policy::Unified {
             scaling,

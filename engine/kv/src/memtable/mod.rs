@@ -90,6 +90,12 @@ impl Memtable {
         }))
     }
 
+    /// The capacity of a memtable of `memtable_size` bytes that is made because the one before has no room for adds of this cost: they
+    /// must fit, however large they are.
+    pub fn capacity_for(memtable_size: usize, cost: usize) -> usize {
+        memtable_size.max(cost + cost / 8 + MIN_CAPACITY)
+    }
+
     /// Upper bound of the arena bytes that adding such an entry can take, its share of splits and of what they leave behind
     /// included. For a range tombstone: the lengths of its two keys.
     #[inline]

@@ -15,6 +15,7 @@ use super::table::{Table, TableValue};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq, Trailer, head};
+use crate::base::prefetch::fetch_line;
 use crate::cache::FrameRef;
 
 enum Source {
@@ -38,6 +39,28 @@ impl Source {
     }
 }
 
+/// Asks the memory for the block that a walk comes to next while it walks this one, step by step: blocks lie scattered, so the processor does
+/// not foresee them.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// Where that block begins; 0 when it is not known.
+    at: usize,
+}
+
+impl Ahead {
+    /// A walk stands on `entry`, bytes of its block: asks for the same bytes of the other one.
+    #[inline]
+    fn step(&self, entry: Range<u32>) {
+        const LINES: usize = 8;
+        if self.at != 0 {
+            let (from, to) = (self.at + entry.start as usize, self.at + entry.end as usize);
+            for line in (from / 64..to / 64).take(LINES) {
+                fetch_line(std::ptr::without_provenance(64 * line));
+            }
+        }
+    }
+}
+
 /// A position in a table. See [`Table::cursor`].
 pub struct TableCursor {
     table: Arc<Table>,
@@ -56,6 +79,7 @@ pub struct TableCursor {
     head: u64,
     trailer: Trailer,
     value: Range<u32>,
+    ahead: Ahead,
 }
 
 impl TableCursor {
@@ -75,6 +99,7 @@ impl TableCursor {
             head: 0,
             trailer: Trailer(0),
             value: 0..0,
+            ahead: Ahead::default(),
         }
     }
 
@@ -118,6 +143,7 @@ impl TableCursor {
             return Err(self.table.place(i).corrupt("a data block that is cut off"));
         };
         self.shape = block.shape();
+        self.ahead.at = 0;
         let prefix = Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
         if self.key.len() < prefix.len() + 8 {
             self.key.resize(prefix.len() + 64, 0);
@@ -150,10 +176,35 @@ impl TableCursor {
             _ => head(key),
         };
         self.value = entry.value_range();
+        self.ahead.step((self.value.start.saturating_sub(16))..self.value.end);
         self.trailer = self.table.lifted(entry.trailer);
         self.key_len = prefix_len + entry.suffix_len;
         self.pos = pos;
         self.valid = true;
+    }
+
+    /// The walk will come to block `i` after this one, if there is one.
+    #[inline]
+    fn look_ahead(&mut self, i: usize) {
+        if matches!(self.source, Source::Frame(_)) {
+            self.ahead.at = self.table.address(i);
+            self.ahead.step(0..448);
+        }
+    }
+
+    /// After a seek a walk is short or long, nobody knows: asks for what a short one comes to.
+    #[inline]
+    fn look_near(&mut self) {
+        const NEAR: usize = 12;
+        if self.valid {
+            let from = self.bytes().as_ptr().addr() + self.value.end as usize;
+            for line in 1..8 {
+                fetch_line(std::ptr::without_provenance(from + 64 * line));
+            }
+            if self.shape.len() - self.pos < NEAR {
+                self.look_ahead(self.block + 1);
+            }
+        }
     }
 
     /// Stands on `pos` of the current block, or on the first entry behind it.
@@ -163,6 +214,7 @@ impl TableCursor {
             self.stand(pos);
         } else if self.block + 1 < self.table.index.len() {
             self.load(self.block + 1)?;
+            self.look_ahead(self.block + 1);
             self.stand(0);
         } else {
             self.valid = false;
@@ -293,6 +345,7 @@ impl Cursor for TableCursor {
             pos = self.view().seek(key, at).0;
         }
         self.settle(pos)?;
+        self.look_near();
         // In an ingested table the stored trailer is older than the one that counts.
         if self.table.lift() != 0 && self.valid && self.trailer > at && self.key() == key {
             return self.next();
@@ -352,6 +405,7 @@ impl Cursor for TableCursor {
             self.stand(pos);
         } else if let Some(i) = self.block.checked_sub(1) {
             self.load(i)?;
+            self.look_ahead(i.wrapping_sub(1));
             self.stand(self.shape.len() - 1);
         } else {
             self.valid = false;

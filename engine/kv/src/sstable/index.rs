@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::search::lower_bound;
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::key::{MAX_KEY_LEN, common_prefix, head};
+use crate::base::prefetch::fetch_line;
 
 /// Flag: puts only, no key twice, none shared with a neighbour.
 pub(crate) const PLAIN: u8 = 1;
@@ -126,10 +127,15 @@ pub struct BlockInfo {
     pub raw: bool,
 }
 
+/// Heads that a search looks at behind those of the groups.
+const GROUP: usize = 64;
+
 /// The index in memory.
 pub(crate) struct Index {
     prefix: Box<[u8]>,
     heads: Box<[u64]>,
+    /// The last head of each group of [`GROUP`]: few enough to stay in the processor's nearest cache.
+    tops: Box<[u64]>,
     /// Where each block begins, and where the last one ends.
     offsets: Box<[u64]>,
     entries: Box<[u32]>,
@@ -179,6 +185,7 @@ impl Index {
         offsets.push(at);
         (r.is_empty() && !continued).then(|| Index {
             prefix: prefix.into(),
+            tops: heads.chunks(GROUP).filter_map(|g| g.last().copied()).collect(),
             heads: heads.into(),
             offsets: offsets.into(),
             entries: entries.into(),
@@ -215,7 +222,13 @@ impl Index {
             return if key < &*self.prefix { 0 } else { self.len() };
         };
         let h = head(suffix);
-        let i = lower_bound(&self.heads, h);
+        let start = (GROUP * lower_bound(&self.tops, h)).min(self.heads.len());
+        let group = &self.heads[start..self.heads.len().min(start + GROUP)];
+        // All lines of the group at once, so that the steps in it do not wait for one after the other.
+        for line in group.chunks(8) {
+            fetch_line(line.as_ptr().cast());
+        }
+        let i = start + lower_bound(group, h);
         if i < self.heads.len() && self.heads[i] == h { self.settle(i, h, suffix) } else { i }
     }
 
@@ -306,7 +319,11 @@ impl Index {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.prefix.len() + (8 + 8 + 4 + 1 + 4) * self.len() + 8 + self.suffixes.len() + 8 * self.barren.len()
+        self.prefix.len()
+            + (8 + 8 + 4 + 1 + 4) * self.len()
+            + 8
+            + self.suffixes.len()
+            + 8 * (self.tops.len() + self.barren.len())
     }
 }
 

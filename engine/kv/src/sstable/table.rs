@@ -267,6 +267,12 @@ impl Table {
         (i < self.index.len()).then_some(i)
     }
 
+    /// Where block `i` begins in memory if it is cached, else 0: a hint for [`Ahead`](super::cursor::Ahead).
+    #[inline]
+    pub(super) fn address(&self, i: usize) -> usize {
+        self.slots.address(i)
+    }
+
     /// The second step: asks for the part of block `i` that is searched, if the block is cached.
     pub fn fetch_block(&self, i: usize, guard: &Guard) {
         if let Some(frame) = self.slots.peek(i, guard) {

@@ -437,6 +437,11 @@ impl TableWriter {
         if p.entries + p.range_deletes == 0 {
             p.min_seq = 0;
         }
+        // A job knows how old the oldest deletion of its inputs is, not which table it comes to: one without any must not look
+        // overdue to the policies.
+        if p.deletes + p.range_deletes == 0 {
+            p.oldest_tombstone_micros = None;
+        }
         Ok(())
     }
 

@@ -38,7 +38,7 @@ use crate::base::checksum::checksum;
 use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
-use crate::base::ops::{Op, TreeId, encode};
+use crate::base::ops::{NO_TREE, Op, encode};
 
 /// The newest format version that this code reads and the one that it writes.
 pub const VERSION: u32 = 1;
@@ -85,6 +85,12 @@ impl SegmentHeader {
         let crc = checksum(self.number, 0, &[&b[..60]]);
         b[60..].copy_from_slice(&crc.to_le_bytes());
         b
+    }
+
+    /// The number of the segment that these bytes are the sound header of, whatever the file is called.
+    pub fn own_number(b: &[u8; SEGMENT_HEADER as usize]) -> Option<u64> {
+        let number = u64_at(b, 16);
+        matches!(SegmentHeader::decode(number, b), Ok(Some(_)) | Err(_)).then_some(number)
     }
 
     /// Reads the header of the segment that the file's name calls `number`. `None` when these bytes are no such header: a file
@@ -189,7 +195,7 @@ fn filler_payload(room: usize) -> Vec<u8> {
     let mut payload = vec![];
     for value in (0..room.saturating_sub(7)).rev() {
         payload.clear();
-        encode(&mut payload, TreeId::MAX, Op::Point { kind: Kind::Put, key: b"", value: &vec![0; value] });
+        encode(&mut payload, NO_TREE, Op::Point { kind: Kind::Put, key: b"", value: &vec![0; value] });
         if payload.len() <= room {
             break;
         }
@@ -214,7 +220,7 @@ mod tests {
                 let payload = &bytes[at + RECORD_HEADER as usize..][..h.len as usize];
                 assert_eq!(h.crc, checksum(7, 640 + at as u64, &[&bytes[at + 4..at + RECORD_HEADER as usize], payload]));
                 assert_eq!((h.generation, h.kind == MARK), (7, payload.is_empty()));
-                assert!(Ops::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == TreeId::MAX)));
+                assert!(Ops::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == NO_TREE)));
                 at += record_size(payload.len()) as usize;
             }
             assert_eq!(at, bytes.len());

@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::env::Env;
-use firn_kv::{Batch, Compression, Db, DbOptions, Durability, FilterKind, Folded, Merge, Policy, Result, Tree, TreeOptions};
+use firn_kv::{
+    Batch, Compression, Db, DbOptions, Durability, FilterKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions,
+};
 use firn_testkit::rng::Rng;
 
 /// Where the store lies.
@@ -73,7 +75,7 @@ pub fn db_options() -> DbOptions {
 pub fn tree_options(name: &str) -> TreeOptions {
     let policy = match name {
         "a" => Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 4.0 },
-        "b" => Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10 },
+        "b" => Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() },
         "c" => Policy::LazyLeveled { ratio: 2 },
         _ => Policy::Unified { scaling: vec![2, -2], target_table: 64 << 10, base_shards: 2 },
     };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use firn_kv::base::key::Kind;
 use firn_kv::{
-    Compression, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, Policy, Purge, PurgeJob, PurgePass, ReadMode,
-    Result, Summary, SummaryPass, TreeOptions, Verdict,
+    Compression, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, Movement, Policy, Purge, PurgeJob, PurgePass,
+    ReadMode, Result, Summary, SummaryPass, TreeOptions, Verdict,
 };
 use firn_testkit::history::TREES;
 use firn_testkit::oracle::Fold;
@@ -61,7 +61,7 @@ impl Set {
 fn policies() -> Vec<Policy> {
     vec![
         Policy::default(),
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10 },
+        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
         Policy::LazyLeveled { ratio: 3 },
         Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
         Policy::TimeWindow { window_secs: 3600, min_runs: 2 },

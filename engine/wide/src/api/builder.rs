@@ -29,11 +29,13 @@ use std::sync::Arc;
 use super::range::RowReader;
 use super::read::ColumnReader;
 use super::value::{FromBytes, ToBytes};
+use super::write::refused;
 use super::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, IndexClause, IndexExpression,
     IndexOperator, KeyRange, KeySlice, Keyspace, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn,
 };
 use crate::base::error::{Error, Result};
+use crate::store::{PurgeReport, View};
 
 /// A column family: rows by key. Cheap to clone. Its definition is looked up at each call.
 #[derive(Clone, Debug)]
@@ -102,6 +104,15 @@ impl ColumnFamily {
     /// As [`Keyspace::truncate`].
     pub fn truncate(&self) -> Result<()> {
         self.keyspace.truncate(&self.name)
+    }
+
+    /// Says of each of its tables which tombstones and expired cells it holds, and what keeps them from being purged.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when it has been dropped; errors of the engine.
+    pub fn purge_report(&self) -> Result<PurgeReport> {
+        let table = self.keyspace.table(&self.name)?;
+        self.keyspace.store().purge_report(&table.cells, table.def.gc_grace())
     }
 
     fn parent(&self) -> ColumnParent {
@@ -362,7 +373,8 @@ impl Rows {
         self
     }
 
-    /// The rows, read as they are asked for: of one state, in memory that grows with one row only. Those without columns are left out.
+    /// The rows, read as they are asked for: of one state, which is kept for as long as the iterator lives, in memory that grows with one
+    /// row only. Those without columns are left out.
     ///
     /// # Errors
     /// As [`Keyspace::get_range_slices`].
@@ -470,6 +482,41 @@ impl Keyspace {
     /// An empty batch. Its writes get one timestamp, of now, where their rows don't say another.
     pub fn batch(&self) -> Batch {
         Batch { keyspace: self.clone(), timestamp: self.wide.timestamp(), rows: vec![] }
+    }
+
+    /// Reads rows and writes them with nobody else writing to them in between: all that `work` puts into the batch is written when it
+    /// returns, or nothing after an error. It may read anything, but must not write otherwise, and the batch may concern rows with
+    /// these keys only.
+    ///
+    /// ```
+    /// # use firn_wide::{Wide, schema::{CfDef, KsDef}};
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-update-{}", std::process::id()));
+    /// # let wide = Wide::open(&dir)?;
+    /// # wide.system_add_keyspace(&KsDef::new("Music"))?;
+    /// # wide.system_add_column_family(&CfDef::new("Music", "users"))?;
+    /// let music = wide.keyspace("Music")?;
+    /// let bob = music.family("users")?.row("bob");
+    /// let visits = music.update(&["bob"], |batch| {
+    ///     let visits = bob.value::<i64>("visits")?.unwrap_or(0) + 1;
+    ///     batch.insert(&bob, "visits", visits);
+    ///     Ok(visits)
+    /// })?;
+    /// assert_eq!(visits, 1);
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `work`, `InvalidRequest` for a row of another key; else as [`batch_mutate`](Keyspace::batch_mutate).
+    pub fn update<T>(&self, keys: &[impl ToBytes], work: impl FnOnce(&mut Batch) -> Result<T>) -> Result<T> {
+        let keys: Vec<_> = keys.iter().map(ToBytes::to_bytes).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|k| &**k).collect();
+        let alone = |_: &View| {
+            let mut batch = self.batch();
+            let result = work(&mut batch)?;
+            Ok((self.mutations(&batch.rows)?, result))
+        };
+        self.store().update(&keys, self.wide.0.durability, alone).map_err(refused)
     }
 }
 

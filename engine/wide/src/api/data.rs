@@ -279,6 +279,9 @@ impl From<SliceRange> for SlicePredicate {
     }
 }
 
+/// The members of a decoded predicate: names and range.
+pub type PredicateParts = (Option<Vec<Vec<u8>>>, Option<SliceRange>);
+
 /// A range of names, both ends in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SliceRange {
@@ -529,7 +532,7 @@ impl Deletion {
     pub fn from_parts(
         timestamp: Option<i64>,
         super_column: Option<Vec<u8>>,
-        predicate: Option<(Option<Vec<Vec<u8>>>, Option<SliceRange>)>,
+        predicate: Option<PredicateParts>,
     ) -> Result<Deletion> {
         let predicate = match predicate {
             None => None,

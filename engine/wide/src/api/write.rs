@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use firn_kv::Durability;
+use firn_kv::{Durability, ErrorKind};
 
 use super::state::Table;
 use super::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace, Mutation, RowMutation,
     SlicePredicate, check,
 };
-use crate::base::error::Result;
+use crate::base::error::{Error, Result, invalid};
 use crate::store;
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
@@ -83,6 +83,16 @@ impl Writer<'_> {
     }
 }
 
+/// What the engine refuses before it writes is the caller's.
+pub fn refused(e: Error) -> Error {
+    match e {
+        Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {
+            invalid(format!("the row's key and the names are too long together: {e}"))
+        }
+        e => e,
+    }
+}
+
 impl Keyspace {
     /// Writes one column.
     ///
@@ -136,7 +146,7 @@ impl Keyspace {
     fn write_one(&self, table: &Table, key: &[u8], work: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
         let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
         work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
-        self.store().apply(std::slice::from_ref(&mutation), self.wide.0.durability)
+        self.apply(std::slice::from_ref(&mutation))
     }
 
     /// Changes rows of several families: all of it or, after an error, nothing, for readers and after a crash.
@@ -144,6 +154,12 @@ impl Keyspace {
     /// # Errors
     /// As [`insert`](Keyspace::insert).
     pub fn batch_mutate(&self, rows: &[RowMutation]) -> Result<()> {
+        let mutations = self.mutations(rows)?;
+        if mutations.is_empty() { Ok(()) } else { self.apply(&mutations) }
+    }
+
+    /// Checks changes of rows and translates them for the store.
+    pub(super) fn mutations(&self, rows: &[RowMutation]) -> Result<Vec<store::Mutation>> {
         let state = self.wide.state();
         let mut tables: Vec<&Arc<Table>> = Vec::with_capacity(rows.len());
         for row in rows {
@@ -178,10 +194,11 @@ impl Keyspace {
             }
         }
         mutations.retain(|m| !m.is_empty());
-        if mutations.is_empty() {
-            return Ok(());
-        }
-        self.store().apply(&mutations, self.wide.0.durability)
+        Ok(mutations)
+    }
+
+    fn apply(&self, mutations: &[store::Mutation]) -> Result<()> {
+        self.store().apply(mutations, self.wide.0.durability).map_err(refused)
     }
 
     /// Removes all rows of a family. What is written later counts, whatever its timestamps.

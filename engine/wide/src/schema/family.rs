@@ -235,7 +235,7 @@ pub fn resolve(def: &CfDef, around: &Surroundings<'_>, numbers: &mut dyn Numbers
 
 fn parse_in_place(class: &mut String, registry: &Registry) -> Result<Type> {
     let parsed = typing::parse(class, registry)?;
-    *class = parsed.name();
+    *class = parsed.full_name();
     Ok(parsed)
 }
 
@@ -247,7 +247,7 @@ fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<Kind> {
     match (&*def.column_type, &def.subcomparator_type) {
         ("Standard", None) => Ok(Kind::Standard { comparator }),
         ("Standard", Some(given)) => {
-            let given = typing::parse(given, registry)?.name();
+            let given = typing::parse(given, registry)?.full_name();
             Err(invalid(format!("Subcolumn comparator ({given}) is invalid for standard column family {}", def.name)))
         }
         ("Super", given) => {
@@ -255,7 +255,7 @@ fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<Kind> {
             if subcomparator.is_counter() {
                 return Err(invalid("CounterColumnType is not a valid sub-column comparator"));
             }
-            def.subcomparator_type = Some(subcomparator.name());
+            def.subcomparator_type = Some(subcomparator.full_name());
             Ok(Kind::Super { comparator, subcomparator })
         }
         (other, _) => Err(invalid(format!("Invalid column type {other}"))),

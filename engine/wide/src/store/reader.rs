@@ -410,10 +410,15 @@ impl Reader {
                 return Ok(None);
             }
             let Some(place) = key.get(self.partition.len()..) else { return Err(misplaced(key)) };
-            if place < &*self.slice.from || (self.scans && !self.slice.is_before_end(place)) {
+            // The other end of the cursor's range ends the slice, except where it ranges over many partitions.
+            let beyond =
+                if self.slice.reverse { place < &*self.slice.from } else { self.scans && !self.slice.is_before_end(place) };
+            if beyond {
                 return Ok(None);
             }
-            if let Some(found) = self.look()? {
+            let usual = self.kinds == 0 && !self.slice.raw && !self.row.is_empty() && place.starts_with(&self.row);
+            let found = if usual { self.look_at_cell(self.row.len())? } else { self.look()? };
+            if let Some(found) = found {
                 let new_row = !std::mem::replace(&mut self.row_shown, true);
                 self.state = State::Shown;
                 return Ok(Some((found, new_row)));
@@ -423,9 +428,27 @@ impl Reader {
         Ok(None)
     }
 
+    /// Takes in a cell of a row, in a family without deletions.
+    #[inline]
+    fn look_at_cell(&mut self, row: usize) -> Result<Option<Found>> {
+        let name = self.family.layout().name_len(&self.cursor.key()[self.partition.len() + row..])?;
+        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(self.cursor.key())) };
+        let is_live = match cell.state {
+            // Only what expires needs the clock.
+            CellState::Expiring { expires, .. } => expires > *self.now.get_or_insert_with(|| self.store.now()),
+            _ => cell.is_live(i64::MIN),
+        };
+        Ok(is_live.then_some(Found::Cell(row, name)))
+    }
+
     #[inline]
     fn step(&mut self) -> Result<()> {
-        Ok(if self.slice.reverse { self.cursor.prev()? } else { self.cursor.next()? })
+        if self.slice.reverse {
+            self.cursor.prev()?
+        } else {
+            self.cursor.next()?
+        }
+        Ok(())
     }
 
     /// Takes in the entry under the cursor: what it is, when it is to be shown.
@@ -476,20 +499,13 @@ impl Reader {
             }
             covered = covered.max(self.column_deleted);
         }
-        let found = Some(Found::Cell(row, name));
         if self.slice.raw {
-            return Ok(found);
+            return Ok(Some(Found::Cell(row, name)));
         }
-        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(self.cursor.key())) };
-        if covered.is_some_and(|t| cell.timestamp <= t) {
+        if covered.is_some_and(|t| Stored::decode(self.cursor.value()).is_ok_and(|s| s.timestamp() <= t)) {
             return Ok(None);
         }
-        let is_live = match cell.state {
-            // Only what expires needs the clock.
-            CellState::Expiring { expires, .. } => expires > *self.now.get_or_insert_with(|| self.store.now()),
-            _ => cell.is_live(i64::MIN),
-        };
-        Ok(found.filter(|_| is_live))
+        self.look_at_cell(row)
     }
 
     /// Looks at what covers the complex column of the place under the cursor, when it is another than before.

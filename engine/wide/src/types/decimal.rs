@@ -87,6 +87,9 @@ pub(super) fn take(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
         digits.push(u8::try_from(digit).ok().filter(|d| *d < 100)?);
     }
     let scale = (digits.len() as i64).checked_sub(exponent)?.checked_mul(2)?;
+    if scale.unsigned_abs() > 1 << 33 {
+        return None;
+    }
     let magnitude = BigUint::from_radix_be(&digits, 100)?;
     spell(scale, BigInt::from_biguint(if negative { Sign::Minus } else { Sign::Plus }, magnitude), out)
 }
@@ -205,6 +208,13 @@ mod tests {
         assert!(from_text("NaN", &mut vec![]).is_none());
         assert!(from_text("1e99999999999", &mut vec![]).is_none());
         assert!(from_text("-", &mut vec![]).is_none());
+    }
+
+    #[test]
+    fn an_exponent_beyond_every_scale_is_refused() {
+        let form = [0xC8, 0x40, 0, 0, 0, 0, 0, 0, 1, 0x8A, 0];
+        assert_eq!(form_len(&form), Some(form.len()));
+        assert_eq!(take(&form, &mut vec![]), None);
     }
 
     proptest! {

@@ -56,7 +56,8 @@ pub fn unescape(bytes: &[u8], out: &mut Vec<u8>) -> bool {
         out.resize(out.len() + more, 0);
         match rest.get(at + 1 + more) {
             None => return true,
-            Some(0xFF) => out.push(0),
+            // A zero behind it would belong to the same run.
+            Some(0xFF) if rest.get(at + 2 + more).is_some_and(|&b| b != 0) => out.push(0),
             Some(_) => return false,
         }
         rest = &rest[at + 2 + more..];

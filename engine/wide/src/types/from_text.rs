@@ -78,18 +78,12 @@ impl Type {
             },
             Type::Reversed(inner) => return inner.from_text(text, wording, source, out),
             Type::Custom(c) => return c.0.from_text(text, out),
-            _ => return self.from_text_timed(text, wording, source, out),
+            _ => return self.read_other(text, wording, source, out),
         }
         Ok(())
     }
 
-    fn from_text_timed(
-        &self,
-        text: &str,
-        wording: Wording,
-        source: &mut dyn Source,
-        out: &mut Vec<u8>,
-    ) -> Result<(), TypeError> {
+    fn read_other(&self, text: &str, wording: Wording, source: &mut dyn Source, out: &mut Vec<u8>) -> Result<(), TypeError> {
         match self {
             Type::LexicalUuid | Type::TimeUuid | Type::Uuid => out.extend(self.uuid(text, wording, source)?),
             Type::Date | Type::Timestamp => {

@@ -11,6 +11,7 @@
 //! - UTF-8 is strict (the servers accept surrogates, overlong zeros and code points beyond U+10FFFF);
 //! - a value that breaks off inside a collection or a duration is refused with a plain text, where the servers fail with an internal error;
 //! - booleans order by being zero (1.1.12: by the signed byte);
+//! - decimals are checked as 4.0 checks them, and any scale and an integer of no bytes (a zero) can be ordered;
 //! - `LexicalUUIDType` keeps the text of 1.1.12, which no newer server was asked for;
 //! - text may be read with the wordings of either time ([`Wording`]).
 //!

@@ -210,6 +210,10 @@ pub(super) fn decode_form(of: &Type, form: &[u8], out: &mut Vec<u8>) -> Option<(
         }
         count += 1;
     }
+    if count == 0 && matches!(of, Type::Tuple(_) | Type::Udt(_)) {
+        // A tuple of nulls is not the empty value.
+        out.extend_from_slice(&[0xFF; 4]);
+    }
     match (end, end_at) {
         (END, _) => {}
         (BEFORE, Some(at)) => out[at] = 0xFF,

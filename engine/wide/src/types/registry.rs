@@ -35,6 +35,7 @@ pub trait Comparator: Send + Sync {
     ///
     /// # Errors
     /// When it means none.
+    #[expect(clippy::wrong_self_convention, reason = "the type is what reads, the text what is read")]
     fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError>;
 
     /// The value as text.

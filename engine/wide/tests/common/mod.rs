@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use firn_wide::schema::Registry;
-use firn_wide::schema::interim::{Comparator, Invalid};
+use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
 
-#[derive(Debug)]
 struct AnyCase;
 
 impl Comparator for AnyCase {
@@ -13,24 +11,24 @@ impl Comparator for AnyCase {
         "com.example.AnyCase"
     }
 
-    fn validate(&self, value: &[u8]) -> Result<(), Invalid> {
-        if value.is_ascii() { Ok(()) } else { Err(Invalid("not ASCII".into())) }
+    fn validate(&self, value: &[u8]) -> Result<(), TypeError> {
+        if value.is_ascii() { Ok(()) } else { Err(TypeError("not ASCII".into())) }
     }
 
-    fn encode(&self, value: &[u8], out: &mut Vec<u8>) {
+    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+        self.validate(value)?;
         out.extend(value.iter().map(u8::to_ascii_lowercase));
-        out.push(0);
+        Ok(())
     }
 
-    fn decode(&self, from: &mut &[u8]) -> Option<Vec<u8>> {
-        let end = from.iter().position(|b| *b == 0)?;
-        let value = from[..end].to_vec();
-        *from = &from[end + 1..];
-        Some(value)
+    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        out.extend_from_slice(form);
+        Ok(())
     }
 
-    fn from_text(&self, text: &str) -> Result<Vec<u8>, Invalid> {
-        Ok(text.as_bytes().to_vec())
+    fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError> {
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 
     fn to_text(&self, value: &[u8]) -> String {
@@ -41,6 +39,6 @@ impl Comparator for AnyCase {
 /// The built-in types and `com.example.AnyCase`.
 pub fn registry() -> Arc<Registry> {
     let mut registry = Registry::new();
-    registry.add(Arc::new(AnyCase));
+    registry.register(Arc::new(AnyCase));
     Arc::new(registry)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use firn_kv::{DbOptions, Policy, TreeOptions};
+use firn_kv::{DbOptions, Movement, Policy, TreeOptions};
 use firn_workload::{Config, Phase, Workload};
 
 use super::BenchArgs;
@@ -179,7 +179,12 @@ pub fn policy(text: &str) -> Result<Policy, String> {
         }
         "leveled" => {
             most(2)?;
-            Policy::Leveled { ratio: parameter(&given, 0, 10)?, level0_runs: parameter(&given, 1, 4)?, base: 256 << 20 }
+            Policy::Leveled {
+                ratio: parameter(&given, 0, 10)?,
+                level0_runs: parameter(&given, 1, 4)?,
+                base: 256 << 20,
+                movement: Movement::default(),
+            }
         }
         "lazy" => {
             most(1)?;

@@ -7,7 +7,7 @@ use firn_kv::env::Env;
 use firn_kv::manifest::{
     self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION, manifest_name,
 };
-use firn_kv::{Policy, Result};
+use firn_kv::{Movement, Policy, Result};
 use serde_json::{Map, Value, json};
 
 use super::hex;
@@ -108,8 +108,13 @@ fn policy(p: &Policy) -> Value {
         Policy::Tiered { min_runs, max_runs, bucket } => {
             ("tiered", json!({"min_runs": min_runs, "max_runs": max_runs, "bucket": bucket}))
         }
-        Policy::Leveled { level0_runs, ratio, base } => {
-            ("leveled", json!({"level0_runs": level0_runs, "ratio": ratio, "base": base}))
+        Policy::Leveled { level0_runs, ratio, base, movement } => {
+            let mut parameters = json!({"level0_runs": level0_runs, "ratio": ratio, "base": base});
+            // As in the file, where it is missing when it is 0.
+            if *movement != Movement::default() {
+                parameters["movement"] = (*movement as u8).into();
+            }
+            ("leveled", parameters)
         }
         Policy::LazyLeveled { ratio } => ("lazy-leveled", json!({"ratio": ratio})),
         Policy::Unified { scaling, target_table, base_shards } => {

@@ -4,8 +4,8 @@
 //!   deletes, with something beneath, counts twice.
 //! - *Layout*: level 0 has several runs, every other level one.
 //! - *Granularity*: all of level 0 with what it overlaps; further down one table with what it overlaps in the next run.
-//! - *Movement*: of the fullest level, the table that is mostly deletes, then the one with the least overlap for its size, then the
-//!   oldest.
+//! - *Movement*: of the fullest level, the table that [`Movement`] names; by default one that is mostly deletes, then the one with
+//!   the least overlap for its size, then the oldest.
 //!
 //! A level below 0 with several runs, as another policy may have left it, is brought to one by pushing the tables of its
 //! newer runs into the next older one.
@@ -13,9 +13,10 @@
 use std::ops::Range;
 
 use super::{MAX_FAN, View};
+use crate::base::options::Movement;
 use crate::compaction::shape::{self, Action, Job, MAX_LEVEL, Place, Reason, RunShape};
 
-pub(super) fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> Vec<Job> {
+pub(super) fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64, movement: Movement) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for (level, runs) in view.levels() {
         let before = jobs.len();
@@ -24,12 +25,15 @@ pub(super) fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64)
         } else if runs.len() > 1 {
             // From the oldest: its run grows until it is the only one.
             jobs.extend(
-                runs.clone().take(runs.len() - 1).rev().filter_map(|r| one_down(view, r, Reason::OneRun, runs.len() as f64)),
+                runs.clone()
+                    .take(runs.len() - 1)
+                    .rev()
+                    .filter_map(|r| one_down(view, r, Reason::OneRun, runs.len() as f64, movement)),
             );
         } else {
             let score = weight(view, runs.start) as f64 / target(level, ratio, base).max(1) as f64;
             if score > 1.0 && level < MAX_LEVEL {
-                jobs.extend(one_down(view, runs.start, Reason::LevelSize, score));
+                jobs.extend(one_down(view, runs.start, Reason::LevelSize, score, movement));
             }
         }
         if let (1, Some(urgent)) = (level, jobs.first().filter(|job| job.inputs[0].level == 0).map(|job| job.score)) {
@@ -86,22 +90,59 @@ fn level0(view: &View<'_>, runs: Range<usize>, trigger: usize) -> Option<Job> {
 }
 
 /// The best table of run `r` that can go, into the next older run if that is on this level or the next, else into a new run.
-fn one_down(view: &View<'_>, r: usize, reason: Reason, score: f64) -> Option<Job> {
+fn one_down(view: &View<'_>, r: usize, reason: Reason, score: f64, movement: Movement) -> Option<Job> {
     let run = view.run(r);
     let new = Place { level: run.level + 1, number: run.number };
     let next = view.shape.runs.get(r + 1).filter(|next| next.level <= new.level);
     let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
+    let first = first_by(view, r, next, movement);
     let best = (0..run.tables.len())
         .filter(|&t| !view.busy[r][t] && !overlaps[t].clone().any(|o| view.busy[r + 1][o]))
         .map(|t| {
             let table = &run.tables[t];
             let beneath: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();
             let cost = u128::from(beneath) * 1024 / u128::from(table.size.max(1));
-            (!table.is_dense(), cost, table.created_micros, table.id, t)
+            (first(t), cost, table.created_micros, table.id, t)
         })
         .min()?;
     let t = best.4;
     view.push(r, t..t + 1, next.map(|_| r + 1), next.map_or(new, |next| next.place()), reason, score)
+}
+
+/// The rank of each table of run `r` by the movement; the smallest goes first. `next` is the run that it goes into.
+fn first_by<'a>(view: &'a View<'_>, r: usize, next: Option<&RunShape>, movement: Movement) -> impl Fn(usize) -> u128 + use<'a> {
+    let run = view.run(r);
+    let below = match movement {
+        Movement::LeastOverlapBelow => view.shape.runs[r..].iter().find(|b| b.level == run.level + 2),
+        _ => None,
+    };
+    // What was written last in the next level tells where the round has got to, so that no state has to be kept.
+    let reached = match (movement, next) {
+        (Movement::RoundRobin, Some(next)) => {
+            next.tables.iter().max_by_key(|t| (t.created_micros, t.id)).map(|t| t.last.clone())
+        }
+        _ => None,
+    };
+    move |t| {
+        let table = &run.tables[t];
+        match movement {
+            Movement::LeastOverlap => u128::from(!table.is_dense()),
+            Movement::LeastOverlapBelow => below.map_or(0, |below| {
+                let bytes: u64 = below.tables[below.overlapping(&table.first, &table.last)].iter().map(|o| o.size).sum();
+                u128::from(bytes) * 1024 / u128::from(table.size.max(1))
+            }),
+            Movement::RoundRobin => {
+                let again = reached.as_ref().is_some_and(|reached| table.first <= *reached);
+                u128::from(again) << 64 | t as u128
+            }
+            Movement::Coldest => u128::from(table.max_seq),
+            Movement::Oldest => u128::from(table.min_seq),
+            Movement::Tombstones => {
+                let share = (u128::from(table.deletes) << 20) / u128::from(table.entries.max(1));
+                (1 << 20) - share.min(1 << 20)
+            }
+        }
+    }
 }
 
 /// For each table of `run`, which tables of `next` it overlaps. One walk over both.

@@ -248,7 +248,9 @@ fn magnitude(n: u64, by: u64) -> usize {
 fn wishes(policy: &Policy, view: &View<'_>) -> Vec<Job> {
     let mut jobs = match policy {
         Policy::Tiered { min_runs, max_runs, bucket } => tiered::wishes(view, *min_runs as usize, *max_runs as usize, *bucket),
-        Policy::Leveled { level0_runs, ratio, base } => leveled::wishes(view, *level0_runs as usize, *ratio, *base),
+        Policy::Leveled { level0_runs, ratio, base, movement } => {
+            leveled::wishes(view, *level0_runs as usize, *ratio, *base, *movement)
+        }
         Policy::LazyLeveled { ratio } => lazy::wishes(view, *ratio as usize),
         Policy::Unified { scaling, .. } => unified::wishes(view, scaling),
         Policy::TimeWindow { window_secs, min_runs } => window::wishes(view, *window_secs, *min_runs as usize),
@@ -296,7 +298,9 @@ pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
         view.mark(&job);
     }
     match policy {
-        Policy::Leveled { level0_runs, ratio, base } => bytes.max(leveled::debt(&view, *level0_runs as usize, *ratio, *base)),
+        Policy::Leveled { level0_runs, ratio, base, .. } => {
+            bytes.max(leveled::debt(&view, *level0_runs as usize, *ratio, *base))
+        }
         _ => bytes,
     }
 }

@@ -1,0 +1,125 @@
+//! Completion: what could stand at the cursor. It asks the parser what it would take there, so it knows the whole language.
+
+use super::attributes;
+use super::lex::{self, Kind, Stop};
+use super::parse::expected_after;
+use super::split::Splitter;
+use super::syntax::{Expected, What};
+
+/// The names that completion knows beside the language.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Keyspaces.
+    pub keyspaces: Vec<String>,
+    /// The chosen keyspace's column families, with the columns that are known of each.
+    pub families: Vec<(String, Vec<String>)>,
+}
+
+/// What could replace the text from `start` to the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// A byte of the text before the cursor.
+    pub start: usize,
+    /// Sorted, each beginning with what stands there, whatever its case.
+    pub candidates: Vec<String>,
+}
+
+/// The functions that say a type, which are also short names of types, and the types, in the order in which they are listed.
+pub const FUNCTIONS: [(&str, &str); 9] = [
+    ("bytes", "BytesType"),
+    ("integer", "IntegerType"),
+    ("long", "LongType"),
+    ("int", "Int32Type"),
+    ("lexicaluuid", "LexicalUUIDType"),
+    ("timeuuid", "TimeUUIDType"),
+    ("utf8", "UTF8Type"),
+    ("ascii", "AsciiType"),
+    ("countercolumn", "CounterColumnType"),
+];
+
+const TYPES: [&str; 15] = [
+    "AsciiType",
+    "BooleanType",
+    "BytesType",
+    "CounterColumnType",
+    "DateType",
+    "DecimalType",
+    "DoubleType",
+    "FloatType",
+    "Int32Type",
+    "IntegerType",
+    "LexicalUUIDType",
+    "LongType",
+    "TimeUUIDType",
+    "UTF8Type",
+    "UUIDType",
+];
+
+/// The consistency levels, in the order in which they are listed.
+pub const LEVELS: [&str; 8] = ["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "ANY"];
+
+/// What could stand at the end of `before`, the text in front of the cursor.
+pub fn complete(before: &str, names: &Names) -> Completion {
+    let mut splitter = Splitter::new();
+    splitter.feed(before);
+    while splitter.next_statement().is_some() {}
+    let from = before.len() - splitter.waiting();
+    let text = &before[from..];
+    let (mut tokens, stop) = lex::tokens(text);
+    let (start, quoted) = match (stop, tokens.last()) {
+        (Some((at, Stop::OpenString)), _) => (at + 1, true),
+        (Some(_), _) => return Completion { start: before.len(), candidates: Vec::new() },
+        (None, Some(t)) if t.end == text.len() && matches!(t.kind, Kind::Word | Kind::Integer) => {
+            let start = t.start;
+            tokens.pop();
+            (start, false)
+        }
+        (None, _) => (text.len(), false),
+    };
+    let partial = &text[start..];
+    let (expected, family) = expected_after(&tokens);
+    let mut candidates = Vec::new();
+    for e in &expected {
+        match e {
+            Expected::Word(word) if !quoted => candidates.push((*word).to_owned()),
+            Expected::Any(what) => names.of(*what, family.as_deref(), quoted, &mut candidates),
+            Expected::Word(_) | Expected::Sign(_) => {}
+        }
+    }
+    let fits = |c: &str| c.get(..partial.len()).is_some_and(|head| head.eq_ignore_ascii_case(partial));
+    candidates.retain(|c| fits(c));
+    candidates.sort();
+    candidates.dedup();
+    Completion { start: from + start, candidates }
+}
+
+impl Names {
+    fn of(&self, what: What, family: Option<&str>, quoted: bool, out: &mut Vec<String>) {
+        let mut known = |list: &[&str]| out.extend(list.iter().map(|s| (*s).to_owned()));
+        match what {
+            What::Keyspace => out.extend(self.keyspaces.iter().cloned()),
+            What::Family => out.extend(self.families.iter().map(|(name, _)| name.clone())),
+            What::Class => known(&TYPES),
+            What::Type => known(&[&TYPES[..], &FUNCTIONS.map(|(name, _)| name)].concat()),
+            What::KeyspaceAttribute => known(&attributes::KEYSPACE.map(|(name, _)| name)),
+            What::FamilyAttribute => known(&attributes::FAMILY.map(|(name, _)| name)),
+            What::MetadataKey => known(&attributes::METADATA.map(|(name, _)| name)),
+            What::ColumnType => known(&["Standard", "Super"]),
+            What::Boolean => known(&["false", "true"]),
+            What::Caching => known(&["ALL", "KEYS_ONLY", "NONE", "ROWS_ONLY"]),
+            What::PlacementStrategy => known(&["LocalStrategy", "NetworkTopologyStrategy", "SimpleStrategy"]),
+            What::CompactionStrategy => known(&["LeveledCompactionStrategy", "SizeTieredCompactionStrategy"]),
+            What::IndexType => known(&["KEYS"]),
+            What::Level => known(&LEVELS),
+            What::Assumption => known(&["comparator", "keys", "sub_comparator", "validator"]),
+            What::Column | What::Key | What::Value => {
+                if !quoted {
+                    known(&FUNCTIONS.map(|(name, _)| name));
+                }
+                let columns = self.families.iter().find(|(name, _)| what == What::Column && Some(name.as_str()) == family);
+                out.extend(columns.into_iter().flat_map(|(_, columns)| columns.iter().cloned()));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What `help` says: a page for each statement, in our own words, with an example.
+
+use std::fmt::Write as _;
+
+/// A page of the help.
+#[derive(Debug)]
+pub struct Page {
+    words: &'static [&'static str],
+    /// The statement's form.
+    pub form: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// More about it, possibly nothing.
+    pub more: &'static str,
+    /// A statement that works.
+    pub example: &'static str,
+}
+
+/// What help is asked about.
+#[derive(Clone, Copy)]
+pub struct Topic(&'static Page);
+
+impl std::fmt::Debug for Topic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.words().fmt(f)
+    }
+}
+
+impl PartialEq for Topic {
+    fn eq(&self, other: &Topic) -> bool {
+        self.words() == other.words()
+    }
+}
+
+impl Eq for Topic {}
+
+impl Topic {
+    /// Every topic, in the order of the overview.
+    pub const ALL: [Topic; 30] = {
+        let mut all = [Topic(&PAGES[0]); 30];
+        let mut i = 0;
+        while i < all.len() {
+            all[i] = Topic(&PAGES[i]);
+            i += 1;
+        }
+        all
+    };
+
+    /// The words after `help` that ask for it.
+    pub fn words(self) -> &'static [&'static str] {
+        self.0.words
+    }
+
+    /// The page.
+    pub fn page(self) -> &'static Page {
+        self.0
+    }
+}
+
+/// What `help` prints: an overview, or the page of a topic. Ends with a line end.
+pub fn help(topic: Option<Topic>) -> String {
+    let mut out = String::new();
+    let Some(Topic(page)) = topic else {
+        out.push_str(
+            "Statements end with ';' and may go over several lines. Ask about one of them with 'help <statement>;'.\n\n",
+        );
+        let width = PAGES.iter().map(|p| p.words.join(" ").len()).max().unwrap_or_default();
+        for page in &PAGES {
+            let _ = writeln!(out, "  {:width$}  {}", page.words.join(" "), page.summary);
+        }
+        out.push_str("\nExample:\n  get users['ann'];\n");
+        return out;
+    };
+    let _ = writeln!(out, "{}\n\n{}", page.form, page.summary);
+    if !page.more.is_empty() {
+        let _ = writeln!(out, "\n{}", page.more);
+    }
+    let _ = writeln!(out, "\nExample:\n  {}", page.example.replace('\n', "\n  "));
+    out
+}
+
+const TYPES: &str = "AsciiType BooleanType BytesType CounterColumnType DateType DecimalType DoubleType FloatType Int32Type\n\
+IntegerType LexicalUUIDType LongType TimeUUIDType UTF8Type UUIDType";
+
+const PAGES: [Page; 30] = [
+    Page {
+        words: &["create", "keyspace"],
+        form: "create keyspace NAME [with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...]];",
+        summary: "Make a keyspace: a place for column families.",
+        more: "placement_strategy   SimpleStrategy, NetworkTopologyStrategy or LocalStrategy; kept and shown\n\
+               strategy_options     {replication_factor: N}; kept and shown\n\
+               durable_writes       true or false",
+        example: "create keyspace Music with placement_strategy = SimpleStrategy and strategy_options = {replication_factor: 1};",
+    },
+    Page {
+        words: &["update", "keyspace"],
+        form: "update keyspace NAME with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...];",
+        summary: "Change a keyspace's attributes.",
+        more: "The attributes are those of 'create keyspace'.",
+        example: "update keyspace Music with durable_writes = false;",
+    },
+    Page {
+        words: &["drop", "keyspace"],
+        form: "drop keyspace NAME;",
+        summary: "Remove a keyspace and everything in it.",
+        more: "",
+        example: "drop keyspace Music;",
+    },
+    Page {
+        words: &["create", "column", "family"],
+        form: "create column family NAME [with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...]];",
+        summary: "Make a column family: rows of columns that are sorted by name.",
+        more: "column_type                  Standard, or Super for columns of columns\n\
+               comparator                   the type of column names, which says how they sort (BytesType)\n\
+               subcomparator                the type of the names in super columns (BytesType)\n\
+               key_validation_class         the type of row keys (BytesType)\n\
+               default_validation_class     the type of values (BytesType); CounterColumnType for counters\n\
+               column_metadata              what is known of single columns: [{column_name: N, validation_class: TYPE,\n\
+               \u{20}                            index_type: KEYS, index_name: N}, ...]\n\
+               comment                      a text for people\n\
+               gc_grace                     seconds before what was deleted may vanish from the files (864000)\n\
+               caching                      ALL, KEYS_ONLY, ROWS_ONLY or NONE\n\
+               compaction_strategy          the class that decides which files are merged\n\
+               compaction_strategy_options  {name: value}\n\
+               compression_options          {sstable_compression: CLASS, chunk_length_kb: N}\n\
+               min_compaction_threshold     files of about a size that make a merge (4)\n\
+               max_compaction_threshold     files in one merge at most (32)\n\
+               bloom_filter_fp_chance       how often a filter may be wrong, from 0 to 1\n\
+               read_repair_chance, dclocal_read_repair_chance, replicate_on_write: kept and shown\n\n\
+               Types: 'help types;'.",
+        example: "create column family users with comparator = UTF8Type and key_validation_class = UTF8Type\n\
+                  and column_metadata = [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];",
+    },
+    Page {
+        words: &["update", "column", "family"],
+        form: "update column family NAME with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...];",
+        summary: "Change a column family's attributes, its columns' types and indexes.",
+        more: "The attributes are those of 'create column family'. What is not named stays as it is, except that\n\
+               column_metadata is the whole list. The type of names cannot change.",
+        example: "update column family users with comment = 'people' and gc_grace = 3600;",
+    },
+    Page {
+        words: &["drop", "column", "family"],
+        form: "drop column family NAME;",
+        summary: "Remove a column family with its rows and indexes.",
+        more: "",
+        example: "drop column family users;",
+    },
+    Page {
+        words: &["drop", "index"],
+        form: "drop index on FAMILY.COLUMN;",
+        summary: "Remove a column's index; the column stays.",
+        more: "",
+        example: "drop index on users.name;",
+    },
+    Page {
+        words: &["use"],
+        form: "use KEYSPACE [USER 'PASSWORD'];",
+        summary: "Choose the keyspace of the statements that follow.",
+        more: "A user and a password are read and not checked: there are no users here.",
+        example: "use Music;",
+    },
+    Page {
+        words: &["set"],
+        form: "set FAMILY[KEY][COLUMN] = VALUE [with ttl = SECONDS];\nset FAMILY[KEY][SUPER][COLUMN] = VALUE [with ttl = SECONDS];",
+        summary: "Write a column.",
+        more: "Keys, names and values are texts that the family's types read; a function says another type:\n\
+               'help functions;'. After SECONDS the column is gone.",
+        example: "set users['ann']['name'] = 'Ann' with ttl = 3600;",
+    },
+    Page {
+        words: &["get"],
+        form: "get FAMILY[KEY] [limit N];\nget FAMILY[KEY][COLUMN] [as TYPE] [limit N];\n\
+               get FAMILY[KEY][SUPER][COLUMN] [as TYPE];\nget FAMILY where COLUMN = VALUE [and COLUMN > VALUE ...] [limit N];",
+        summary: "Read a row, a super column or a column, or find rows by their columns.",
+        more: "'as' shows the value as another type. 'where' needs one '=' on a column that has an index;\n\
+               the other conditions may also be <, <=, > and >=.",
+        example: "get users where name = 'Ann' limit 10;",
+    },
+    Page {
+        words: &["list"],
+        form: "list FAMILY [limit N] [columns N [reversed]];\nlist FAMILY[START:END] [limit N] [columns N [reversed]];",
+        summary: "Read rows one after the other.",
+        more: "START and END are keys and belong to the range; either may be left out. 100 rows and 100 columns\n\
+               of each where nothing is said.",
+        example: "list users['ann':'bob'] limit 20 columns 5 reversed;",
+    },
+    Page {
+        words: &["count"],
+        form: "count FAMILY[KEY];\ncount FAMILY[KEY][SUPER];",
+        summary: "Count the columns of a row or of a super column.",
+        more: "",
+        example: "count users['ann'];",
+    },
+    Page {
+        words: &["incr"],
+        form: "incr FAMILY[KEY][COLUMN] [by N];\nincr FAMILY[KEY][SUPER][COLUMN] [by N];",
+        summary: "Count a counter up.",
+        more: "By 1 where nothing is said; N may be negative.",
+        example: "incr song_data['s1']['likes'] by 5;",
+    },
+    Page {
+        words: &["decr"],
+        form: "decr FAMILY[KEY][COLUMN] [by N];\ndecr FAMILY[KEY][SUPER][COLUMN] [by N];",
+        summary: "Count a counter down.",
+        more: "By 1 where nothing is said; N may be negative.",
+        example: "decr song_data['s1']['likes'];",
+    },
+    Page {
+        words: &["del"],
+        form: "del FAMILY[KEY];\ndel FAMILY[KEY][COLUMN];\ndel FAMILY[KEY][SUPER][COLUMN];",
+        summary: "Delete a row, a super column or a column.",
+        more: "",
+        example: "del users['ann']['name'];",
+    },
+    Page {
+        words: &["truncate"],
+        form: "truncate FAMILY;",
+        summary: "Remove every row of a column family; the family stays.",
+        more: "",
+        example: "truncate users;",
+    },
+    Page {
+        words: &["assume"],
+        form: "assume FAMILY comparator as TYPE;\nassume FAMILY sub_comparator as TYPE;\n\
+               assume FAMILY validator as TYPE;\nassume FAMILY keys as TYPE;",
+        summary: "Read and show names, values or keys of a family as a type, for this session only.",
+        more: "TYPE is the name of a function ('help functions;') or of a type ('help types;'). Nothing stored changes.",
+        example: "assume users keys as utf8;",
+    },
+    Page {
+        words: &["consistencylevel"],
+        form: "consistencylevel as LEVEL;",
+        summary: "Choose a consistency level: accepted for the sake of scripts, since there is one node.",
+        more: "LEVEL: ONE, TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM or ANY.",
+        example: "consistencylevel as QUORUM;",
+    },
+    Page {
+        words: &["describe"],
+        form: "describe;\ndescribe KEYSPACE;\ndescribe FAMILY;",
+        summary: "Show a keyspace or a column family; the chosen keyspace where nothing is named.",
+        more: "",
+        example: "describe users;",
+    },
+    Page {
+        words: &["describe", "cluster"],
+        form: "describe cluster;",
+        summary: "Show the store's name, partitioner and schema version.",
+        more: "",
+        example: "describe cluster;",
+    },
+    Page {
+        words: &["show", "schema"],
+        form: "show schema [KEYSPACE];",
+        summary: "Show the statements that would make all keyspaces, or one, anew.",
+        more: "",
+        example: "show schema Music;",
+    },
+    Page {
+        words: &["show", "keyspaces"],
+        form: "show keyspaces;",
+        summary: "Describe every keyspace.",
+        more: "",
+        example: "show keyspaces;",
+    },
+    Page {
+        words: &["show", "cluster", "name"],
+        form: "show cluster name;",
+        summary: "Show the store's name.",
+        more: "",
+        example: "show cluster name;",
+    },
+    Page {
+        words: &["show", "api", "version"],
+        form: "show api version;",
+        summary: "Show the version of the interface that is spoken.",
+        more: "",
+        example: "show api version;",
+    },
+    Page {
+        words: &["connect"],
+        form: "connect HOST/PORT [USER 'PASSWORD'];",
+        summary: "Connect to a server: accepted for the sake of scripts, since the store is in this process.",
+        more: "",
+        example: "connect localhost/9160;",
+    },
+    Page { words: &["exit"], form: "exit;", summary: "Leave.", more: "", example: "exit;" },
+    Page { words: &["quit"], form: "quit;", summary: "Leave.", more: "", example: "quit;" },
+    Page {
+        words: &["help"],
+        form: "help [STATEMENT];\n?",
+        summary: "Show all statements, or how one is used.",
+        more: "",
+        example: "help set;",
+    },
+    Page {
+        words: &["types"],
+        form: "TypeName",
+        summary: "The types of keys, names and values.",
+        more: TYPES,
+        example: "create column family log with comparator = TimeUUIDType;",
+    },
+    Page {
+        words: &["functions"],
+        form: "FUNCTION('argument')",
+        summary: "Functions say of which type a key, a name or a value is.",
+        more: "ascii('a') bytes('00ff') countercolumn('1') int('1') integer('1') lexicaluuid('…') long('1')\n\
+               timeuuid('…') utf8('a')\n\
+               timeuuid() and lexicaluuid() without an argument make a fresh one, bytes() is empty.",
+        example: "set log['web'][timeuuid()] = utf8('started');",
+    },
+];

@@ -1,0 +1,218 @@
+//! Text to tokens. A token remembers where it stands; lines and columns are counted only when an error needs them.
+
+use super::split::Source;
+use super::syntax::SyntaxError;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Letters, digits, `_` and `-`, beginning with a letter or a digit, and not all digits.
+    Word,
+    /// A string in quotes.
+    Text,
+    /// Digits, possibly after `-`.
+    Integer,
+    /// Digits, a point, digits.
+    Decimal,
+    /// Four numbers with points between.
+    Address,
+    /// One of the [signs](SIGNS).
+    Sign,
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Its characters; those of a string without quotes and escapes.
+    pub text: String,
+    /// Where it begins, in bytes.
+    pub start: usize,
+    /// Where it ends, in bytes.
+    pub end: usize,
+}
+
+/// The signs of the language, longer ones first.
+pub const SIGNS: [&str; 17] = [">=", "<=", "=", "<", ">", "[", "]", "{", "}", "(", ")", ":", ",", ".", "/", "?", ";"];
+
+const SIGNS_TEXT: &str = "a word, a number, a string or a sign of the language";
+
+/// Whether a word goes on with this character.
+pub(super) fn in_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// Whether a character is nothing but space: what comes with text that was copied from a page is space too.
+pub(super) fn blank(c: char) -> bool {
+    c.is_whitespace() || c == '\u{feff}'
+}
+
+/// Why the lexer stopped.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// A character that begins no token.
+    Character,
+    /// A string that begins here has no end.
+    OpenString,
+    /// A comment that begins here has no end.
+    OpenComment,
+    /// `\x` or `\u` without its hexadecimal digits, or digits that are no character.
+    Escape,
+    /// Digits and points that are no number and no address.
+    Number,
+}
+
+/// All tokens of a statement, comments and blanks left out.
+///
+/// # Errors
+/// A character that begins no token, or a string or comment without an end.
+pub fn lex(source: &Source) -> Result<Vec<Token>, SyntaxError> {
+    let (tokens, stop) = tokens(&source.text);
+    match stop {
+        None => Ok(tokens),
+        Some((at, stop)) => Err(error(source, at, &stop)),
+    }
+}
+
+fn error(source: &Source, at: usize, stop: &Stop) -> SyntaxError {
+    let met = source.text[at..].chars().next().unwrap_or(' ');
+    let (met_text, expected) = match stop {
+        Stop::Character => (format!("'{}'", met.escape_debug()), SIGNS_TEXT.to_owned()),
+        Stop::OpenString => ("a string without an end".to_owned(), format!("a closing {met}")),
+        Stop::OpenComment => ("a comment without an end".to_owned(), "a closing */".to_owned()),
+        Stop::Escape => ("an escape that is no character".to_owned(), "\\xHH or \\uHHHH".to_owned()),
+        Stop::Number => ("digits and points".to_owned(), "a number or an address".to_owned()),
+    };
+    let short = format!("unexpected \"{met}\" for `{}`.", source.one_line());
+    SyntaxError::new(source, at, met_text, expected, at, short)
+}
+
+/// The tokens up to the end or to what is none, and then where and why.
+pub(super) fn tokens(text: &str) -> (Vec<Token>, Option<(usize, Stop)>) {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let next = match c {
+            c if blank(c) => {
+                at += c.len_utf8();
+                continue;
+            }
+            '-' if rest.starts_with("--") => {
+                at += rest.find(['\n', '\r']).unwrap_or(rest.len());
+                continue;
+            }
+            '/' if rest.starts_with("/*") => match rest[2..].find("*/") {
+                Some(length) => {
+                    at += length + 4;
+                    continue;
+                }
+                None => Err(Stop::OpenComment),
+            },
+            '\'' | '"' => string(rest, c),
+            '-' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                let length = 1 + rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1);
+                number(rest, Kind::Integer, length)
+            }
+            c if c.is_ascii_alphanumeric() => word_or_number(rest),
+            _ => match SIGNS.iter().find(|s| rest.starts_with(**s)) {
+                Some(sign) => Ok((Kind::Sign, (*sign).to_owned(), sign.len())),
+                None => Err(Stop::Character),
+            },
+        };
+        match next {
+            Ok((kind, token, length)) => {
+                out.push(Token { kind, text: token, start: at, end: at + length });
+                at += length;
+            }
+            Err(stop) => return (out, Some((at, stop))),
+        }
+    }
+    (out, None)
+}
+
+fn word_or_number(rest: &str) -> Result<(Kind, String, usize), Stop> {
+    let length = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
+    let word = &rest[..length];
+    if !word.bytes().all(|b| b.is_ascii_digit()) {
+        return Ok((Kind::Word, word.to_owned(), length));
+    }
+    let (mut end, mut points) = (length, 0);
+    while let Some(more) = rest[end..].strip_prefix('.') {
+        let digits = more.find(|c: char| !c.is_ascii_digit()).unwrap_or(more.len());
+        if digits == 0 {
+            break;
+        }
+        (end, points) = (end + 1 + digits, points + 1);
+    }
+    let kind = match points {
+        0 => Kind::Integer,
+        1 => Kind::Decimal,
+        3 => Kind::Address,
+        _ => return Err(Stop::Number),
+    };
+    number(rest, kind, end)
+}
+
+/// A number that ends at `end`, where nothing of a word may follow: whether `--` begins a comment would depend on what a number is,
+/// and the splitter does not know numbers.
+fn number(rest: &str, kind: Kind, end: usize) -> Result<(Kind, String, usize), Stop> {
+    if rest[end..].starts_with(in_word) { Err(Stop::Number) } else { Ok((kind, rest[..end].to_owned(), end)) }
+}
+
+/// A string in quotes, its escapes resolved.
+fn string(rest: &str, quote: char) -> Result<(Kind, String, usize), Stop> {
+    let mut text = String::new();
+    let mut chars = rest.char_indices().skip(1);
+    let mut bad = false;
+    while let Some((at, c)) = chars.next() {
+        match c {
+            c if c == quote => {
+                return if bad { Err(Stop::Escape) } else { Ok((Kind::Text, text, at + 1)) };
+            }
+            '\\' => {
+                let Some((_, e)) = chars.next() else { break };
+                match e {
+                    'b' => text.push('\u{8}'),
+                    'f' => text.push('\u{c}'),
+                    'n' => text.push('\n'),
+                    'r' => text.push('\r'),
+                    't' => text.push('\t'),
+                    'v' => text.push('\u{b}'),
+                    '0' => text.push('\0'),
+                    // After `\` the digits are ASCII or there are none, so `at + 2` is a boundary of characters.
+                    'x' | 'u' => match hexadecimal(&rest[at + 2..], e) {
+                        Some((c, digits)) => {
+                            text.push(c);
+                            chars.nth(digits - 1);
+                        }
+                        None => bad = true,
+                    },
+                    other => text.push(other),
+                }
+            }
+            c => text.push(c),
+        }
+    }
+    Err(Stop::OpenString)
+}
+
+/// The character that `\xHH`, `\uHHHH` or a pair of surrogates `\uHHHH\uHHHH` stands for, and how many characters it takes after the
+/// first letter.
+fn hexadecimal(rest: &str, letter: char) -> Option<(char, usize)> {
+    let number = |s: &str, digits: usize| {
+        let s = s.get(..digits)?;
+        s.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(s, 16).ok()).flatten()
+    };
+    if letter == 'x' {
+        return Some((char::from_u32(number(rest, 2)?)?, 2));
+    }
+    let high = number(rest, 4)?;
+    if !(0xD800..0xDC00).contains(&high) {
+        return Some((char::from_u32(high)?, 4));
+    }
+    let low = number(rest[4..].strip_prefix("\\u")?, 4)?;
+    let low = low.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
+    Some((char::from_u32(0x10000 + ((high - 0xD800) << 10) + low)?, 10))
+}

@@ -1,0 +1,268 @@
+//! Cuts a text into statements: a statement ends at a `;` outside strings and comments, also after several lines.
+//!
+//! A line that holds nothing but `?`, `help`, `exit` or `quit` is a statement without a `;`. What the splitter takes for a string or a
+//! comment is what the lexer takes for one.
+
+use super::lex::{blank, in_word};
+
+/// One statement's text, its `;` included, and where it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The text, from the first character that is neither a blank nor in a comment.
+    pub text: String,
+    /// The line of its first character, from 1.
+    pub line: u32,
+    /// The column of its first character, from 1, in characters.
+    pub column: u32,
+}
+
+impl Source {
+    /// A statement that is the whole text.
+    pub fn new(text: impl Into<String>) -> Source {
+        Source { text: text.into(), line: 1, column: 1 }
+    }
+
+    /// Line and column of the character at byte `at`, counted from the beginning of the whole text.
+    pub fn position(&self, at: usize) -> (u32, u32) {
+        let before = self.text.get(..at).unwrap_or(&self.text);
+        let lines = before.matches('\n').count() as u32;
+        let last = before.rsplit('\n').next().unwrap_or_default().chars().count() as u32;
+        (self.line + lines, if lines == 0 { self.column + last } else { last + 1 })
+    }
+
+    /// The statement as the command of 2012 saw it: its lines without blanks around them and without those that are comments, joined
+    /// by single blanks.
+    pub fn one_line(&self) -> String {
+        join(&self.text)
+    }
+
+    /// Where the character at byte `at` stands in [`one_line`](Source::one_line), in characters from 0.
+    pub fn offset_in_one_line(&self, at: usize) -> usize {
+        let before = self.text.get(..at).unwrap_or(&self.text);
+        let start = before.rfind('\n').map_or(0, |i| i + 1);
+        let (lines, last) = before.split_at(start);
+        let joined = join(lines).chars().count();
+        joined + usize::from(joined > 0) + last.trim_start().chars().count()
+    }
+}
+
+fn join(lines: &str) -> String {
+    let kept: Vec<&str> = lines.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("--")).collect();
+    kept.join(" ")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing of a statement yet.
+    Before,
+    /// Between tokens.
+    Between,
+    /// In a word or a number, where `-` is a character like others.
+    Word,
+    String(char),
+    Escape(char),
+    Line,
+    Block,
+}
+
+/// Takes text piece by piece and gives statements.
+#[derive(Debug)]
+pub struct Splitter {
+    text: String,
+    /// Bytes of `text` that were looked at.
+    seen: usize,
+    state: State,
+    /// Whether a statement had begun when a comment did.
+    begun: bool,
+    /// Where the statement begins in `text`.
+    start: usize,
+    line: u32,
+    column: u32,
+    origin: (u32, u32),
+}
+
+impl Default for Splitter {
+    fn default() -> Splitter {
+        Splitter::new()
+    }
+}
+
+impl Splitter {
+    /// A splitter at the beginning of a text.
+    pub fn new() -> Splitter {
+        let (state, origin) = (State::Before, (1, 1));
+        Splitter { text: String::new(), seen: 0, state, begun: false, start: 0, line: 1, column: 1, origin }
+    }
+
+    /// Adds text; a piece ends where it likes.
+    pub fn feed(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// The next statement that is whole.
+    pub fn next_statement(&mut self) -> Option<Source> {
+        while let Some(c) = self.text[self.seen..].chars().next() {
+            let rest = &self.text[self.seen..];
+            // Two characters decide about a comment, and the whole line about a word that is a statement by itself.
+            if matches!(c, '-' | '/' | '*') && rest.len() == 1 {
+                return None;
+            }
+            if self.state == State::Before && !blank(c) {
+                match lone_word(rest) {
+                    Lone::Yes(length) => return Some(self.take_line(length)),
+                    Lone::Maybe => return None,
+                    Lone::No => {}
+                }
+            }
+            if self.step(c) {
+                return Some(self.cut());
+            }
+        }
+        None
+    }
+
+    /// Whether a statement has begun and not ended: the shell then asks for more.
+    pub fn pending(&self) -> bool {
+        let commented = matches!(self.state, State::Line | State::Block);
+        if commented { self.begun } else { self.state != State::Before || !self.text[self.seen..].trim().is_empty() }
+    }
+
+    /// How many bytes wait for their statement's end.
+    pub fn waiting(&self) -> usize {
+        self.text.len() - self.start
+    }
+
+    /// What is left at the end of the text: a statement without `;`, or nothing.
+    pub fn finish(mut self) -> Option<Source> {
+        self.feed("\n");
+        if let Some(last) = self.next_statement() {
+            return Some(last);
+        }
+        let open_comment = self.state == State::Block && !self.begun;
+        if !self.pending() && !open_comment {
+            return None;
+        }
+        let text = self.text[self.start..].trim_end().to_owned();
+        let (line, column) = self.origin;
+        (!text.is_empty()).then_some(Source { text, line, column })
+    }
+
+    /// Forgets what has begun: the user gave up on it.
+    pub fn abandon(&mut self) {
+        let (line, column) = (self.line, self.column);
+        *self = Splitter { line, column, origin: (line, column), ..Splitter::new() };
+    }
+
+    /// Takes one character; true at a statement's end.
+    fn step(&mut self, c: char) -> bool {
+        let rest = &self.text[self.seen..];
+        let begins = |comment: &str| rest.starts_with(comment);
+        let before = self.state;
+        if matches!(before, State::Between | State::Before | State::Word) {
+            let comment = if before != State::Word && begins("--") {
+                Some(State::Line)
+            } else if begins("/*") {
+                Some(State::Block)
+            } else {
+                None
+            };
+            if let Some(comment) = comment {
+                self.begun = before != State::Before;
+                if !self.begun {
+                    self.begin();
+                }
+                self.advance(c);
+                self.advance(if comment == State::Block { '*' } else { '-' });
+                self.state = comment;
+                return false;
+            }
+        }
+        let after_comment = if self.begun { State::Between } else { State::Before };
+        let end_of_block = before == State::Block && begins("*/");
+        if before == State::Before && !blank(c) {
+            self.begin();
+        }
+        self.state = match (before, c) {
+            (State::Before, c) if blank(c) => State::Before,
+            (State::Before | State::Between | State::Word, '\'' | '"') => State::String(c),
+            (State::Before | State::Between, c) if c.is_ascii_alphanumeric() => State::Word,
+            (State::Word, c) if in_word(c) => State::Word,
+            (State::Before | State::Between | State::Word, _) => State::Between,
+            (State::String(q), '\\') => State::Escape(q),
+            (State::Escape(q), _) => State::String(q),
+            (State::String(q), c) if q == c => State::Between,
+            (State::Line, '\n' | '\r') => after_comment,
+            (State::Block, _) if end_of_block => after_comment,
+            (state, _) => state,
+        };
+        self.advance(c);
+        if end_of_block {
+            self.advance('/');
+        }
+        c == ';' && matches!(before, State::Before | State::Between | State::Word)
+    }
+
+    fn begin(&mut self) {
+        self.start = self.seen;
+        self.origin = (self.line, self.column);
+    }
+
+    fn advance(&mut self, c: char) {
+        self.seen += c.len_utf8();
+        (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
+    }
+
+    fn take_line(&mut self, length: usize) -> Source {
+        self.begin();
+        for c in self.text[self.seen..self.seen + length].to_owned().chars() {
+            self.advance(c);
+        }
+        self.cut()
+    }
+
+    /// Ends the statement before `seen`.
+    fn cut(&mut self) -> Source {
+        let text = self.text[self.start..self.seen].to_owned();
+        let (line, column) = self.origin;
+        // Dropping what is behind only when it is most of the text keeps the whole linear.
+        if self.seen > self.text.len() / 2 {
+            self.text.drain(..self.seen);
+            self.seen = 0;
+        }
+        (self.state, self.begun) = (State::Before, false);
+        self.begin();
+        Source { text, line, column }
+    }
+}
+
+/// How far is looked for the end of a line that may be a statement without `;`.
+const LONGEST_LONE_LINE: usize = 80;
+
+enum Lone {
+    Yes(usize),
+    Maybe,
+    No,
+}
+
+/// Whether the rest of the line is one of the words that need no `;`.
+fn lone_word(rest: &str) -> Lone {
+    const WORDS: [&str; 4] = ["?", "help", "exit", "quit"];
+    let Some(end) = rest.bytes().take(LONGEST_LONE_LINE).position(|b| b == b'\n') else {
+        let word = if rest.len() < LONGEST_LONE_LINE { rest.trim_end().to_ascii_lowercase() } else { return Lone::No };
+        return if WORDS.iter().any(|w| w.starts_with(&word)) { Lone::Maybe } else { Lone::No };
+    };
+    let word = rest[..end].trim();
+    if WORDS.iter().any(|w| w.eq_ignore_ascii_case(word)) { Lone::Yes(word.len()) } else { Lone::No }
+}
+
+/// Every statement of a text; the last may lack its `;`.
+pub fn split(text: &str) -> Vec<Source> {
+    let mut splitter = Splitter::new();
+    splitter.feed(text);
+    let mut statements = Vec::new();
+    while let Some(statement) = splitter.next_statement() {
+        statements.push(statement);
+    }
+    statements.extend(splitter.finish());
+    statements
+}

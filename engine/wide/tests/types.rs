@@ -1,0 +1,295 @@
+//! Properties of every type: forms sort as values, come back, and take any bytes; names are read back.
+
+use std::sync::Arc;
+
+use firn_wide::types::{Comparator, EMPTY, Malformed, Registry, Source, Type, TypeError, UserType, Wording, uuids};
+use proptest::prelude::*;
+
+/// Text in the order of its length, then its bytes.
+struct ByLength;
+
+impl Comparator for ByLength {
+    fn name(&self) -> &str {
+        "com.example.ByLength"
+    }
+    fn validate(&self, value: &[u8]) -> Result<(), TypeError> {
+        if value.len() < 256 { Ok(()) } else { Err(TypeError("too long".into())) }
+    }
+    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+        out.push(value.len() as u8);
+        out.extend_from_slice(value);
+        Ok(())
+    }
+    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        out.extend_from_slice(form.get(1..).ok_or(Malformed)?);
+        Ok(())
+    }
+    fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError> {
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+    fn to_text(&self, value: &[u8]) -> String {
+        String::from_utf8_lossy(value).into_owned()
+    }
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry.register(Arc::new(ByLength));
+    registry
+}
+
+/// Types whose names hold everything that names may.
+const NAMES: &[&str] = &[
+    "BytesType",
+    "AsciiType",
+    "UTF8Type",
+    "LongType",
+    "IntegerType",
+    "Int32Type",
+    "ShortType",
+    "ByteType",
+    "LexicalUUIDType",
+    "TimeUUIDType",
+    "UUIDType",
+    "DateType",
+    "TimestampType",
+    "SimpleDateType",
+    "TimeType",
+    "BooleanType",
+    "FloatType",
+    "DoubleType",
+    "DecimalType",
+    "InetAddressType",
+    "DurationType",
+    "CounterColumnType",
+    "EmptyType",
+    "CompositeType(UTF8Type,LongType)",
+    "CompositeType(ReversedType(BytesType),DecimalType,ReversedType(LongType))",
+    "ListType(Int32Type)",
+    "SetType(UTF8Type)",
+    "MapType(UTF8Type,IntegerType)",
+    "ListType(ListType(BytesType))",
+    "TupleType(Int32Type,UTF8Type,BytesType)",
+    "com.example.ByLength",
+];
+
+fn types() -> impl Strategy<Value = Type> {
+    let all: Vec<Type> = NAMES.iter().map(|n| Type::parse(n, &registry()).unwrap()).collect();
+    let user = UserType {
+        keyspace: "ks".into(),
+        name: "päir".into(),
+        fields: vec![("a".into(), Type::Long), ("b".into(), Type::Bytes)],
+    };
+    let all = prop::sample::select([all, vec![Type::Udt(Arc::new(user))]].concat());
+    (all, any::<bool>()).prop_map(|(t, turned)| if turned { Type::Reversed(Arc::new(t)) } else { t })
+}
+
+fn small_bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(
+        prop_oneof![Just(0u8), Just(1), Just(0x3E), Just(0x7F), Just(0x80), Just(0xFE), Just(0xFF), any::<u8>()],
+        0..20,
+    )
+}
+
+fn sized(n: usize) -> BoxedStrategy<Vec<u8>> {
+    let bits = prop_oneof![Just(0u8), Just(1), Just(0x7F), Just(0x80), Just(0xFF), any::<u8>()];
+    prop::collection::vec(bits, n).boxed()
+}
+
+/// `<4-byte length><bytes>`, or null.
+fn part(t: &Type, nullable: bool) -> BoxedStrategy<Vec<u8>> {
+    let there = value(t).prop_map(|v| [&(v.len() as i32).to_be_bytes()[..], &v].concat());
+    if nullable { prop_oneof![3 => there, 1 => Just(vec![0xFF; 4])].boxed() } else { there.boxed() }
+}
+
+fn counted(items: Vec<Vec<u8>>) -> Vec<u8> {
+    [&(items.len() as i32).to_be_bytes()[..], &items.concat()].concat()
+}
+
+fn fields(of: &[Type]) -> BoxedStrategy<Vec<u8>> {
+    let parts: Vec<_> = of.iter().map(|t| part(t, true)).collect();
+    (parts, 1..=of.len()).prop_map(|(p, n)| p[..n].concat()).boxed()
+}
+
+/// Valid values, close to each other; empty ones where the type has them.
+fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
+    let whole = match t {
+        Type::Long | Type::Counter | Type::Timestamp | Type::Date | Type::Double => sized(8),
+        Type::Time => return sized(8),
+        Type::SimpleDate => return sized(4),
+        Type::Short => return sized(2),
+        Type::Byte => return sized(1),
+        Type::Boolean => sized(1),
+        Type::Int32 | Type::Float => sized(4),
+        Type::Uuid | Type::LexicalUuid => sized(16),
+        Type::TimeUuid => sized(16)
+            .prop_map(|mut v| {
+                v[6] = v[6] & 0xF | 0x10;
+                v
+            })
+            .boxed(),
+        Type::Ascii => "[\0ab~]{0,5}".prop_map(String::into_bytes).boxed(),
+        Type::Utf8 => "[\0abé\u{10FFFF}]{0,5}".prop_map(String::into_bytes).boxed(),
+        Type::Inet => prop_oneof![sized(4), sized(16)].boxed(),
+        Type::Decimal => (-12i32..12, prop::collection::vec(any::<u8>(), 1..9))
+            .prop_map(|(scale, n)| [&scale.to_be_bytes()[..], &n].concat())
+            .boxed(),
+        Type::Duration => {
+            return prop::sample::select(vec![vec![0u8, 0, 0], vec![2, 4, 6], vec![1, 3, 5], vec![2, 0x80, 0x90, 0]]).boxed();
+        }
+        Type::Empty => return Just(vec![]).boxed(),
+        Type::Composite(of) => {
+            let parts: Vec<_> = of.iter().map(value).collect();
+            (parts, 1..=of.len(), -1i8..2)
+                .prop_map(|(parts, n, end)| {
+                    let mut out = vec![];
+                    for (i, p) in parts[..n].iter().enumerate() {
+                        out.extend((p.len() as u16).to_be_bytes());
+                        out.extend(p);
+                        out.push(if i + 1 == n { end as u8 } else { 0 });
+                    }
+                    out
+                })
+                .boxed()
+        }
+        Type::Reversed(inner) => return value(inner),
+        Type::List(e) | Type::Set(e) => return prop::collection::vec(part(e, false), 0..4).prop_map(counted).boxed(),
+        Type::Map(kv) => {
+            let pair = (part(&kv.0, false), part(&kv.1, false)).prop_map(|(k, v)| [k, v].concat());
+            return prop::collection::vec(pair, 0..4).prop_map(counted).boxed();
+        }
+        Type::Tuple(of) => fields(of),
+        Type::Udt(u) => fields(&u.fields.iter().map(|f| f.1.clone()).collect::<Vec<_>>()),
+        _ => small_bytes().boxed(),
+    };
+    prop_oneof![9 => whole, 1 => Just(vec![])].boxed()
+}
+
+fn component(t: &Type, v: &[u8]) -> Vec<u8> {
+    let mut out = vec![];
+    t.put_component(v, &mut out).unwrap();
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::with_cases(1500) })]
+
+    #[test]
+    fn forms_sort_as_values_and_come_back(
+        (t, a, b) in types().prop_flat_map(|t| { let v = value(&t); (Just(t), v.clone(), v) }),
+        next in prop::sample::select(vec![0x20u8, 0x38, 0x3E, 0x3F, 0x40, 0x41, 0x60]),
+    ) {
+        prop_assert_eq!(t.validate(&a), Ok(()), "{:?}", t);
+        let (fa, fb) = (component(&t, &a), component(&t, &b));
+        let with = |f: &[u8]| [f, &[next]].concat();
+        prop_assert_eq!(with(&fa).cmp(&with(&fb)), t.compare(&a, &b), "{:?}", &t);
+        prop_assert_eq!(t.compare(&a, &b), t.compare(&b, &a).reverse());
+        if fa != fb {
+            prop_assert!(!fb.starts_with(&with(&fa)) && !fa.starts_with(&with(&fb)), "{:?}", &t);
+        }
+        let followed = with(&fa);
+        prop_assert_eq!(t.component_len(&followed), Some(fa.len()));
+        let (mut rest, mut back) = (&followed[..], vec![]);
+        prop_assert_eq!(t.take_component(&mut rest, &mut back), Ok(true));
+        prop_assert_eq!(rest, &[next][..]);
+        prop_assert!(t.compare(&a, &back).is_eq());
+        prop_assert_eq!(t.validate(&back), Ok(()));
+        prop_assert_eq!(component(&t, &back), fa);
+    }
+
+    #[test]
+    fn any_bytes_are_judged(t in types(), bytes in prop_oneof![small_bytes(), prop::collection::vec(any::<u8>(), 0..60)], wanted in ".{0,12}") {
+        let _ = t.validate(&bytes);
+        let _ = t.to_text(&bytes, Wording::Cql);
+        let _ = t.compare(&bytes, wanted.as_bytes());
+        let _ = t.component_len(&bytes);
+        let (mut rest, mut out) = (&bytes[..], vec![]);
+        if t.decode(&mut rest, &mut out).is_ok() {
+            prop_assert_eq!(t.form_len(&bytes), Some(bytes.len() - rest.len()));
+        }
+        let _ = t.from_text(&wanted, Wording::Cli, &mut Fixed, &mut vec![]);
+        let _ = Type::parse(&wanted, &registry());
+    }
+
+    #[test]
+    fn names_are_read_back(t in types()) {
+        prop_assert_eq!(Type::parse(&t.name(), &registry()), Ok(t.clone()));
+        prop_assert_eq!(Type::parse(&t.full_name(), &registry()), Ok(t));
+    }
+
+    #[test]
+    fn integers_sort_as_numbers(a in any::<i128>(), b in any::<i128>(), by in 0u32..128, pad in 0usize..3) {
+        let (a, b) = (a >> by, b >> by);
+        let bytes = |n: i128, pad: usize| [vec![if n < 0 { 0xFF } else { 0 }; pad], n.to_be_bytes().to_vec()].concat();
+        prop_assert_eq!(Type::Integer.compare(&bytes(a, pad), &bytes(b, 0)), a.cmp(&b));
+        let (form, mut back) = (component(&Type::Integer, &bytes(a, pad)), vec![]);
+        Type::Integer.take_component(&mut &form[..], &mut back).unwrap();
+        prop_assert_eq!(back, num_bigint::BigInt::from(a).to_signed_bytes_be());
+    }
+
+    #[test]
+    fn text_is_read_back(
+        (t, v) in types().prop_filter("has a text that says all", readable).prop_flat_map(|t| { let v = value(&t); (Just(t), v) })
+    ) {
+        let mut back = vec![];
+        t.from_text(&t.to_text(&v, Wording::Cql), Wording::Cql, &mut Fixed, &mut back).unwrap();
+        prop_assert!(t.compare(&v, &back).is_eq(), "{:?} {:?} {:?}", t, v, t.to_text(&v, Wording::Cql));
+    }
+}
+
+fn readable(t: &Type) -> bool {
+    let t = t.unreversed();
+    let nested = matches!(t, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) | Type::Composite(_));
+    !nested && !matches!(t, Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time | Type::Duration | Type::Custom(_))
+}
+
+struct Fixed;
+
+impl Source for Fixed {
+    fn millis(&mut self) -> i64 {
+        1000
+    }
+    fn time_uuid(&mut self) -> [u8; 16] {
+        uuids::time_uuid(1_000_000, 0, 1, 2)
+    }
+    fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
+        uuids::time_uuid(millis * 1000, 0, 1, 2)
+    }
+}
+
+#[test]
+fn texts_of_cassandra_cli() {
+    let read = |t: &Type, text: &str| {
+        let mut out = vec![];
+        t.from_text(text, Wording::Cli, &mut Fixed, &mut out).map(|()| out).map_err(|e| e.0)
+    };
+    let refused = |t: Type, text: &str, why: &str| assert_eq!(read(&t, text), Err(why.to_owned()));
+    refused(Type::Bytes, "zz", "cannot parse 'zz' as hex bytes");
+    refused(Type::Bytes, "abc", "cannot parse 'abc' as hex bytes");
+    refused(Type::Long, "abc", "unable to make long from 'abc'");
+    refused(Type::Integer, "abc", "unable to make int from 'abc'");
+    refused(Type::Uuid, "abc", "unable to coerce 'abc' to version 1 UUID");
+    refused(Type::Date, "yesterday", "unable to coerce 'yesterday' to a  formatted date (long)");
+    assert_eq!(read(&Type::Date, "now"), Ok(1000i64.to_be_bytes().to_vec()));
+    assert_eq!(read(&Type::Date, "2009-08-16 15:53:24+0000"), Ok(1_250_438_004_000i64.to_be_bytes().to_vec()));
+    assert_eq!(read(&Type::TimeUuid, "now").map(|v| v.len()), Ok(16));
+    assert_eq!(read(&Type::Ascii, "é"), Ok(b"?".to_vec()));
+    assert_eq!(read(&Type::Long, ""), Ok(vec![]));
+    let composite = Type::Composite([Type::Utf8, Type::Long].into());
+    let made = read(&composite, "a\\:b:5:!").unwrap();
+    assert_eq!(made, b"\0\x03a:b\0\0\x08\0\0\0\0\0\0\0\x05\x01");
+    assert_eq!(composite.to_text(&made, Wording::Cli), "a\\:b:5:!");
+}
+
+#[test]
+fn examples_of_the_specification() {
+    let mut out = component(&Type::Short, &[0, 1]);
+    out.extend(component(&Type::Float, &1f32.to_be_bytes()));
+    assert_eq!(out, [0x40, 0x80, 1, 0x40, 0xBF, 0x80, 0, 0]);
+    assert_eq!(component(&Type::Long, &[]), [EMPTY]);
+    let why = Type::parse("NoSuchType", &registry()).unwrap_err().0;
+    assert!(why.starts_with("Unable to load class org.apache.cassandra.db.marshal.NoSuchType; known are BytesType, "), "{why}");
+    assert!(why.ends_with(", com.example.ByLength"), "{why}");
+    assert!(Type::parse(&"ListType(".repeat(100_000), &registry()).is_err());
+}

@@ -1,0 +1,359 @@
+//! The command line: what is simulated, from options.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use firn_kv::{Compression, FilterKind, TreeOptions};
+use firn_tools::output::{Color, Done, Failure, Style};
+
+use crate::machine::{Load, Machine, MergeCost};
+use crate::policy::{self, Named, number, size};
+use crate::sim::Setup;
+use crate::size::Content;
+use crate::workload::{Kind, Workload};
+
+const EXAMPLES: &str = "\
+Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
+Policies: tiered[:MIN[:MAX[:BUCKET]]] leveled[:RATIO[:LEVEL0[:MOVEMENT]]] lazy[:RATIO] unified[:W...] window[:SECS[:MIN]]
+  fifo[:BYTES[:SECS]], and of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr lo+2 tsa tier 1-lvl.
+Workloads: insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE].
+
+Examples:
+  compaction-sim run --policy lazy:4 --workload uniform --data 100G --html lazy.html
+  compaction-sim run --policy tiered --data 1P --keys 1e12 --value-size 1000 --memtable-size 2G --table-size 64G
+  compaction-sim sweep --data 1T --workload deletes:0.1
+  compaction-sim sweep --policies tiered:3,tiered:6,lazy --table-sizes 16M,64M --csv sweep.csv --svg plots
+  compaction-sim compare firn-data             the events of a real store beside the prediction
+  compaction-sim replay firn-data --policy leveled:8";
+
+/// What would another compaction policy do? The engine's own policies on virtual tables: bytes, space, time and stalls.
+#[derive(Parser, Debug)]
+#[command(name = "compaction-sim", version, after_help = EXAMPLES, max_term_width = 120)]
+pub struct Cli {
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value = "auto")]
+    pub color: Color,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// The colours.
+    pub fn style(&self) -> Style {
+        Style::new(self.color)
+    }
+}
+
+/// What there is to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Simulate one policy
+    #[command(
+        after_help = "Examples:\n  compaction-sim run --policy leveled:10 --data 1T\n  compaction-sim run --policy tiered --workload zipfian --exact --data 1G --svg plots --html levels.html"
+    )]
+    Run(RunArgs),
+    /// Simulate a grid of policies and sizes on all cores
+    #[command(
+        after_help = "Examples:\n  compaction-sim sweep --data 1T                                 the ten strategies of the VLDB'21 design space\n  compaction-sim sweep --policies full,tier,lo+1 --ratios 4,8,10 --csv grid.csv\n  compaction-sim sweep --policies tiered,lazy --memtable-sizes 16M,64M --filters none,fuse8,fuse16"
+    )]
+    Sweep(SweepArgs),
+    /// What another policy would have done with the flushes that a real store has recorded
+    #[command(
+        after_help = "The first line is the policy as recorded, the others are to be held against it. Levels are sized by the memtable: level 1 of leveled:8\nis eight of them, where firn bench takes 256 MiB. Run compare first: it says how far predictions are from this store.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
+    )]
+    Replay(ReplayArgs),
+    /// What a real store has recorded beside what the simulator says of the same flushes and the same policy
+    #[command(
+        after_help = "Examples:\n  compaction-sim compare firn-data\n  compaction-sim compare firn-data/EVENTS.jsonl --tolerance 10"
+    )]
+    Compare(CompareArgs),
+    /// Measure the simulator against the engine, and itself
+    #[command(after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md")]
+    Validate(ValidateArgs),
+}
+
+/// The tree, the workload and the machine.
+#[derive(Args, Debug, Clone)]
+pub struct Model {
+    /// The workload
+    #[arg(long, default_value = "uniform")]
+    pub workload: Kind,
+    /// Bytes of keys and values that are written
+    #[arg(long, value_parser = size, default_value = "10G", value_name = "SIZE")]
+    pub data: u64,
+    /// Keys of the domain; a quarter of the operations if not given
+    #[arg(long, value_parser = number, value_name = "N")]
+    pub keys: Option<u64>,
+    /// Bytes of a key, 8 or more
+    #[arg(long, default_value_t = 16, value_name = "BYTES")]
+    pub key_size: usize,
+    /// Bytes of a value: a number, or FROM-TO
+    #[arg(long, value_parser = span, default_value = "100", value_name = "BYTES")]
+    pub value_size: (usize, usize),
+    /// Compression of tables
+    #[arg(long, default_value = "none", value_parser = ["none", "lz4"])]
+    pub compression: String,
+    /// Share of the bytes of values that do not compress, 0 to 1
+    #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+    pub random: f64,
+    /// A file whose bytes values are made of, instead
+    #[arg(long, value_name = "FILE")]
+    pub sample: Option<PathBuf>,
+    /// Filter of tables
+    #[arg(long, default_value = "fuse8", value_parser = ["none", "fuse8", "fuse16"])]
+    pub filter: String,
+    /// Memory of a memtable
+    #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
+    pub memtable_size: u64,
+    /// Aim for the size of tables
+    #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
+    pub table_size: u64,
+    /// Longest age of a delete in seconds; 0 for no bound. The strategy tsa has a tenth of the run's time if this is 0
+    #[arg(long, default_value_t = 0, value_name = "SECS")]
+    pub tombstone_age: u64,
+    /// Age in seconds at which puts expire; 0 for never
+    #[arg(long, default_value_t = 0, value_name = "SECS")]
+    pub ttl: u64,
+    /// Hold every key: to the byte what the engine writes, for small runs
+    #[arg(long)]
+    pub exact: bool,
+    /// The seed of all chance
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// The machine
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// The machine.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Machine")]
+pub struct MachineArgs {
+    /// Background threads
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub threads: usize,
+    /// Processor cores
+    #[arg(long, default_value_t = 2.0, value_name = "N")]
+    pub cores: f64,
+    /// Bytes a second that the device reads
+    #[arg(long, value_parser = size, default_value = "763M", value_name = "SIZE")]
+    pub read_bandwidth: u64,
+    /// Bytes a second that the device writes
+    #[arg(long, value_parser = size, default_value = "334M", value_name = "SIZE")]
+    pub write_bandwidth: u64,
+    /// Bytes a second that the writers bring; 0 for as many as they can
+    #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
+    pub ingest: u64,
+    /// Memtables that may wait for their flush, 1 to 3
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub max_sealed: usize,
+    /// Nanoseconds of a write
+    #[arg(long, default_value_t = Machine::default().write_op, value_name = "NS")]
+    pub write_cpu: f64,
+    /// Nanoseconds of a merge for each byte that it writes
+    #[arg(long, default_value_t = Machine::default().merge.byte, value_name = "NS")]
+    pub merge_cpu: f64,
+}
+
+/// Where plots and pages go.
+#[derive(Args, Debug, Clone)]
+pub struct Pictures {
+    /// Write CSV to this file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write SVG plots into this directory
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// Write a page with the levels over time, complete in one file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `run`.
+#[derive(Args, Debug, Clone)]
+pub struct RunArgs {
+    /// The policy
+    #[arg(long, default_value = "tiered")]
+    pub policy: String,
+    /// What is simulated
+    #[command(flatten)]
+    pub model: Model,
+    /// Output
+    #[command(flatten)]
+    pub pictures: Pictures,
+}
+
+/// `sweep`.
+#[derive(Args, Debug, Clone)]
+pub struct SweepArgs {
+    /// Policies, comma-separated
+    #[arg(long, value_delimiter = ',', default_values_t = policy::STRATEGIES.map(str::to_owned))]
+    pub policies: Vec<String>,
+    /// Size ratios, comma-separated: put behind each policy's name
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    pub ratios: Vec<u32>,
+    /// Sizes of memtables, comma-separated, instead of --memtable-size
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE")]
+    pub memtable_sizes: Vec<u64>,
+    /// Sizes of tables, comma-separated, instead of --table-size
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE")]
+    pub table_sizes: Vec<u64>,
+    /// Filters, comma-separated, instead of --filter
+    #[arg(long, value_delimiter = ',', value_parser = ["none", "fuse8", "fuse16"])]
+    pub filters: Vec<String>,
+    /// What is simulated
+    #[command(flatten)]
+    pub model: Model,
+    /// Output
+    #[command(flatten)]
+    pub pictures: Pictures,
+}
+
+/// `replay`.
+#[derive(Args, Debug, Clone)]
+pub struct ReplayArgs {
+    /// A store's directory, or its EVENTS.jsonl
+    pub events: PathBuf,
+    /// Which tree; needed when the log tells of several
+    #[arg(long)]
+    pub tree: Option<String>,
+    /// Policies, comma-separated
+    #[arg(long, visible_alias = "policy", value_delimiter = ',', required = true)]
+    pub policies: Vec<String>,
+    /// The machine
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Output
+    #[command(flatten)]
+    pub pictures: Pictures,
+}
+
+/// `compare`.
+#[derive(Args, Debug, Clone)]
+pub struct CompareArgs {
+    /// A store's directory, or its EVENTS.jsonl
+    pub events: PathBuf,
+    /// Which tree; needed when the log tells of several
+    #[arg(long)]
+    pub tree: Option<String>,
+    /// Processor cores of the machine that it ran on
+    #[arg(long, default_value_t = 2.0, value_name = "N")]
+    pub cores: f64,
+    /// Percent that the bytes written may differ before the exit code is 1
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    pub tolerance: f64,
+}
+
+/// `validate`.
+#[derive(Args, Debug, Clone)]
+pub struct ValidateArgs {
+    /// Which: summary, compressed, overload, sweep; all if none is named
+    #[arg(value_parser = ["summary", "compressed", "overload", "sweep"])]
+    pub parts: Vec<String>,
+    /// A file of real data for values: a book, a log, source code
+    #[arg(long, value_name = "FILE")]
+    pub sample: Option<PathBuf>,
+}
+
+/// A length, or FROM-TO.
+fn span(text: &str) -> Result<(usize, usize), String> {
+    let one = |t: &str| t.parse::<usize>().map_err(|_| format!("{t:?} is no length"));
+    let (lo, hi) = text.split_once('-').unwrap_or((text, text));
+    let (lo, hi) = (one(lo)?, one(hi)?);
+    if lo <= hi && hi <= 16 << 20 { Ok((lo, hi)) } else { Err(format!("{text:?} must be FROM-TO, at most 16777216")) }
+}
+
+impl MachineArgs {
+    /// The machine.
+    pub fn machine(&self) -> Machine {
+        let d = Machine::default();
+        Machine {
+            read_bandwidth: self.read_bandwidth.max(1) as f64,
+            write_bandwidth: self.write_bandwidth.max(1) as f64,
+            cores: self.cores.max(0.1),
+            threads: self.threads.min(64),
+            max_sealed: self.max_sealed.clamp(1, 3),
+            write_op: self.write_cpu.max(1.0),
+            merge: MergeCost { byte: self.merge_cpu.max(0.0), ..d.merge },
+            ingest: self.ingest as f64,
+            ..d
+        }
+    }
+}
+
+impl Model {
+    /// The filter by its name.
+    pub fn filter(name: &str) -> FilterKind {
+        match name {
+            "none" => FilterKind::None,
+            "fuse16" => FilterKind::Fuse16,
+            _ => FilterKind::Fuse8,
+        }
+    }
+
+    /// The tree's options, the policy still to come.
+    pub fn options(&self) -> TreeOptions {
+        TreeOptions {
+            compression: vec![if self.compression == "lz4" { Compression::Lz4 } else { Compression::None }],
+            filter: vec![Model::filter(&self.filter)],
+            memtable_size: self.memtable_size as usize,
+            table_size: self.table_size,
+            tombstone_age_secs: self.tombstone_age,
+            ..TreeOptions::default()
+        }
+    }
+
+    /// What is to be simulated under this policy.
+    ///
+    /// # Errors
+    /// Options that do not fit, in words.
+    pub fn setup(&self, named: &Named, options: &TreeOptions, picture: bool) -> Done<Setup> {
+        if self.key_size < 8 {
+            return Err(Failure::new(format!("a key has 8 bytes at least, not {}", self.key_size)));
+        }
+        let sample = match &self.sample {
+            Some(path) => read(path)?,
+            None => vec![],
+        };
+        let content =
+            Content { key_len: self.key_size, value_len: self.value_size, random: self.random.clamp(0.0, 1.0), sample };
+        let ops = (self.data as f64 / (content.key_len as f64 + content.mean_value())).max(1.0) as u64;
+        let (keys, phases) = self.workload.phases(ops, self.keys.unwrap_or(ops / 4).max(1));
+        if self.exact && ops > 200_000_000 {
+            return Err(Failure::with_next(
+                format!("{ops} operations are too many to hold every key"),
+                "leave --exact away, or write less --data",
+            ));
+        }
+        let machine = self.machine.machine();
+        let workload = Workload {
+            keys,
+            phases,
+            content,
+            ttl_micros: self.ttl.saturating_mul(1_000_000),
+            seed: self.seed,
+            per_memtable: None,
+        };
+        let mut options = TreeOptions { policy: named.policy.clone(), ..options.clone() };
+        if named.ages && options.tombstone_age_secs == 0 {
+            let nanos = ops as f64 * machine.interval(workload.put_bytes(), 0.0, Load { writers: 1.0, flushes: 0, merges: 1 });
+            options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
+        }
+        Ok(Setup { options, workload, machine, flush_factors: Default::default(), exact: self.exact, picture })
+    }
+}
+
+/// A whole file that the user named.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn read(path: &std::path::Path) -> Done<Vec<u8>> {
+    let mut out = vec![];
+    let mut input = firn_tools::io::Input::open(path).map_err(|e| Failure::file("read", path, &e))?;
+    std::io::Read::read_to_end(&mut input, &mut out).map_err(|e| Failure::file("read", path, &e))?;
+    Ok(out)
+}

@@ -1,0 +1,157 @@
+//! `run` and `sweep`, and what all commands do with outcomes.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use firn_kv::TreeOptions;
+use firn_tools::io::create;
+use firn_tools::output::{Done, Failure, Progress, Style};
+
+use crate::cli::{Cli, Command, Model, Pictures, RunArgs, SweepArgs};
+use crate::meter::Outcome;
+use crate::policy;
+use crate::sim::{self, Setup};
+use crate::{html, plot, recorded, report, validate};
+
+/// Carries out a command line.
+///
+/// # Errors
+/// Why it could not be done.
+pub fn execute(cli: &Cli, out: &mut dyn Write) -> Done {
+    match &cli.command {
+        Command::Run(args) => run(args, cli, out),
+        Command::Sweep(args) => sweep(args, cli, out),
+        Command::Replay(args) => recorded::replay(args, cli, out),
+        Command::Compare(args) => recorded::compare(args, cli, out),
+        Command::Validate(args) => validate::run(args, cli, out),
+    }
+}
+
+fn run(args: &RunArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+    let options = args.model.options();
+    let named = policy::parse(&args.policy, &options).map_err(Failure::new)?;
+    let setup = args.model.setup(&named, &options, args.pictures.html.is_some())?;
+    let mut outcome = simulate(&args.policy, &setup)?;
+    (outcome.policy, outcome.workload) = (args.policy.clone(), args.model.workload.to_string());
+    let all = vec![(args.policy.clone(), outcome)];
+    tell(&all, cli.json, &args.pictures, cli.style(), out)
+}
+
+fn sweep(args: &SweepArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+    let cases = grid(args)?;
+    let all = simulate_all("sweep", &cases)?;
+    let named = |((name, _), mut o): (&(String, Setup), Outcome)| {
+        (o.policy, o.workload) = (name.clone(), args.model.workload.to_string());
+        (name.clone(), o)
+    };
+    let all: Vec<(String, Outcome)> = cases.iter().zip(all).map(named).collect();
+    tell(&all, cli.json, &args.pictures, cli.style(), out)
+}
+
+/// The cases of a sweep: every policy with every ratio, memtable, table size and filter.
+fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
+    fn or<T: Clone>(given: &[T], one: T) -> Vec<(T, bool)> {
+        if given.is_empty() { vec![(one, false)] } else { given.iter().map(|g| (g.clone(), given.len() > 1)).collect() }
+    }
+    let base = args.model.options();
+    let mut cases = vec![];
+    for policy in &args.policies {
+        for (ratio, _) in or(&args.ratios, 0) {
+            for (memtable, shown) in or(&args.memtable_sizes, args.model.memtable_size) {
+                let mut name = if ratio > 0 { format!("{policy}:{ratio}") } else { policy.clone() };
+                let text = name.clone();
+                name += &if shown { format!(" m={}", firn_tools::output::bytes(memtable)) } else { String::new() };
+                for (table, shown) in or(&args.table_sizes, args.model.table_size) {
+                    let part = if shown { format!(" t={}", firn_tools::output::bytes(table)) } else { String::new() };
+                    for (filter, shown) in or(&args.filters, args.model.filter.clone()) {
+                        let options = TreeOptions {
+                            memtable_size: memtable as usize,
+                            table_size: table,
+                            filter: vec![Model::filter(&filter)],
+                            ..base.clone()
+                        };
+                        let named = policy::parse(&text, &options).map_err(Failure::new)?;
+                        let last = if shown { format!(" {filter}") } else { String::new() };
+                        let setup = args.model.setup(&named, &options, args.pictures.html.is_some())?;
+                        cases.push((format!("{name}{part}{last}"), setup));
+                    }
+                }
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// One simulation with a progress bar.
+///
+/// # Errors
+/// What the simulator says.
+pub fn simulate(what: &str, setup: &Setup) -> Done<Outcome> {
+    let bar = Progress::operations(what, Some(setup.workload.ops()));
+    Ok(sim::run(setup, &mut |share| bar.at((share * setup.workload.ops() as f64) as u64))?)
+}
+
+/// Simulations on all cores, with a progress bar. Outcomes come in the order of the cases.
+///
+/// # Errors
+/// The first failure.
+pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>> {
+    const STEPS: u64 = 1000;
+    let bar = Progress::operations(what, Some(cases.len() as u64 * STEPS));
+    let shares: Vec<AtomicUsize> = cases.iter().map(|_| AtomicUsize::new(0)).collect();
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<firn_kv::Result<Outcome>>>> = Mutex::new(cases.iter().map(|_| None).collect());
+    let work = || {
+        while let Some((i, (_, setup))) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?))) {
+            let done = sim::run(setup, &mut |share| {
+                shares[i].store((share * STEPS as f64) as usize, Ordering::Relaxed);
+                bar.at(shares.iter().map(|s| s.load(Ordering::Relaxed) as u64).sum());
+            });
+            if let Ok(mut r) = results.lock() {
+                r[i] = Some(done);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(cases.len());
+    std::thread::scope(|s| {
+        (1..threads).for_each(|_| {
+            s.spawn(work);
+        });
+        work();
+    });
+    let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    results
+        .into_iter()
+        .map(|r| r.ok_or_else(|| Failure::new("a simulation ended without a result"))?.map_err(Failure::from))
+        .collect()
+}
+
+/// Says what was found, in every form that was asked for.
+///
+/// # Errors
+/// Files that cannot be written.
+pub fn tell(all: &[(String, Outcome)], as_json: bool, pictures: &Pictures, style: Style, out: &mut dyn Write) -> Done {
+    if as_json {
+        writeln!(out, "{}", report::to_json(all))?;
+    } else if let [(_, one)] = all {
+        write!(out, "{}", report::one(one, style))?;
+    } else {
+        write!(out, "{}", report::many(all, style))?;
+    }
+    if let Some(path) = &pictures.csv {
+        let file = create(path).map_err(|e| Failure::file("write", path, &e))?;
+        report::write_csv(all, file).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+    }
+    if let Some(dir) = &pictures.svg {
+        std::fs::create_dir_all(dir).map_err(|e| Failure::file("make", dir, &e))?;
+        for (name, svg) in plot::all(all)? {
+            let path = dir.join(name);
+            firn_tools::io::write(&path, svg.as_bytes()).map_err(|e| Failure::file("write", &path, &e))?;
+        }
+    }
+    if let Some(path) = &pictures.html {
+        firn_tools::io::write(path, html::page(all).as_bytes()).map_err(|e| Failure::file("write", path, &e))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,423 @@
+//! The exact model: every key is held, no value is. Memtables, retention, cutting and sizes are the engine's own code: its memtable,
+//! its [`job::run_on`] and its table writer, writing into files that only count. So on one history the bytes and tables are those of
+//! the engine to the byte; `tests/exact.rs` holds it to that. For histories that fit in memory.
+//!
+//! What it does not do is copy whole blocks, as the engine does where nothing else overlaps them: there are no blocks here to copy. So
+//! it is exact for trees whose blocks are never copied, as those with a summary hook, and for others as far as their runs overlap:
+//! where they do not, blocks end elsewhere and tables are a little longer.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::iter::Peekable;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use firn_kv::base::cursor::Cursor;
+use firn_kv::base::key::{Kind, Seq, Trailer, head};
+use firn_kv::base::tombstone::Fragments;
+use firn_kv::cache::Cache;
+use firn_kv::compaction::job::{self, Outputs};
+use firn_kv::compaction::{Cuts, Job, RunShape, Shape, TableShape};
+use firn_kv::env::mem::MemEnv;
+use firn_kv::manifest::TableMeta;
+use firn_kv::memtable::{ArenaPool, Memtable};
+use firn_kv::merge::retain::{Beneath, Outside, Rules};
+use firn_kv::merge::run::{Run, TableHandle, TableOpener};
+use firn_kv::sstable::{TableFacts, TableWriter};
+use firn_kv::{Compression, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict};
+
+use crate::size::{Content, Sizes, counted_table};
+use crate::store::{Clock, Live, Made, Store, Written};
+use crate::workload::{Op, Ops, Workload};
+
+/// One version of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Entry {
+    place: u64,
+    trailer: u64,
+    /// The operation's number, which says what its value is.
+    id: u64,
+    /// When it was written, in microseconds.
+    stamp: u64,
+    len: u32,
+}
+
+impl Entry {
+    fn is_delete(&self) -> bool {
+        self.trailer as u8 == Kind::Delete as u8
+    }
+
+    /// Keys ascending, newest first.
+    fn order(&self) -> (u64, Reverse<u64>) {
+        (self.place, Reverse(self.trailer))
+    }
+}
+
+/// A memtable, which says when it is full, and what it was given.
+struct Buffer {
+    mem: Arc<Memtable>,
+    entries: Vec<Entry>,
+}
+
+/// Expiry: a value's first 8 bytes are the time in microseconds when it was written. What is older than this many microseconds, with
+/// nothing beneath, goes.
+pub struct Ttl(pub u64);
+
+impl Purge for Ttl {
+    fn name(&self) -> &str {
+        "ttl"
+    }
+
+    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
+        Box::new(TtlPass { before: job.now_micros.saturating_sub(self.0) })
+    }
+}
+
+struct TtlPass {
+    before: u64,
+}
+
+impl PurgePass for TtlPass {
+    fn judge(&mut self, _key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+        let stamp = value.first_chunk::<8>().map_or(u64::MAX, |b| u64::from_le_bytes(*b));
+        if alone && kind == Kind::Put && stamp < self.before { Verdict::Drop } else { Verdict::Keep }
+    }
+}
+
+/// See the module.
+pub struct Exact {
+    options: Arc<TreeOptions>,
+    content: Content,
+    ops: Peekable<Ops>,
+    arenas: Arc<ArenaPool>,
+    opener: Arc<TableOpener>,
+    active: Buffer,
+    sealed: VecDeque<Vec<Entry>>,
+    tables: HashMap<u64, Arc<Vec<Entry>>>,
+    next_id: u64,
+    next_seq: Seq,
+    live: HashMap<u64, u32>,
+    live_raw: u64,
+    /// Bytes of a file at the bottom for each byte of keys and values.
+    per_raw: f64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Exact {
+    /// An empty tree that the workload will be done to.
+    ///
+    /// # Errors
+    /// Memory for the memtable that is not given.
+    pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Exact> {
+        let arenas = ArenaPool::new(1);
+        let opener = TableOpener::new(Arc::new(MemEnv::new(0)), Path::new("/"), Cache::new(1 << 20), ReadMode::Pread, false);
+        let active = Buffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
+        let mut content = workload.content.clone();
+        if options.compression.iter().all(|&c| c == Compression::None) {
+            // Only lengths count then.
+            content.random = 0.0;
+            content.sample.clear();
+        }
+        let per_raw = Sizes::measure(&options, &content, 1, 1)?.bottom.put / workload.put_bytes().max(1.0);
+        Ok(Exact {
+            options,
+            content,
+            ops: Ops::new(workload).peekable(),
+            arenas,
+            opener: Arc::new(opener),
+            active,
+            sealed: VecDeque::new(),
+            tables: HashMap::new(),
+            next_id: 1,
+            next_seq: 1,
+            live: HashMap::new(),
+            live_raw: 0,
+            per_raw,
+            key: vec![],
+            value: vec![],
+        })
+    }
+
+    /// What the next operation takes of a memtable.
+    fn next_cost(&mut self) -> usize {
+        let id = self.next_seq;
+        let Some(op) = self.ops.peek() else { return 0 };
+        let len = if op.delete { 0 } else { self.content.len_of(id) };
+        Memtable::cost(self.content.key_len.max(8), len)
+    }
+
+    /// Puts the operation into the memtable and gives its bytes; `None` when there is no room.
+    fn add(&mut self, op: Op, stamp: u64) -> Option<f64> {
+        let id = self.next_seq;
+        let len = if op.delete { 0 } else { self.content.len_of(id) };
+        self.content.key(op.place, &mut self.key);
+        if !self.active.mem.reserve(Memtable::cost(self.key.len(), len)) {
+            return None;
+        }
+        self.value.clear();
+        self.value.resize(len, 0);
+        let trailer = Trailer::new(id, if op.delete { Kind::Delete } else { Kind::Put });
+        self.active.mem.add(&self.key, trailer, &self.value);
+        self.active.entries.push(Entry { place: op.place, trailer: trailer.0, id, stamp, len: len as u32 });
+        self.next_seq += 1;
+        let raw = (self.key.len() + len) as u64;
+        let before = if op.delete { self.live.remove(&op.place) } else { self.live.insert(op.place, len as u32) };
+        self.live_raw += if op.delete { 0 } else { raw };
+        self.live_raw -= before.map_or(0, |len| (self.key.len() + len as usize) as u64);
+        Some(raw as f64)
+    }
+
+    /// Writes tables of what is kept of `entries`, which are in order.
+    fn make(&mut self, entries: Vec<Entry>, rules: Rules, cuts: &Cuts, place: Place) -> Result<Made> {
+        let entries_in = entries.len() as f64;
+        let deletes: Vec<(u64, u64)> = entries.iter().filter(|e| e.is_delete()).map(|e| (e.id, e.stamp)).collect();
+        let now = Rc::new(Cell::new(Entry::default()));
+        let walk = Walk::new(entries, self.content.clone(), now.clone());
+        let mut out = Counting { options: &self.options, place, next_id: &mut self.next_id, now, tables: vec![] };
+        let made = job::run_on(walk, rules, cuts, place.oldest, &mut out)?;
+        let contents = out.tables;
+        let still: HashSet<u64> = contents.iter().flatten().filter(|e| e.is_delete()).map(|e| e.id).collect();
+        let gone = deletes.iter().filter(|(id, _)| !still.contains(id));
+        let vanished = gone.map(|&(_, stamp)| (1.0, place.now_micros.saturating_sub(stamp))).collect();
+        let raw_bytes = made.tables.iter().map(|t| t.raw_bytes as f64).sum();
+        let tables = made.tables.iter().zip(contents).map(|(facts, entries)| self.keep(facts, entries, place)).collect();
+        Ok(Made { tables, entries: made.entries as f64, entries_in, raw_bytes, vanished })
+    }
+
+    fn keep(&mut self, facts: &TableFacts, entries: Vec<Entry>, place: Place) -> TableShape {
+        self.tables.insert(facts.id, Arc::new(entries));
+        TableShape {
+            id: facts.id,
+            size: facts.size,
+            entries: facts.entries,
+            deletes: facts.deletes,
+            range_deletes: 0,
+            first: facts.first_key.as_slice().into(),
+            last: facts.last_key.as_slice().into(),
+            min_seq: facts.min_seq,
+            max_seq: facts.max_seq,
+            created_micros: place.now_micros,
+            newest_micros: place.newest_micros,
+            oldest_tombstone_micros: facts.oldest_tombstone_micros,
+            busy: false,
+        }
+    }
+
+    /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of keys are known.
+    fn beneath(&self, shape: &Shape, job: &Job) -> Beneath {
+        let taken: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let newest = shape.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.id))).unwrap_or(0);
+        let handle = |t: &TableShape| {
+            let meta = TableMeta { id: t.id, first_key: t.first.to_vec(), last_key: t.last.to_vec(), ..TableMeta::default() };
+            TableHandle::new(Arc::new(meta), self.opener.clone())
+        };
+        let rest = |r: &RunShape| {
+            let tables: Vec<_> = r.tables.iter().filter(|t| !taken.contains(&t.id)).map(handle).collect();
+            (!tables.is_empty()).then(|| Arc::new(Run::new(r.level, r.number, tables)))
+        };
+        Beneath::new(shape.runs[newest..].iter().filter_map(rest).collect())
+    }
+}
+
+impl Store for Exact {
+    fn write(&mut self, ops: u64, clock: Clock) -> Result<Written> {
+        let mut done = Written::default();
+        while done.ops < ops {
+            let Some(&op) = self.ops.peek() else {
+                done.ended = true;
+                break;
+            };
+            let Some(bytes) = self.add(op, clock.wall(done.ops + 1)) else {
+                done.full = true;
+                break;
+            };
+            self.ops.next();
+            done.ops += 1;
+            done.bytes += bytes;
+        }
+        Ok(done)
+    }
+
+    fn seal(&mut self) -> Result<()> {
+        let capacity = Memtable::capacity_for(self.options.memtable_size, self.next_cost());
+        let fresh = Buffer { mem: Memtable::new(&self.arenas, capacity)?, entries: vec![] };
+        self.sealed.push_back(std::mem::replace(&mut self.active, fresh).entries);
+        Ok(())
+    }
+
+    fn sealed(&self) -> usize {
+        self.sealed.len()
+    }
+
+    fn flush(&mut self, now_micros: u64) -> Result<Made> {
+        let Some(mut entries) = self.sealed.pop_front().filter(|e| !e.is_empty()) else { return Ok(Made::default()) };
+        entries.sort_unstable_by_key(Entry::order);
+        let rules = rules(Beneath::new(vec![]), None, false);
+        let cuts = Cuts { size: self.options.table_size, at: vec![] };
+        let place = Place { level: 0, now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
+        let made = self.make(entries, rules, &cuts, place)?;
+        Ok(made)
+    }
+
+    fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made> {
+        let taken: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let inputs: Vec<&TableShape> = shape.tables().filter(|t| taken.contains(&t.id)).collect();
+        let mut entries: Vec<Entry> = vec![];
+        inputs.iter().filter_map(|t| self.tables.get(&t.id)).for_each(|t| entries.extend_from_slice(t));
+        // Stable: it finds the sorted runs that are there.
+        entries.sort_by_key(Entry::order);
+        let purge = self.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros }));
+        let rules = rules(self.beneath(shape, job), purge, true);
+        let place = Place {
+            level: job.output_level,
+            now_micros,
+            newest_micros: inputs.iter().map(|t| t.newest_micros).max().unwrap_or(0),
+            oldest: inputs.iter().filter_map(|t| t.oldest_tombstone_micros).min(),
+        };
+        self.make(entries, rules, &job.cuts, place)
+    }
+
+    fn forget(&mut self, tables: &[u64]) {
+        tables.iter().for_each(|id| {
+            self.tables.remove(id);
+        });
+    }
+
+    fn live(&self) -> Live {
+        Live { keys: self.live.len() as f64, bytes: self.live_raw as f64 * self.per_raw }
+    }
+
+    fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {
+        let all = self.tables.values().flat_map(|t| t.iter()).filter(|e| e.is_delete());
+        let mut ages: Vec<u64> = all.map(|e| now_micros.saturating_sub(e.stamp)).collect();
+        ages.sort_unstable();
+        ages.into_iter().map(|age| (1.0, age)).collect()
+    }
+}
+
+fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, settle: bool) -> Rules {
+    Rules {
+        snapshots: vec![],
+        tombstones: Arc::new(Fragments::default()),
+        beneath,
+        merge: None,
+        purge,
+        settle,
+        outside: Outside::new(vec![], None),
+    }
+}
+
+/// Where and when tables are made.
+#[derive(Clone, Copy)]
+struct Place {
+    level: u8,
+    now_micros: u64,
+    newest_micros: u64,
+    oldest: Option<u64>,
+}
+
+/// Makes writers that only count, and notes which entries went to which table.
+struct Counting<'a> {
+    options: &'a TreeOptions,
+    place: Place,
+    next_id: &'a mut u64,
+    /// The entry under the input's cursor.
+    now: Rc<Cell<Entry>>,
+    tables: Vec<Vec<Entry>>,
+}
+
+impl Outputs for Counting<'_> {
+    fn create(&mut self) -> Result<TableWriter> {
+        let id = *self.next_id;
+        *self.next_id += 1;
+        self.tables.push(vec![]);
+        Ok(counted_table(self.options, self.place.level, id, self.place.now_micros))
+    }
+
+    fn progress(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn added(&mut self, _key: &[u8], trailer: Trailer) {
+        if let Some(table) = self.tables.last_mut() {
+            table.push(Entry { trailer: trailer.0, ..self.now.get() });
+        }
+    }
+}
+
+/// A cursor over entries in order.
+struct Walk {
+    entries: Vec<Entry>,
+    at: usize,
+    content: Content,
+    now: Rc<Cell<Entry>>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Walk {
+    fn new(entries: Vec<Entry>, content: Content, now: Rc<Cell<Entry>>) -> Walk {
+        Walk { at: entries.len(), entries, content, now, key: vec![], value: vec![] }
+    }
+
+    fn go(&mut self, at: usize) -> Result<()> {
+        self.at = at;
+        if let Some(e) = self.entries.get(at) {
+            self.now.set(*e);
+            self.content.key(e.place, &mut self.key);
+            if e.is_delete() {
+                self.value.clear();
+            } else {
+                self.content.value(e.id, e.len as usize, e.stamp, &mut self.value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for Walk {
+    fn valid(&self) -> bool {
+        self.at < self.entries.len()
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn trailer(&self) -> Trailer {
+        self.entries.get(self.at).map_or(Trailer(0), |e| Trailer(e.trailer))
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
+        let place = head(key);
+        self.go(self.entries.partition_point(|e| e.order() < (place, Reverse(at.0))))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let place = head(key);
+        self.go(self.entries.partition_point(|e| e.place < place).wrapping_sub(1))
+    }
+
+    fn first(&mut self) -> Result<()> {
+        self.go(0)
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.go(self.entries.len().wrapping_sub(1))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.go(self.at.saturating_add(1))
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.go(self.at.wrapping_sub(1))
+    }
+}

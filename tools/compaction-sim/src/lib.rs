@@ -1,0 +1,20 @@
+//! Firn's compaction policies on virtual tables: how many bytes a store would write, how much space it would take and how long its
+//! writers would wait, without the store.
+
+pub mod cli;
+pub mod commands;
+pub mod engine;
+pub mod exact;
+pub mod html;
+pub mod machine;
+pub mod meter;
+pub mod plot;
+pub mod policy;
+pub mod recorded;
+pub mod report;
+pub mod sim;
+pub mod size;
+pub mod store;
+pub mod summary;
+pub mod validate;
+pub mod workload;

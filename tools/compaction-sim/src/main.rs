@@ -1,0 +1,19 @@
+//! The `compaction-sim` command. All of it is in the library.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use compaction_sim::cli::Cli;
+use compaction_sim::commands::execute;
+use firn_tools::io::stdout;
+use firn_tools::output::finish;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = stdout();
+    let done = execute(&cli, &mut out);
+    let flushed = out.flush();
+    let done = done.and_then(|()| Ok(flushed?));
+    finish(done, cli.style(), |_| None)
+}

@@ -1,0 +1,386 @@
+//! What is measured while a simulation runs, and its [`Outcome`].
+
+use std::collections::BTreeMap;
+
+use firn_kv::FilterKind;
+use firn_kv::TreeOptions;
+use firn_kv::base::key::head;
+use firn_kv::compaction::{Shape, TableShape};
+use serde::Serialize;
+
+use crate::store::Live;
+
+/// Points of a curve, and frames of the moving picture, are thinned out when they become more than these.
+const MOST_POINTS: usize = 1024;
+const MOST_FRAMES: usize = 360;
+/// Bars that a run is drawn with, at most.
+const MOST_BARS: usize = 48;
+
+/// What a simulation found. Sizes are bytes of table files unless said otherwise.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Outcome {
+    /// The policy by its name here.
+    pub policy: String,
+    /// The workload by its name here.
+    pub workload: String,
+    /// Operations written.
+    pub ops: u64,
+    /// Bytes of keys and values written.
+    pub user_bytes: f64,
+    /// Simulated seconds from the first write to the last piece of work.
+    pub seconds: f64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Merges done.
+    pub merges: u64,
+    /// Jobs that only moved tables.
+    pub moves: u64,
+    /// Jobs that only dropped tables.
+    pub drops: u64,
+    /// Bytes written by flushes.
+    pub flush_bytes: u64,
+    /// Bytes of keys and values that flushes wrote.
+    pub flush_raw_bytes: f64,
+    /// Bytes read by merges.
+    pub merge_read: u64,
+    /// Bytes written by merges.
+    pub merge_written: u64,
+    /// Bytes written to tables for each byte that the user wrote.
+    pub write_amplification: f64,
+    /// Bytes written to tables for each byte that was flushed: what the policy alone adds.
+    pub rewrite_amplification: f64,
+    /// Runs that a read may have to look into: mean over all writes, and the most.
+    pub mean_runs: f64,
+    /// See `mean_runs`.
+    pub max_runs: usize,
+    /// Tables whose range holds a key that is looked up, at the end.
+    pub tables_per_read: f64,
+    /// Blocks read to find a key that is not there, by the filters' false positives, at the end.
+    pub blocks_per_miss: f64,
+    /// Runs at the end.
+    pub runs: usize,
+    /// Tables at the end.
+    pub tables: usize,
+    /// Bytes at the end.
+    pub bytes: u64,
+    /// Bytes that one copy of all live keys would take.
+    pub live_bytes: f64,
+    /// `bytes` over `live_bytes`.
+    pub space_amplification: f64,
+    /// The largest that it was, counted from a tenth of the operations on, outputs in the making included.
+    pub max_space_amplification: f64,
+    /// The most bytes at any time, outputs in the making included.
+    pub peak_bytes: u64,
+    /// Seconds from a delete to the moment when it is gone or, if it still is there, to the end: median, 99th percentile, maximum.
+    pub tombstone_age: [f64; 3],
+    /// Deletes that are still in tables at the end.
+    pub tombstones: f64,
+    /// Seconds that writers were slowed by pacing.
+    pub paced_seconds: f64,
+    /// Seconds that writers waited for a memtable.
+    pub stalled_seconds: f64,
+    /// Seconds that flushes took, all together, and their processor time.
+    pub flush_seconds: f64,
+    /// See `flush_seconds`.
+    pub flush_cpu_seconds: f64,
+    /// The same of merges.
+    pub merge_seconds: f64,
+    /// See `merge_seconds`.
+    pub merge_cpu_seconds: f64,
+    /// Operations a second while writes went on.
+    pub ops_per_second: f64,
+    /// Bytes of filters at the end.
+    pub filter_bytes: f64,
+    /// Bytes of pinned indexes at the end, roughly.
+    pub index_bytes: f64,
+    /// Jobs, bytes read and bytes written for each reason.
+    pub reasons: BTreeMap<String, [u64; 3]>,
+    /// The levels at the end.
+    pub levels: Vec<Level>,
+    /// The course of things.
+    pub points: Vec<Point>,
+    /// The moving picture; empty unless asked for.
+    #[serde(skip)]
+    pub frames: Vec<Frame>,
+}
+
+/// One level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Level {
+    /// Which.
+    pub level: u8,
+    /// Runs on it.
+    pub runs: usize,
+    /// Tables on it.
+    pub tables: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries.
+    pub entries: u64,
+}
+
+/// One moment.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Point {
+    /// Seconds since the beginning.
+    pub seconds: f64,
+    /// Operations so far.
+    pub ops: u64,
+    /// Operations a second since the point before.
+    pub rate: f64,
+    /// Runs.
+    pub runs: usize,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes that one copy of all live keys would take.
+    pub live_bytes: f64,
+    /// Bytes flushed so far.
+    pub flushed: u64,
+    /// Bytes written by merges so far.
+    pub merged: u64,
+    /// Seconds that writers were held up so far, for whatever reason.
+    pub held_up: f64,
+}
+
+/// One picture of the levels.
+#[derive(Clone, Debug, Serialize)]
+pub struct Frame {
+    /// Seconds since the beginning.
+    pub t: f64,
+    /// Operations so far.
+    pub ops: u64,
+    /// Bytes flushed and merged so far.
+    pub written: [u64; 2],
+    /// What was done last.
+    pub did: String,
+    /// The runs, newest first: level, bytes, tables, and bars (from and to in thousandths of the key space, 1 when a job holds it).
+    pub runs: Vec<(u8, u64, usize, Vec<[u16; 3]>)>,
+}
+
+/// Ages with weights, to within three percent.
+#[derive(Clone, Debug, Default)]
+pub struct Ages {
+    buckets: BTreeMap<u32, f64>,
+    max: u64,
+}
+
+impl Ages {
+    /// Adds so many of an age in microseconds.
+    pub fn add(&mut self, weight: f64, micros: u64) {
+        let bucket = ((micros.max(1) as f64).ln() * 32.0) as u32;
+        *self.buckets.entry(bucket).or_default() += weight;
+        self.max = self.max.max(micros);
+    }
+
+    /// Median, 99th percentile and maximum in seconds.
+    pub fn summary(&self) -> [f64; 3] {
+        let total: f64 = self.buckets.values().sum();
+        let quantile = |q: f64| {
+            let mut left = total * q;
+            for (bucket, n) in &self.buckets {
+                left -= n;
+                if left <= 0.0 {
+                    return ((f64::from(*bucket) + 0.5) / 32.0).exp().min(self.max as f64) / 1e6;
+                }
+            }
+            self.max as f64 / 1e6
+        };
+        if total > 0.0 { [quantile(0.5), quantile(0.99), self.max as f64 / 1e6] } else { [0.0; 3] }
+    }
+}
+
+/// Measures.
+#[derive(Default)]
+pub struct Meter {
+    /// What is known so far.
+    pub outcome: Outcome,
+    /// Ages of deletes that are gone.
+    pub ages: Ages,
+    total_ops: u64,
+    picture: bool,
+    point_stride: u64,
+    points_seen: u64,
+    frame_stride: u64,
+    frames_seen: u64,
+    run_ops: f64,
+    ops_before: u64,
+}
+
+/// The state of a simulation, as far as the meter wants to know.
+pub struct Moment<'a> {
+    /// Seconds since the beginning.
+    pub seconds: f64,
+    /// The tables.
+    pub shape: &'a Shape,
+    /// Bytes that running jobs have written so far.
+    pub making: u64,
+    /// What lives.
+    pub live: Live,
+}
+
+impl Meter {
+    /// A meter for a run of so many operations; `picture` asks for frames.
+    pub fn new(total_ops: u64, picture: bool) -> Meter {
+        Meter { total_ops, picture, point_stride: 1, frame_stride: 1, ..Meter::default() }
+    }
+
+    /// A memtable has been flushed.
+    pub fn after_flush(&mut self, now: &Moment<'_>) {
+        let o = &mut self.outcome;
+        let runs = now.shape.runs.len();
+        self.run_ops += runs as f64 * (o.ops - self.ops_before) as f64;
+        self.ops_before = o.ops;
+        o.max_runs = o.max_runs.max(runs);
+        self.space(now);
+        self.points_seen += 1;
+        if self.points_seen.is_multiple_of(self.point_stride) {
+            self.point(now);
+        }
+    }
+
+    /// The space of this moment.
+    pub fn space(&mut self, now: &Moment<'_>) {
+        let o = &mut self.outcome;
+        let bytes = now.shape.size() + now.making;
+        o.peak_bytes = o.peak_bytes.max(bytes);
+        if o.ops >= self.total_ops / 10 && now.live.bytes > 0.0 {
+            o.max_space_amplification = o.max_space_amplification.max(bytes as f64 / now.live.bytes);
+        }
+    }
+
+    fn point(&mut self, now: &Moment<'_>) {
+        let o = &mut self.outcome;
+        let last = o.points.last().copied().unwrap_or_default();
+        let rate = (o.ops - last.ops) as f64 / (now.seconds - last.seconds).max(1e-9);
+        o.points.push(Point {
+            seconds: now.seconds,
+            ops: o.ops,
+            rate,
+            runs: now.shape.runs.len(),
+            bytes: now.shape.size(),
+            live_bytes: now.live.bytes,
+            flushed: o.flush_bytes,
+            merged: o.merge_written,
+            held_up: o.paced_seconds + o.stalled_seconds,
+        });
+        if o.points.len() > MOST_POINTS {
+            thin(&mut o.points);
+            for i in (1..o.points.len()).rev() {
+                let (a, b) = (o.points[i - 1], o.points[i]);
+                o.points[i].rate = (b.ops - a.ops) as f64 / (b.seconds - a.seconds).max(1e-9);
+            }
+            self.point_stride *= 2;
+        }
+    }
+
+    /// Something has changed in the shape; `did` says what.
+    pub fn frame(&mut self, now: &Moment<'_>, did: impl FnOnce() -> String) {
+        if !self.picture {
+            return;
+        }
+        self.frames_seen += 1;
+        if !self.frames_seen.is_multiple_of(self.frame_stride) {
+            return;
+        }
+        let o = &mut self.outcome;
+        let runs = now.shape.runs.iter().map(|r| (r.level, r.size(), r.tables.len(), bars(&r.tables))).collect();
+        let written = [o.flush_bytes, o.merge_written];
+        o.frames.push(Frame { t: now.seconds, ops: o.ops, written, did: did(), runs });
+        if o.frames.len() > MOST_FRAMES {
+            thin(&mut o.frames);
+            self.frame_stride *= 2;
+        }
+    }
+
+    /// The end.
+    pub fn finish(mut self, now: &Moment<'_>, options: &TreeOptions, left: Vec<(f64, u64)>, index_per_entry: f64) -> Outcome {
+        self.space(now);
+        self.point(now);
+        for &(n, age) in &left {
+            self.ages.add(n, age);
+        }
+        let mut o = self.outcome;
+        o.seconds = now.seconds;
+        o.tombstones = left.iter().map(|l| l.0).sum();
+        o.tombstone_age = self.ages.summary();
+        let written = (o.flush_bytes + o.merge_written) as f64;
+        o.write_amplification = written / o.user_bytes.max(1.0);
+        o.rewrite_amplification = written / (o.flush_bytes as f64).max(1.0);
+        o.mean_runs = self.run_ops / (self.ops_before as f64).max(1.0);
+        o.runs = now.shape.runs.len();
+        o.tables = now.shape.tables().count();
+        o.bytes = now.shape.size();
+        o.live_bytes = now.live.bytes;
+        o.space_amplification = o.bytes as f64 / o.live_bytes.max(1.0);
+        let (mut filters, mut entries) = (0.0, 0.0);
+        for r in &now.shape.runs {
+            let (bits, wrong) = match options.filter_at(r.level as usize) {
+                FilterKind::None => (0.0, 1.0),
+                FilterKind::Fuse8 => (9.0, 1.0 / 256.0),
+                FilterKind::Fuse16 => (18.0, 1.0 / 65536.0),
+            };
+            let n: u64 = r.tables.iter().map(|t| t.entries).sum();
+            let covered: f64 = r.tables.iter().map(|t| (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64)).sum();
+            entries += n as f64;
+            filters += n as f64 * bits / 8.0;
+            o.tables_per_read += covered;
+            o.blocks_per_miss += covered * wrong;
+        }
+        o.filter_bytes = filters;
+        o.index_bytes = entries * index_per_entry;
+        o.levels = levels(now.shape);
+        o
+    }
+}
+
+/// The levels of a shape.
+pub fn levels(shape: &Shape) -> Vec<Level> {
+    let mut levels: Vec<Level> = vec![];
+    for r in &shape.runs {
+        let (tables, bytes) = (r.tables.len(), r.size());
+        let entries: u64 = r.tables.iter().map(|t| t.entries).sum();
+        match levels.last_mut() {
+            Some(l) if l.level == r.level => {
+                l.runs += 1;
+                l.tables += tables;
+                l.bytes += bytes;
+                l.entries += entries;
+            }
+            _ => levels.push(Level { level: r.level, runs: 1, tables, bytes, entries }),
+        }
+    }
+    levels
+}
+
+fn thin<T>(all: &mut Vec<T>) {
+    let mut i = 0;
+    all.retain(|_| {
+        i += 1;
+        i % 2 == 0
+    });
+}
+
+/// The tables of a run as few bars.
+fn bars(tables: &[TableShape]) -> Vec<[u16; 3]> {
+    let thousandth = |k: &[u8]| ((u128::from(head(k)) * 1000) >> 64) as u16;
+    let per_bar = tables.len().div_ceil(MOST_BARS).max(1);
+    let bar = |chunk: &[TableShape]| {
+        let (first, last) = (&chunk[0], &chunk[chunk.len() - 1]);
+        [thousandth(&first.first), thousandth(&last.last), u16::from(chunk.iter().any(|t| t.busy))]
+    };
+    tables.chunks(per_bar).map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_percentiles() {
+        let mut ages = Ages::default();
+        (1..=1000).for_each(|s| ages.add(1.0, s * 1_000_000));
+        let [p50, p99, max] = ages.summary();
+        assert!((p50 / 500.0 - 1.0).abs() < 0.05 && (p99 / 990.0 - 1.0).abs() < 0.05 && max == 1000.0);
+        assert_eq!(Ages::default().summary(), [0.0; 3]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Outcomes as tables for people and as CSV and JSON for programs.
+
+use firn_tools::output::{Style, bytes, count, print_table, rate, row, table};
+use serde_json::{Value, json};
+
+use crate::meter::Outcome;
+
+/// Seconds for people.
+pub fn seconds(s: f64) -> String {
+    match s {
+        s if s <= 0.0 => "0".to_owned(),
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6000.0 => format!("{:.1} min", s / 60.0),
+        s if s < 360_000.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+fn factor(f: f64) -> String {
+    format!("{f:.2}")
+}
+
+/// One outcome: what it cost, then the levels.
+pub fn one(o: &Outcome, style: Style) -> String {
+    let mut t = table(&["", "value"]);
+    let mut line = |name: &str, value: String| row(&mut t, [name.to_owned(), value]);
+    line("policy", o.policy.clone());
+    line("workload", o.workload.clone());
+    line("operations", count(o.ops));
+    line("written by the user", bytes(o.user_bytes as u64));
+    line("written by flushes", bytes(o.flush_bytes));
+    line("written by merges", bytes(o.merge_written));
+    line("flushes, merges, moves, drops", format!("{}, {}, {}, {}", o.flushes, o.merges, o.moves, o.drops));
+    line("write amplification", factor(o.write_amplification));
+    line("runs: mean, most, now", format!("{:.1}, {}, {}", o.mean_runs, o.max_runs, o.runs));
+    line("tables that may hold a key", factor(o.tables_per_read));
+    line("blocks read for a key not there", format!("{:.4}", o.blocks_per_miss));
+    line("space: now, peak", format!("{}, {}", bytes(o.bytes), bytes(o.peak_bytes)));
+    line("space amplification: now, most", format!("{}, {}", factor(o.space_amplification), factor(o.max_space_amplification)));
+    line("filters and indexes in memory", format!("{}, {}", bytes(o.filter_bytes as u64), bytes(o.index_bytes as u64)));
+    if o.tombstone_age[2] > 0.0 {
+        let [p50, p99, max] = o.tombstone_age.map(seconds);
+        line("age of deletes: p50, p99, max", format!("{p50}, {p99}, {max}"));
+        line("deletes still there", count(o.tombstones as u64));
+    }
+    line("time", seconds(o.seconds));
+    line("writes a second", rate(o.ops_per_second));
+    line("writers slowed, stopped", format!("{}, {}", seconds(o.paced_seconds), seconds(o.stalled_seconds)));
+    let mut out = print_table(&t, style);
+    let mut levels = table(&["level", "runs", "tables", "bytes", "entries"]);
+    for l in &o.levels {
+        row(&mut levels, [l.level.to_string(), l.runs.to_string(), l.tables.to_string(), bytes(l.bytes), count(l.entries)]);
+    }
+    out.push('\n');
+    out.push_str(&print_table(&levels, style));
+    out
+}
+
+/// Many outcomes, a line each.
+pub fn many(all: &[(String, Outcome)], style: Style) -> String {
+    let header = [
+        "case",
+        "write amp",
+        "runs",
+        "most",
+        "space amp",
+        "most",
+        "peak",
+        "del p99",
+        "slowed",
+        "stopped",
+        "writes/s",
+        "filters",
+    ];
+    let mut t = table(&header);
+    for (name, o) in all {
+        row(
+            &mut t,
+            [
+                name.clone(),
+                factor(o.write_amplification),
+                format!("{:.1}", o.mean_runs),
+                o.max_runs.to_string(),
+                factor(o.space_amplification),
+                factor(o.max_space_amplification),
+                bytes(o.peak_bytes),
+                if o.tombstone_age[2] > 0.0 { seconds(o.tombstone_age[1]) } else { "-".to_owned() },
+                seconds(o.paced_seconds),
+                seconds(o.stalled_seconds),
+                rate(o.ops_per_second),
+                bytes(o.filter_bytes as u64),
+            ],
+        );
+    }
+    print_table(&t, style)
+}
+
+/// Outcomes as JSON: an array of objects, `case` and the fields of [`Outcome`].
+pub fn to_json(all: &[(String, Outcome)]) -> Value {
+    let object = |(name, o): &(String, Outcome)| {
+        let mut v = json!(o);
+        v["case"] = json!(name);
+        v
+    };
+    Value::Array(all.iter().map(object).collect())
+}
+
+/// The numbers of outcomes as CSV, a line each, with a header. Lists are left out: JSON has them.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_csv(all: &[(String, Outcome)], to: impl std::io::Write) -> Result<(), csv::Error> {
+    let mut w = csv::Writer::from_writer(to);
+    for (i, (name, o)) in all.iter().enumerate() {
+        let v = json!(o);
+        let scalars: Vec<(&String, &Value)> =
+            v.as_object().into_iter().flatten().filter(|(_, v)| v.is_number() || v.is_string()).collect();
+        let [p50, p99, max] = o.tombstone_age.map(|s| s.to_string());
+        if i == 0 {
+            let names = scalars.iter().map(|(k, _)| k.as_str());
+            w.write_record(["case"].into_iter().chain(names).chain([
+                "tombstone_age_p50",
+                "tombstone_age_p99",
+                "tombstone_age_max",
+            ]))?;
+        }
+        let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+        let values = scalars.iter().map(|(_, v)| text(v));
+        w.write_record([name.clone()].into_iter().chain(values).chain([p50, p99, max]))?;
+    }
+    w.flush()?;
+    Ok(())
+}

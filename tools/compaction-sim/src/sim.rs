@@ -1,0 +1,522 @@
+//! The simulator: drives a [`Store`] through the engine's own policy functions, as `db` does.
+//!
+//! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a compaction, the most urgent job of
+//! [`pick`] is started with its inputs marked busy when it [`fits`] and is applied when it is done, writers are slowed by [`delay`] or
+//! [`fill_delay`], whichever is longer, and wait while every memtable is full. Without threads all work is done at the end of the
+//! write that made it necessary.
+//!
+//! Time is a row of events: between two of them the writers' rate and the jobs' speeds are constant ([`Machine`]).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use firn_kv::base::options::Policy;
+use firn_kv::compaction::{Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure};
+use firn_kv::memtable::Memtable;
+use firn_kv::{Error, ErrorKind, Result, TreeOptions};
+
+use crate::exact::{Exact, Ttl};
+use crate::machine::{Cost, Load, Machine};
+use crate::meter::{Meter, Moment, Outcome};
+use crate::store::{Clock, EPOCH_MICROS, Made, Store};
+use crate::summary::Summary;
+use crate::workload::Workload;
+
+/// How often a time-driven policy is asked while nothing else happens, in nanoseconds: as often as the engine's idle workers do.
+const TICK: f64 = 1e9;
+
+/// What is to be simulated.
+#[derive(Clone)]
+pub struct Setup {
+    /// The tree.
+    pub options: TreeOptions,
+    /// What is done to it.
+    pub workload: Workload,
+    /// The machine.
+    pub machine: Machine,
+    /// What each flush costs over what the machine says, in their order; 1 for those beyond the end.
+    pub flush_factors: Arc<[f64]>,
+    /// Whether every key is held; else only numbers are.
+    pub exact: bool,
+    /// Whether frames of a moving picture are wanted.
+    pub picture: bool,
+}
+
+/// What a simulation is told besides: called now and then with the share that is done.
+pub type OnProgress<'a> = &'a mut dyn FnMut(f64);
+
+/// Runs a simulation to its end.
+///
+/// # Errors
+/// Options out of bounds, and what the engine's parts refuse.
+pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<Outcome> {
+    let (outcome, _) = run_to_shape(setup, progress)?;
+    Ok(outcome)
+}
+
+/// As [`run`], with the tables as they are in the end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(Outcome, Shape)> {
+    let mut options = setup.options.clone();
+    if setup.workload.ttl_micros > 0 {
+        options.purge = Some(Arc::new(Ttl(setup.workload.ttl_micros)));
+    }
+    options.check()?;
+    let options = Arc::new(options);
+    if setup.exact {
+        Sim::new(setup, options.clone(), Exact::new(options, &setup.workload)?).run(progress)
+    } else {
+        Sim::new(setup, options.clone(), Summary::new(options, &setup.workload)?).run(progress)
+    }
+}
+
+/// A job at work.
+struct Running {
+    /// `None` for a flush.
+    job: Option<Job>,
+    made: Made,
+    bytes_in: u64,
+    cost: Cost,
+    /// The share that is still to be done, 1 to 0.
+    left: f64,
+    /// When it was begun, waiting not counted.
+    since: f64,
+}
+
+impl Running {
+    fn bytes_out(&self) -> u64 {
+        self.made.tables.iter().map(|t| t.size).sum()
+    }
+}
+
+/// How fast memtables fill and how fast they are flushed, as the engine's pacing sees it; times in nanoseconds.
+struct Fill {
+    /// The delay for each KiB of memtable.
+    delay: u64,
+    /// What a KiB took in the last flush; 0 before the first.
+    flush_per_kib: u64,
+    /// When the present memtable was begun, and how long writers had slept and stood still until then.
+    begun: f64,
+    stood: f64,
+}
+
+struct Sim<'a, S> {
+    setup: &'a Setup,
+    options: Arc<TreeOptions>,
+    store: S,
+    shape: Shape,
+    running: Vec<Running>,
+    now: f64,
+    /// Whether the shape may want a job that it was not asked for yet.
+    dirty: bool,
+    delay: u64,
+    fill: Fill,
+    /// Bytes that the engine's pacing counts for an operation.
+    memory_per_op: f64,
+    flushes_begun: usize,
+    meter: Meter,
+    total: u64,
+}
+
+impl<'a, S: Store> Sim<'a, S> {
+    fn new(setup: &'a Setup, options: Arc<TreeOptions>, store: S) -> Self {
+        let shape = Shape {
+            now_micros: EPOCH_MICROS,
+            memtable_size: options.memtable_size as u64,
+            table_size: options.table_size,
+            tombstone_age_secs: options.tombstone_age_secs,
+            runs: vec![],
+            next_run: u64::MAX,
+        };
+        let total = setup.workload.ops();
+        let meter = Meter::new(total, setup.picture);
+        let content = &setup.workload.content;
+        let memory_per_op = match setup.workload.per_memtable {
+            Some(n) => options.memtable_size as f64 / n.max(1) as f64,
+            None => Memtable::cost(content.key_len, content.mean_value() as usize) as f64,
+        };
+        // The first memtable was begun at no time that counts.
+        let fill = Fill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
+        Sim {
+            setup,
+            options,
+            store,
+            shape,
+            running: vec![],
+            now: 0.0,
+            dirty: false,
+            delay: 0,
+            fill,
+            memory_per_op,
+            flushes_begun: 0,
+            meter,
+            total,
+        }
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.setup.machine
+    }
+
+    /// Whether the policy may want something only because time has passed.
+    fn is_clocked(&self) -> bool {
+        self.options.tombstone_age_secs > 0
+            || matches!(self.options.policy, Policy::TimeWindow { .. } | Policy::Fifo { max_age_secs: 1.., .. })
+    }
+
+    fn wall(&self) -> u64 {
+        EPOCH_MICROS + (self.now / 1000.0) as u64
+    }
+
+    fn run(mut self, progress: OnProgress<'_>) -> Result<(Outcome, Shape)> {
+        let written = if self.machine().threads == 0 { self.run_inline(progress) } else { self.run_beside(progress) }?;
+        self.meter.outcome.ops_per_second = self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
+        let left = self.store.tombstones(self.wall());
+        let moment = Moment { seconds: self.now / 1e9, shape: &self.shape, making: 0, live: self.store.live() };
+        let entry = self.setup.workload.put_bytes() + 4.0;
+        // A block's place in the index, and two words for its decoded form.
+        let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
+        let outcome = self.meter.finish(&moment, &self.options, left, per_entry);
+        Ok((outcome, self.shape))
+    }
+
+    /// Nanoseconds that the engine slows an operation by, at present.
+    fn slowed(&self) -> f64 {
+        self.delay.max(self.fill.delay) as f64 * self.memory_per_op / 1024.0
+    }
+
+    /// Nanoseconds from one operation to the next, at present.
+    fn interval(&self) -> f64 {
+        self.machine().interval(self.setup.workload.put_bytes(), self.slowed(), self.load(true))
+    }
+
+    /// Who is at work now.
+    fn load(&self, writing: bool) -> Load {
+        let writers = if writing { self.machine().writers(self.setup.workload.put_bytes(), self.slowed()) } else { 0.0 };
+        let flushes = self.flushing();
+        let merges = self.running.iter().filter(|r| r.job.is_some() && !self.is_paused(r)).count();
+        Load { writers, flushes, merges }
+    }
+
+    /// Seals the memtable and sets the pace at which the next one may fill.
+    fn seal(&mut self) -> Result<()> {
+        self.store.seal()?;
+        let stood = (self.meter.outcome.paced_seconds + self.meter.outcome.stalled_seconds) * 1e9;
+        let (elapsed, idle) = (self.now - self.fill.begun, stood - self.fill.stood);
+        let done = self.running.iter().find(|r| r.job.is_none()).map_or(0.0, |r| self.now - r.since);
+        let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
+        self.fill.delay = if wait {
+            // The casts saturate.
+            fill_delay(self.options.memtable_size, self.fill.flush_per_kib, done as u64, (elapsed - idle) as u64)
+        } else {
+            0
+        };
+        (self.fill.begun, self.fill.stood) = (self.now, stood);
+        Ok(())
+    }
+
+    fn write(&mut self, ops: u64, interval: f64) -> Result<crate::store::Written> {
+        let w = self.store.write(ops, Clock { nanos: self.now, interval })?;
+        self.now += w.ops as f64 * interval;
+        self.meter.outcome.ops += w.ops;
+        self.meter.outcome.user_bytes += w.bytes;
+        Ok(w)
+    }
+
+    /// Writes and works in turn. Gives the time at which the last write was done.
+    fn run_inline(&mut self, progress: OnProgress<'_>) -> Result<f64> {
+        loop {
+            let interval = self.interval();
+            // The engine asks its policy after every write; only where time counts can that make a difference.
+            let most = match (self.is_clocked(), self.setup.exact) {
+                (false, _) => u64::MAX,
+                (true, true) => 1,
+                (true, false) => (TICK / interval).max(1.0) as u64,
+            };
+            let w = self.write(most, interval)?;
+            if w.full {
+                self.store.seal()?;
+                self.write(1, interval)?;
+            }
+            self.dirty |= self.is_clocked();
+            self.work_inline()?;
+            if w.full {
+                progress(self.meter.outcome.ops as f64 / self.total.max(1) as f64);
+            }
+            if w.ended {
+                return Ok(self.now);
+            }
+        }
+    }
+
+    fn work_inline(&mut self) -> Result<()> {
+        loop {
+            let work = if self.store.sealed() > 0 { Some(self.start_flush()?) } else { self.start_job()? };
+            let Some(work) = work else { return Ok(()) };
+            let is_flush = work.job.is_none();
+            let load = Load { writers: 0.0, flushes: usize::from(is_flush), merges: usize::from(!is_flush) };
+            self.now += self.machine().nanos(work.cost, is_flush, load);
+            self.finish(work)?;
+        }
+    }
+
+    /// Writes while background threads work. Gives the time at which the last write was done.
+    fn run_beside(&mut self, progress: OnProgress<'_>) -> Result<f64> {
+        let (mut ended, mut stalled) = (None, false);
+        loop {
+            self.start_work()?;
+            let writing = ended.is_none() && !stalled;
+            let next = self.next_end(writing);
+            if !writing {
+                match next {
+                    Some(nanos) => self.advance(nanos, false)?,
+                    None if ended.is_some() => return Ok(ended.unwrap_or(self.now)),
+                    None => return Err(Error::new(ErrorKind::InvalidArgument, "writers wait and nobody works")),
+                }
+                if stalled {
+                    self.meter.outcome.stalled_seconds += next.unwrap_or(0.0) / 1e9;
+                    if self.store.sealed() + self.flushing() < self.machine().max_sealed {
+                        stalled = false;
+                        self.seal()?;
+                    }
+                }
+                continue;
+            }
+            let interval = self.interval();
+            let span = next.unwrap_or(f64::MAX).min(if self.is_clocked() { TICK } else { f64::MAX });
+            let before = self.now;
+            let w = self.write((span / interval).ceil().max(1.0) as u64, interval)?;
+            let unpaced = self.machine().interval(self.setup.workload.put_bytes(), 0.0, self.load(true));
+            self.meter.outcome.paced_seconds += w.ops as f64 * (interval - unpaced).max(0.0) / 1e9;
+            let passed = self.now - before;
+            self.now = before;
+            self.advance(passed, true)?;
+            self.now = before + passed;
+            self.dirty |= self.is_clocked();
+            if w.full {
+                if self.store.sealed() + self.flushing() >= self.machine().max_sealed {
+                    stalled = true;
+                } else {
+                    self.seal()?;
+                }
+                progress(self.meter.outcome.ops as f64 / self.total.max(1) as f64);
+            }
+            if w.ended {
+                ended = Some(self.now);
+            }
+        }
+    }
+
+    fn flushing(&self) -> usize {
+        self.running.iter().filter(|r| r.job.is_none()).count()
+    }
+
+    /// Gives threads that are free something to do: flushes first, and at most all threads but one compact.
+    fn start_work(&mut self) -> Result<()> {
+        loop {
+            let (flushing, threads) = (self.flushing(), self.machine().threads);
+            // One thread alone stops its compaction for a flush, so a flush always finds someone.
+            if flushing == 0 && self.store.sealed() > 0 {
+                let work = self.start_flush()?;
+                self.running.push(work);
+                continue;
+            }
+            let compacting = self.running.len() - flushing;
+            if compacting >= threads.saturating_sub(1).max(1) || self.running.len() >= threads {
+                return Ok(());
+            }
+            match self.start_job()? {
+                Some(work) => self.running.push(work),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Whether a running job waits for a flush, as the only thread does both.
+    fn is_paused(&self, r: &Running) -> bool {
+        self.machine().threads == 1 && r.job.is_some() && self.flushing() > 0
+    }
+
+    fn speed(&self, r: &Running, load: Load) -> f64 {
+        if self.is_paused(r) { 0.0 } else { 1.0 / self.machine().nanos(r.cost, r.job.is_none(), load).max(1.0) }
+    }
+
+    /// Nanoseconds until the next job ends.
+    fn next_end(&self, writing: bool) -> Option<f64> {
+        let load = self.load(writing);
+        let ends = self.running.iter().filter(|r| !self.is_paused(r)).map(|r| r.left / self.speed(r, load));
+        ends.min_by(f64::total_cmp)
+    }
+
+    /// Lets time pass and finishes what is done then.
+    fn advance(&mut self, nanos: f64, writing: bool) -> Result<()> {
+        let load = self.load(writing);
+        let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, load)).collect();
+        for (r, speed) in self.running.iter_mut().zip(speeds) {
+            r.left -= nanos * speed;
+        }
+        self.now += nanos;
+        while let Some(i) = self.running.iter().position(|r| r.left <= 1e-9) {
+            let work = self.running.remove(i);
+            self.finish(work)?;
+        }
+        Ok(())
+    }
+
+    fn start_flush(&mut self) -> Result<Running> {
+        let made = self.store.flush(self.wall())?;
+        let bytes = made.tables.iter().map(|t| t.size).sum();
+        let factor = self.setup.flush_factors.get(self.flushes_begun).copied().unwrap_or(1.0);
+        self.flushes_begun += 1;
+        let Cost { cpu, device, wait } = self.machine().flush_cost(made.entries, bytes);
+        let before = self.machine().before_flush;
+        let cost = Cost { cpu: cpu * factor, device: device * factor, wait: wait * factor + before };
+        Ok(Running { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + before })
+    }
+
+    /// Starts the most urgent job, if there is one.
+    fn start_job(&mut self) -> Result<Option<Running>> {
+        if !self.dirty {
+            return Ok(None);
+        }
+        self.shape.now_micros = self.wall();
+        let merging: Vec<u64> = self.running.iter().map(|r| r.bytes_in).filter(|&bytes| bytes > 0).collect();
+        let fitting = |job: &Job| fits(&self.options.policy, &self.shape, &merging, job);
+        let Some(job) = pick(&self.options.policy, &self.shape).filter(fitting) else {
+            // One that does not fit waits for another to end, and that makes the shape a new one.
+            self.dirty = false;
+            return Ok(None);
+        };
+        // `pick` checks what it gives.
+        debug_assert_eq!(job.check(&self.shape), Ok(()));
+        let made = match job.action {
+            Action::Merge => self.store.merge(&self.shape, &job, self.wall())?,
+            Action::Move | Action::Drop => Made::default(),
+        };
+        let taken = mark(&mut self.shape, &job);
+        let bytes_in = if job.action == Action::Merge { taken } else { 0 };
+        let bytes_out = made.tables.iter().map(|t| t.size).sum();
+        let cost = match job.action {
+            Action::Merge => self.machine().merge_cost(job.inputs.len(), made.entries_in, bytes_in, bytes_out),
+            Action::Move | Action::Drop => Cost::default(),
+        };
+        Ok(Some(Running { job: Some(job), made, bytes_in, cost, left: 1.0, since: self.now }))
+    }
+
+    fn making(&self) -> u64 {
+        self.running.iter().map(|r| (r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0)) as u64).sum()
+    }
+
+    fn finish(&mut self, work: Running) -> Result<()> {
+        let out = work.bytes_out();
+        let moment =
+            Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making() + out, live: self.store.live() };
+        self.meter.space(&moment);
+        let (took, cpu) = ((self.now - work.since) / 1e9, work.cost.cpu / 1e9);
+        let o = &mut self.meter.outcome;
+        let (sum, sum_cpu) = match work.job {
+            None => (&mut o.flush_seconds, &mut o.flush_cpu_seconds),
+            Some(_) => (&mut o.merge_seconds, &mut o.merge_cpu_seconds),
+        };
+        *sum += took;
+        *sum_cpu += cpu;
+        let words = match work.job {
+            None => {
+                let kib = (self.options.memtable_size / 1024).max(1) as f64;
+                self.fill.flush_per_kib = ((self.now - work.since) / kib) as u64;
+                self.add_run(work.made, out);
+                None
+            }
+            Some(job) => {
+                self.note_job(&job, work.bytes_in, &work.made, out);
+                let gone = apply(&mut self.shape, &job, work.made.tables);
+                self.store.forget(&gone);
+                Some(job)
+            }
+        };
+        debug_assert_eq!(self.shape.check(), Ok(()));
+        self.dirty = true;
+        self.delay = delay(pressure(&self.options.policy, &self.shape));
+        let moment = Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making(), live: self.store.live() };
+        if words.is_none() {
+            self.meter.after_flush(&moment);
+        }
+        self.meter.frame(&moment, || words.map_or_else(|| "flush".to_owned(), |job| job.to_string()));
+        Ok(())
+    }
+
+    fn add_run(&mut self, made: Made, bytes: u64) {
+        let o = &mut self.meter.outcome;
+        o.flushes += 1;
+        o.flush_bytes += bytes;
+        o.flush_raw_bytes += made.raw_bytes;
+        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age));
+        let number = made.tables.first().map_or(0, |t| t.id);
+        if !made.tables.is_empty() {
+            self.shape.runs.insert(0, RunShape { level: 0, number, tables: made.tables });
+        }
+    }
+
+    fn note_job(&mut self, job: &Job, bytes_in: u64, made: &Made, out: u64) {
+        let o = &mut self.meter.outcome;
+        match job.action {
+            Action::Merge => o.merges += 1,
+            Action::Move => o.moves += 1,
+            Action::Drop => o.drops += 1,
+        }
+        o.merge_read += bytes_in;
+        o.merge_written += out;
+        let reason = o.reasons.entry(job.reason.name().to_owned()).or_default();
+        reason[0] += 1;
+        reason[1] += bytes_in;
+        reason[2] += out;
+        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age));
+    }
+}
+
+/// Marks the inputs of a job as busy and gives their bytes. The same as [`Shape::set_busy`], without a look at every table.
+fn mark(shape: &mut Shape, job: &Job) -> u64 {
+    let mut bytes = 0;
+    for input in &job.inputs {
+        let Some(run) = shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run) else { continue };
+        let mut wanted = input.tables.iter().peekable();
+        for t in &mut run.tables {
+            if wanted.next_if(|id| **id == t.id).is_some() {
+                t.busy = true;
+                bytes += t.size;
+            }
+        }
+    }
+    bytes
+}
+
+/// Does to the shape what the job does to the tree, in place, and gives the tables that are no more. The same as the engine's own
+/// [`apply`](firn_kv::compaction::shape::apply), which copies and checks the whole shape: too slow for a hundred thousand tables.
+fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Vec<u64> {
+    let mut out = outputs;
+    let mut gone = vec![];
+    for input in &job.inputs {
+        let Some(run) = shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run) else { continue };
+        let taken: HashSet<u64> = input.tables.iter().copied().collect();
+        if job.action == Action::Move {
+            out.extend(run.tables.iter().filter(|t| taken.contains(&t.id)).cloned());
+        } else {
+            gone.extend(&input.tables);
+        }
+        run.tables.retain(|t| !taken.contains(&t.id));
+    }
+    if !out.is_empty() {
+        out.iter_mut().for_each(|t| t.busy = false);
+        let place = job.output();
+        let at = shape.runs.partition_point(|r| r.place() < place);
+        if shape.runs.get(at).is_none_or(|r| r.place() != place) {
+            shape.runs.insert(at, RunShape { level: place.level, number: place.number, tables: vec![] });
+        }
+        shape.runs[at].tables.append(&mut out);
+        shape.runs[at].tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+    }
+    shape.runs.retain(|r| !r.tables.is_empty());
+    gone
+}

@@ -1,0 +1,186 @@
+//! How long table files are: the engine's own table writer, writing into files that only count.
+//!
+//! [`Counted`] is such a file; [`Sizes`] measures on a sample of entries what one entry costs in a file, so that tables of which only
+//! numbers are known have a size too.
+
+use std::path::Path;
+
+use firn_kv::base::key::{Kind, Trailer};
+use firn_kv::env::WriteFile;
+use firn_kv::sstable::{TableOptions, TableWriter};
+use firn_kv::{Result, TreeOptions};
+use firn_workload::rng::{Rng, mix};
+
+/// A file that is not there; it knows how long it would be.
+#[derive(Default)]
+pub struct Counted(u64);
+
+impl WriteFile for Counted {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0 += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A writer of a table that is only counted, with the options that the engine would give it.
+pub fn counted_table(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> TableWriter {
+    let o = TableOptions {
+        tree: 1,
+        level,
+        block_size: options.block_size,
+        compression: options.compression_at(level as usize),
+        filter: options.filter_at(level as usize),
+        summary: options.summary.clone(),
+        purge: options.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+        created_micros: now_micros,
+        ..TableOptions::default()
+    };
+    TableWriter::new(Box::new(Counted::default()), Path::new("virtual"), id, o)
+}
+
+/// What keys and values look like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    /// Bytes of a key, at least 8.
+    pub key_len: usize,
+    /// Shortest and longest value in bytes; lengths are even between them.
+    pub value_len: (usize, usize),
+    /// Share of a value's bytes that are random, 0 to 1; the rest are zeros.
+    pub random: f64,
+    /// Real values, taken in turn instead of made ones; empty for none.
+    pub sample: Vec<u8>,
+}
+
+impl Content {
+    /// Bytes of an average value.
+    pub fn mean_value(&self) -> f64 {
+        (self.value_len.0 + self.value_len.1) as f64 / 2.0
+    }
+
+    /// The length of the value of operation `id`.
+    pub fn len_of(&self, id: u64) -> usize {
+        let (lo, hi) = self.value_len;
+        if hi > lo { lo + (mix(id ^ 0x51_7c_c1_b7) % (hi - lo + 1) as u64) as usize } else { lo }
+    }
+
+    /// Writes the key of a place among all keys.
+    pub fn key(&self, place: u64, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&place.to_be_bytes());
+        out.resize(self.key_len.max(8), b'.');
+    }
+
+    /// Writes the value of operation `id`, written at `stamp` (microseconds): the stamp, then what the operation's number says.
+    pub fn value(&self, id: u64, len: usize, stamp: u64, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&stamp.to_le_bytes()[..len.min(8)]);
+        if !self.sample.is_empty() {
+            let from = (mix(id) % self.sample.len() as u64) as usize;
+            let turns = self.sample[from..].iter().chain(self.sample.iter().cycle());
+            out.extend(turns.take(len.saturating_sub(8)));
+            return;
+        }
+        let random = ((len.saturating_sub(8)) as f64 * self.random) as usize;
+        let mut x = id;
+        while out.len() < 8 + random {
+            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            out.extend_from_slice(&mix(x).to_le_bytes());
+        }
+        out.truncate(8 + random);
+        out.resize(len.max(out.len().min(len)), 0);
+        out.truncate(len);
+    }
+}
+
+/// Bytes of a file for each entry, where entries are many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EntrySize {
+    /// A put of an average value.
+    pub put: f64,
+    /// A delete.
+    pub delete: f64,
+    /// Bytes of the pinned index for each put.
+    pub index: f64,
+}
+
+/// What entries cost in files: flushed, merged, and at the bottom, where sequence numbers are gone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    /// In a table that was flushed: sequence numbers of one memtable.
+    pub flushed: EntrySize,
+    /// In a merged table with something beneath: sequence numbers from far apart.
+    pub merged: EntrySize,
+    /// In a merged table with nothing beneath.
+    pub bottom: EntrySize,
+}
+
+/// Entries of a sample: enough for the last block and the fixed parts to vanish.
+const SAMPLE: u64 = 20_000;
+
+impl Sizes {
+    /// Measures tables of `content` as the tree writes them. `memtable` and `total` are operations: how far sequence numbers spread
+    /// in a memtable and in all.
+    ///
+    /// # Errors
+    /// What the table writer refuses.
+    pub fn measure(options: &TreeOptions, content: &Content, memtable: u64, total: u64) -> Result<Sizes> {
+        let at = |level: u8, spread: u64| -> Result<EntrySize> {
+            let put = sample(options, content, level, spread, Kind::Put)?;
+            let delete = sample(options, content, level, spread, Kind::Delete)?;
+            let per_block = (options.block_size as f64 / (content.mean_value() + content.key_len as f64 + 4.0)).max(1.0);
+            Ok(EntrySize { put, delete, index: 41.0 / per_block })
+        };
+        Ok(Sizes { flushed: at(0, memtable)?, merged: at(1, total)?, bottom: at(2, 0)? })
+    }
+}
+
+fn sample(options: &TreeOptions, content: &Content, level: u8, spread: u64, kind: Kind) -> Result<f64> {
+    let entries = (SAMPLE as f64 * 120.0 / (content.mean_value() + 20.0)).clamp(200.0, SAMPLE as f64) as u64;
+    let mut rng = Rng::new(7, u64::from(level));
+    let mut writer = counted_table(options, level, 1, 0);
+    let (mut key, mut value) = (vec![], vec![]);
+    for i in 0..entries {
+        content.key(u64::MAX / entries * i + rng.below(u64::MAX / entries), &mut key);
+        let seq = if spread == 0 { 0 } else { 1 + rng.below(spread) };
+        let id = rng.bits();
+        match kind {
+            Kind::Put => content.value(id, content.len_of(id), 1_577_836_800_000_000 + rng.below(1 << 40), &mut value),
+            _ => value.clear(),
+        }
+        writer.add(&key, Trailer::new(seq, kind), &value)?;
+    }
+    Ok(writer.finish()?.size as f64 / entries as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_costs_its_bytes_and_a_little() {
+        let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+        let options = TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
+        let sizes = Sizes::measure(&options, &content, 1000, 1 << 30).unwrap();
+        assert!(sizes.bottom.put > 116.0 && sizes.bottom.put < sizes.flushed.put);
+        assert!(sizes.flushed.put < sizes.merged.put && sizes.merged.put < 140.0, "{sizes:?}");
+        assert!(sizes.bottom.delete > 8.0 && sizes.bottom.delete < 40.0, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_value_has_its_length_and_its_stamp() {
+        let content = Content { key_len: 16, value_len: (8, 500), random: 0.5, sample: vec![] };
+        let mut v = vec![];
+        for len in [8, 9, 100, 500] {
+            content.value(3, len, 0x0102, &mut v);
+            assert_eq!((v.len(), v[0], v[1]), (len, 2, 1));
+        }
+    }
+}

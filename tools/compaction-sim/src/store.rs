@@ -1,0 +1,93 @@
+//! What a model of a tree's data must be able to do. Two models there are: [`exact`](crate::exact) holds every key, [`summary`](crate::summary) only
+//! numbers for each table. The simulator drives either in the same way.
+
+use firn_kv::Result;
+use firn_kv::compaction::{Job, Shape, TableShape};
+
+/// When operations happen: `nanos` before the first, and so many between two.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    /// Nanoseconds since the simulation's beginning.
+    pub nanos: f64,
+    /// Nanoseconds from one operation to the next.
+    pub interval: f64,
+}
+
+/// The wall clock at which a simulation begins, in microseconds since 1970: that of the engine's in-memory environment.
+pub const EPOCH_MICROS: u64 = 1_577_836_800_000_000;
+
+impl Clock {
+    /// The wall clock in microseconds when the `i`th operation from here is made, counted from 1.
+    pub fn wall(&self, i: u64) -> u64 {
+        EPOCH_MICROS + ((self.nanos + self.interval * i as f64) / 1000.0) as u64
+    }
+}
+
+/// What a call of [`Store::write`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Written {
+    /// Operations done.
+    pub ops: u64,
+    /// Bytes of their keys and values.
+    pub bytes: f64,
+    /// Whether the memtable has no room for the next operation.
+    pub full: bool,
+    /// Whether there is no next operation.
+    pub ended: bool,
+}
+
+/// The tables that a flush or a merge made, with what is told of them.
+#[derive(Clone, Debug, Default)]
+pub struct Made {
+    /// The tables, in key order.
+    pub tables: Vec<TableShape>,
+    /// Entries written.
+    pub entries: f64,
+    /// Entries read.
+    pub entries_in: f64,
+    /// Bytes of keys and values written.
+    pub raw_bytes: f64,
+    /// Deletes that vanished: how many, and their age in microseconds.
+    pub vanished: Vec<(f64, u64)>,
+}
+
+/// What a user would find if everything were merged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Live {
+    /// Keys with a value.
+    pub keys: f64,
+    /// Bytes that one copy of them takes in tables.
+    pub bytes: f64,
+}
+
+/// A model of a tree's data: the memtable, those that wait for their flush, and the tables' contents.
+pub trait Store {
+    /// Does at most `ops` operations of the workload.
+    ///
+    /// # Errors
+    /// What the engine's parts refuse.
+    fn write(&mut self, ops: u64, clock: Clock) -> Result<Written>;
+    /// Ends the memtable's time of taking writes and starts another.
+    ///
+    /// # Errors
+    /// What the engine's parts refuse.
+    fn seal(&mut self) -> Result<()>;
+    /// How many memtables wait.
+    fn sealed(&self) -> usize;
+    /// Makes tables of the oldest memtable that waits.
+    ///
+    /// # Errors
+    /// What the engine's parts refuse.
+    fn flush(&mut self, now_micros: u64) -> Result<Made>;
+    /// The output of a merge on this shape. The inputs stay until [`forget`](Store::forget).
+    ///
+    /// # Errors
+    /// What the engine's parts refuse.
+    fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made>;
+    /// Tables that are gone.
+    fn forget(&mut self, tables: &[u64]);
+    /// What lives now.
+    fn live(&self) -> Live;
+    /// Deletes that are still in tables: how many, and their age in microseconds.
+    fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)>;
+}

@@ -1,0 +1,782 @@
+//! The summary model: of each table only numbers are known, so that a petabyte takes megabytes. What a merge keeps is an
+//! expectation, not a count.
+//!
+//! A table is a few `Part`s, each with a range of the key space, evenly filled, and the number of writes (*draws*) of one phase of the
+//! workload that went into it. How many different keys so many draws make is known for each pattern (`Population`); so is which
+//! share of an older part's keys was not written again in newer ones: that share survives a merge. Everything that is merged is
+//! first cut where any part begins or ends; inside such a piece all is even.
+//!
+//! A table keeps up to `STRETCHES` stretches of the key space apart, for what is dense where nothing lies beneath and thin elsewhere
+//! must stay there: spread evenly, keys would seem to hide others that they do not lie over, and the tree would lose both. Stretches
+//! that are joined get the draws that make as many different keys as both: what they hide and what they hold stay the same keys.
+//!
+//! Of one key the newer version lies in the newer run. So what an earlier phase wrote never hides what a later one wrote, though it
+//! may lie in a newer run: they are different keys.
+//!
+//! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never grow; a delete goes where no
+//! table outside the job overlaps its piece, as in the engine.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use firn_kv::base::key::{Kind, Trailer};
+use firn_kv::compaction::{Job, Shape, TableShape};
+use firn_kv::memtable::{ArenaPool, Memtable};
+use firn_kv::{Result, TreeOptions};
+use firn_workload::dist::Zipfian;
+use firn_workload::rng::mix;
+
+use crate::size::{EntrySize, Sizes};
+use crate::store::{Clock, Live, Made, Store, Written};
+use crate::workload::{Ops, Pattern, Phase, Workload};
+
+/// The narrowest piece of the key space that is looked at.
+const NARROW: f64 = 1e-13;
+
+/// More parts than one stretch ever has, and those of its neighbours.
+const OVERLAID: usize = 16;
+
+/// Stretches of a table that are kept apart.
+const STRETCHES: usize = 6;
+
+/// Neighbours are joined when that moves no more than this share of their entries.
+const ALIKE: f64 = 0.01;
+
+/// How many different keys draws make.
+enum Population {
+    /// No key twice.
+    Unique,
+    /// Even chance over so many keys.
+    Uniform(f64),
+    /// Popular keys: pairs of draws and different keys over the whole domain, at equal steps of the logarithm of draws.
+    Popular(Vec<f64>),
+}
+
+/// The largest share of keys that a part is taken to have when its draws are asked for: all of them would be endlessly many draws.
+const MOST_FULL: f64 = 1.0 - 1e-15;
+
+/// Steps of the table of [`Population::Popular`] per factor of e, and the largest logarithm.
+const STEPS: f64 = 12.0;
+const LARGEST: f64 = 46.0;
+
+impl Population {
+    fn of(phase: &Phase, keys: f64) -> Population {
+        match phase.pattern {
+            Pattern::Uniform => Population::Uniform(keys),
+            Pattern::Zipfian(skew) => Population::Popular(popular(keys as u64, skew)),
+            Pattern::Unique | Pattern::Series(_) | Pattern::Queue(_) | Pattern::Delete => Population::Unique,
+        }
+    }
+
+    /// Different keys that `draws` make in a part of the key space of this width.
+    fn distinct(&self, draws: f64, width: f64) -> f64 {
+        match self {
+            Population::Unique => draws,
+            Population::Uniform(keys) => {
+                let n = keys * width;
+                -n * (-draws / n).exp_m1()
+            }
+            Population::Popular(table) => {
+                let all = draws / width;
+                if all <= 1.0 {
+                    return draws;
+                }
+                let at = all.ln() * STEPS;
+                let i = (at as usize).min(table.len() - 2);
+                let share = (at - i as f64).min(1.0);
+                (table[i] * (1.0 - share) + table[i + 1] * share) * width
+            }
+        }
+    }
+}
+
+impl Population {
+    /// The draws that make so many different keys in a part of this width: the inverse of [`distinct`](Population::distinct).
+    fn draws(&self, distinct: f64, width: f64) -> f64 {
+        match self {
+            Population::Unique => distinct,
+            Population::Uniform(keys) => {
+                let n = keys * width;
+                -n * (-(distinct / n).min(MOST_FULL)).ln_1p()
+            }
+            Population::Popular(table) => {
+                let all = distinct / width;
+                let i = table.partition_point(|&d| d <= all);
+                if all <= 1.0 || i == 0 {
+                    return distinct;
+                }
+                let (lo, hi) = (table[i - 1], table.get(i).copied().unwrap_or(table[i - 1]));
+                let share = if hi > lo { (all - lo) / (hi - lo) } else { 0.0 };
+                (((i - 1) as f64 + share) / STEPS).exp() * width
+            }
+        }
+    }
+}
+
+/// Expected different keys for e^(i / STEPS) draws.
+fn popular(keys: u64, skew: f64) -> Vec<f64> {
+    let zipf = Zipfian::new(keys, skew);
+    // Ranks in classes that widen with the rank: (how many, chance of each).
+    let mut classes: Vec<(f64, f64)> = vec![];
+    let mut rank = 0u64;
+    while rank < keys {
+        let end = (rank + 1 + rank / 16).min(keys);
+        classes.push(((end - rank) as f64, zipf.chance(rank + (end - rank) / 2)));
+        rank = end;
+    }
+    let sum: f64 = classes.iter().map(|(n, p)| n * p).sum();
+    let expected = |draws: f64| classes.iter().map(|(n, p)| -n * (-draws * p / sum).exp_m1()).sum();
+    (0..=(LARGEST * STEPS) as usize).map(|i| expected((i as f64 / STEPS).exp())).collect()
+}
+
+/// An evenly filled range of keys with what one phase of the workload wrote there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    phase: usize,
+    lo: f64,
+    hi: f64,
+    /// Writes, however often of the same key.
+    draws: f64,
+    puts: f64,
+    deletes: f64,
+    /// When its puts were written, in microseconds: the first and the last.
+    put_at: (f64, f64),
+    /// The same of its deletes.
+    deleted_at: (f64, f64),
+}
+
+impl Part {
+    fn width(&self) -> f64 {
+        (self.hi - self.lo).max(NARROW)
+    }
+
+    /// The share of it in `[lo, hi)`.
+    fn cut(&self, lo: f64, hi: f64) -> Part {
+        let (lo, hi) = (lo.max(self.lo), hi.min(self.hi));
+        let share = ((hi - lo) / self.width()).clamp(0.0, 1.0);
+        Part { lo, hi, draws: self.draws * share, puts: self.puts * share, deletes: self.deletes * share, ..*self }
+    }
+
+    /// Takes in another part of the same phase.
+    fn join(&mut self, other: &Part) {
+        let span = |a: (f64, f64), n: f64, b: (f64, f64), m: f64| match (n > 0.0, m > 0.0) {
+            (true, true) => (a.0.min(b.0), a.1.max(b.1)),
+            (false, true) => b,
+            _ => a,
+        };
+        self.put_at = span(self.put_at, self.puts, other.put_at, other.puts);
+        self.deleted_at = span(self.deleted_at, self.deletes, other.deleted_at, other.deletes);
+        self.lo = self.lo.min(other.lo);
+        self.hi = self.hi.max(other.hi);
+        self.draws += other.draws;
+        self.puts += other.puts;
+        self.deletes += other.deletes;
+    }
+}
+
+/// A memtable.
+#[derive(Clone, Debug, Default)]
+struct Buffer {
+    parts: Vec<Part>,
+    used: f64,
+}
+
+/// See the module.
+pub struct Summary {
+    options: Arc<TreeOptions>,
+    workload: Workload,
+    populations: Vec<Population>,
+    sizes: Sizes,
+    /// Memtable bytes that an operation of each phase takes.
+    cost: Vec<(f64, f64)>,
+    phase: usize,
+    done: u64,
+    active: Buffer,
+    sealed: VecDeque<Buffer>,
+    tables: HashMap<u64, Vec<Part>>,
+    /// Everything written so far, merged, by phase.
+    whole: Vec<Part>,
+    next_id: u64,
+}
+
+impl Summary {
+    /// An empty tree that the workload will be done to. Measures what entries cost in memtables and tables.
+    ///
+    /// # Errors
+    /// What the engine's parts refuse.
+    pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Summary> {
+        let cost = match workload.per_memtable {
+            Some(n) => {
+                vec![(options.memtable_size as f64 / n.max(1) as f64, options.memtable_size as f64 / n.max(1) as f64); 8]
+            }
+            None => costs(workload, options.memtable_size)?,
+        };
+        let per_memtable = (options.memtable_size as f64 / cost.first().map_or(1.0, |c| c.0)) as u64;
+        let sizes = Sizes::measure(&options, &workload.content, per_memtable.max(1), workload.ops().max(1))?;
+        let keys = workload.keys.max(1) as f64;
+        Ok(Summary {
+            options,
+            workload: workload.clone(),
+            populations: workload.phases.iter().map(|p| Population::of(p, keys)).collect(),
+            sizes,
+            cost,
+            phase: 0,
+            done: 0,
+            active: Buffer::default(),
+            sealed: VecDeque::new(),
+            tables: HashMap::new(),
+            whole: vec![],
+            next_id: 1,
+        })
+    }
+
+    /// How many operations of the first phase fill a memtable.
+    pub fn per_memtable(&self) -> u64 {
+        (self.options.memtable_size as f64 / self.cost.first().map_or(1.0, |c| c.0)) as u64
+    }
+
+    fn keys(&self) -> f64 {
+        self.workload.keys.max(1) as f64
+    }
+
+    /// The parts that operations `from` to `to` of a phase make: ranges, draws, puts and deletes.
+    fn drawn(&self, phase: usize, from: u64, to: u64, at: (f64, f64)) -> Vec<Part> {
+        let Phase { pattern, deletes, .. } = self.workload.phases[phase];
+        let (n, keys) = ((to - from) as f64, self.keys());
+        let part = |lo: f64, hi: f64, draws: f64, deletes: f64| {
+            let hi = hi.max(lo + NARROW);
+            Part { phase, lo, hi, draws, puts: draws - deletes, deletes, put_at: at, deleted_at: at }
+        };
+        match pattern {
+            Pattern::Series(1) => vec![part(from as f64 / keys, to as f64 / keys, n, 0.0)],
+            Pattern::Delete => vec![part(0.0, 1.0, n, n)],
+            Pattern::Queue(live) => {
+                // Puts at the head, one for each operation at first and one for two then; deletes of the tail.
+                let head = |j: u64| if j <= live { j } else { live + (j - live).div_ceil(2) };
+                let tail = |j: u64| j.saturating_sub(live) / 2;
+                let (h, t) = ((head(from), head(to)), (tail(from), tail(to)));
+                let mut parts = vec![];
+                if h.1 > h.0 {
+                    parts.push(part(h.0 as f64 / keys, h.1 as f64 / keys, (h.1 - h.0) as f64, 0.0));
+                }
+                if t.1 > t.0 {
+                    let gone = (t.1 - t.0) as f64;
+                    parts.push(part(t.0 as f64 / keys, t.1 as f64 / keys, gone, gone));
+                }
+                parts
+            }
+            Pattern::Unique | Pattern::Series(_) => vec![part(0.0, 1.0, n, 0.0)],
+            Pattern::Uniform | Pattern::Zipfian(_) => {
+                let different = self.populations[phase].distinct(n, 1.0);
+                let mut p = part(0.0, 1.0, n, 0.0);
+                (p.puts, p.deletes) = (different * (1.0 - deletes), different * deletes);
+                vec![p]
+            }
+        }
+    }
+
+    /// Share of the keys of an older part that `newer` runs leave as they are, in a piece of the key space. What the older part's
+    /// own run (`beside`) holds has had its effect on it already.
+    fn survives(&self, older: &Part, beside: &[Part], newer: &[Part], width: f64) -> f64 {
+        let keys = self.keys() * width;
+        let mut share = 1.0;
+        for n in newer {
+            let population = &self.populations[n.phase];
+            let queue = matches!(self.workload.phases[n.phase].pattern, Pattern::Queue(_));
+            if n.phase == older.phase && !queue {
+                let (one, both) = (population.distinct(n.draws, width), population.distinct(n.draws + older.draws, width));
+                let alone = population.distinct(older.draws, width);
+                share *= if alone > 0.0 { ((both - one) / alone).clamp(0.0, 1.0) } else { 1.0 };
+            } else if n.phase > older.phase || (queue && n.deletes > 0.0) {
+                let before: f64 = beside.iter().filter(|b| b.phase == n.phase && n.phase != older.phase).map(|b| b.draws).sum();
+                let left = |draws: f64| (1.0 - population.distinct(draws, width) / keys).max(0.0);
+                let had = left(before);
+                share *= if had > 0.0 { (left(before + n.draws) / had).clamp(0.0, 1.0) } else { 0.0 };
+            }
+        }
+        share
+    }
+
+    /// Merges the parts that runs, newest first, have in one piece, into one for each phase (of a queue one for puts and one for
+    /// deletes), newest first.
+    fn merge_piece(&self, runs: &[Vec<Part>], lo: f64, hi: f64) -> Vec<Part> {
+        let width = (hi - lo).max(NARROW);
+        let mut merged: Vec<Part> = vec![];
+        for run in runs {
+            let newer = merged.clone();
+            for p in run {
+                let share = self.survives(p, run, &newer, width);
+                let kept = Part { puts: p.puts * share, deletes: p.deletes * share, ..*p };
+                let queue = matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
+                let same = |m: &&mut Part| m.phase == p.phase && (!queue || (m.deletes > 0.0) == (p.deletes > 0.0));
+                match merged.iter_mut().find(same) {
+                    Some(m) => m.join(&kept),
+                    None => merged.push(kept),
+                }
+            }
+        }
+        merged
+    }
+
+    /// Counts different keys anew, of a part that was drawn in portions.
+    fn recount(&self, p: &mut Part) {
+        let share = p.deletes / (p.puts + p.deletes).max(1e-9);
+        let all = self.populations[p.phase].distinct(p.draws, p.width());
+        (p.puts, p.deletes) = (all * (1.0 - share), all * share);
+    }
+
+    fn part_bytes(&self, p: &Part, size: &EntrySize) -> f64 {
+        p.puts * size.put + p.deletes * size.delete
+    }
+
+    /// Adds tables made of pieces (in key order, each with what entries cost there and whether nothing lies beneath), cut as the job says.
+    fn tables_of(&mut self, pieces: Vec<(Vec<Part>, EntrySize, bool)>, cut: &firn_kv::compaction::Cuts, place: Place) -> Made {
+        let mut made = Made::default();
+        let mut open = Open::default();
+        let mut ends = cut.at.iter().map(|k| from_key(k)).peekable();
+        for (parts, size, alone) in pieces {
+            let Some((lo, hi)) = hull(&parts) else { continue };
+            let mut from = lo;
+            while from < hi {
+                while ends.peek().is_some_and(|&e| e <= from) {
+                    ends.next();
+                    made.tables.extend(self.close(&mut open, place, from));
+                }
+                let until = ends.peek().copied().filter(|&e| e < hi).unwrap_or(hi);
+                let bytes: f64 = parts.iter().map(|p| self.part_bytes(&p.cut(from, until), &size)).sum();
+                let room = cut.size as f64 - open.bytes;
+                let (to, full) = if bytes > room && until - from > NARROW {
+                    (from + (until - from) * (room / bytes).clamp(0.0, 1.0), true)
+                } else {
+                    (until, false)
+                };
+                // What has nothing left still tells what older parts have gone through.
+                let queue = |p: &&Part| matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
+                let kept = parts.iter().filter(|p| p.puts + p.deletes > 0.0 || !queue(p)).map(|p| p.cut(from, to));
+                let stretch = Stretch { lo: from, hi: to, parts: kept.collect() };
+                open.bytes += stretch.parts.iter().map(|p| self.part_bytes(p, &size)).sum::<f64>();
+                open.settled = (open.settled.0 || alone, open.settled.1 && alone);
+                open.stretches.push(stretch);
+                if open.stretches.len() > 2 * STRETCHES {
+                    self.join_alike(&mut open.stretches);
+                }
+                from = to.max(from + NARROW);
+                if full {
+                    made.tables.extend(self.close(&mut open, place, from));
+                }
+            }
+        }
+        made.tables.extend(self.close(&mut open, place, 1.0));
+        let entries = |t: &TableShape| t.entries as f64;
+        made.entries = made.tables.iter().map(entries).sum();
+        let per_delete = self.workload.content.key_len as f64;
+        made.raw_bytes = made
+            .tables
+            .iter()
+            .map(|t| (t.entries - t.deletes) as f64 * self.workload.put_bytes() + t.deletes as f64 * per_delete)
+            .sum();
+        made
+    }
+
+    fn close(&mut self, open: &mut Open, place: Place, end: f64) -> Option<TableShape> {
+        let mut done = std::mem::take(open);
+        self.join_alike(&mut done.stretches);
+        let parts: Vec<Part> = done.stretches.into_iter().flat_map(|s| s.parts).collect();
+        let (lo, hi) = hull(&parts)?;
+        let sum = |f: fn(&Part) -> f64| parts.iter().map(f).sum::<f64>();
+        let (puts, deletes) = (sum(|p| p.puts), sum(|p| p.deletes));
+        let entries = (puts + deletes).round() as u64;
+        if entries == 0 {
+            return None;
+        }
+        let oldest = parts.iter().filter(|p| p.deletes > 0.5).map(|p| p.deleted_at.0).min_by(f64::total_cmp);
+        let id = self.next_id;
+        self.next_id += 1;
+        // A table reaches as far as its parts do: what a job overlaps by keys is then what its parts lie over.
+        let first = to_key(lo);
+        let last = to_key(hi.min(end)).saturating_sub(1).max(first);
+        let at = |f: fn(&Part) -> f64, least: bool| {
+            let all = parts.iter().map(f);
+            if least { all.fold(f64::MAX, f64::min) } else { all.fold(0.0, f64::max) }
+        };
+        let shape = TableShape {
+            id,
+            size: done.bytes.max(1.0) as u64,
+            entries,
+            deletes: (deletes.round() as u64).min(entries),
+            range_deletes: 0,
+            first: Arc::from(&first.to_be_bytes()[..]),
+            last: Arc::from(&last.to_be_bytes()[..]),
+            // Sequence numbers rise with time; nothing but their order is used. Of tables of one time chance decides.
+            min_seq: if done.settled.0 { 0 } else { seq(at(|p| p.put_at.0.min(p.deleted_at.0), true), id) },
+            max_seq: if done.settled.1 { 0 } else { seq(at(|p| p.put_at.1.max(p.deleted_at.1), false), id) },
+            created_micros: place.now_micros,
+            newest_micros: place.newest_micros,
+            oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
+            busy: false,
+        };
+        self.tables.insert(id, parts);
+        Some(shape)
+    }
+
+    /// Joins neighbours that are equally full, and then those that differ least, until few are left.
+    fn join_alike(&self, stretches: &mut Vec<Stretch>) {
+        loop {
+            let moved = stretches.windows(2).map(|w| w[0].moved(&w[1])).enumerate();
+            let Some((i, least)) = moved.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+            if least > ALIKE && stretches.len() <= STRETCHES {
+                return;
+            }
+            let next = stretches.remove(i + 1);
+            self.join(&mut stretches[i], next);
+        }
+    }
+
+    /// Makes one stretch of two.
+    fn join(&self, into: &mut Stretch, next: Stretch) {
+        let (lo, hi) = (into.lo, next.hi);
+        let distinct = |p: &Part| self.populations[p.phase].distinct(p.draws, p.width());
+        let mut counts: Vec<f64> = into.parts.iter().map(distinct).collect();
+        for p in next.parts {
+            match into.parts.iter().position(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0)) {
+                Some(i) => {
+                    counts[i] += distinct(&p);
+                    into.parts[i].join(&p);
+                }
+                None => {
+                    counts.push(distinct(&p));
+                    into.parts.push(p);
+                }
+            }
+        }
+        for (p, count) in into.parts.iter_mut().zip(counts) {
+            p.draws = self.populations[p.phase].draws(count, hi - lo);
+            (p.lo, p.hi) = (lo, hi);
+        }
+        (into.lo, into.hi) = (lo, hi);
+    }
+
+    /// Drops what a merge may drop where nothing lies beneath: deletes, and puts that have expired.
+    fn settle(&self, parts: &mut [Part], now: f64, vanished: &mut Vec<(f64, u64)>) {
+        for p in parts {
+            if p.deletes > 0.0 {
+                note_ages(vanished, p.deletes, p.deleted_at, now);
+                p.deletes = 0.0;
+            }
+            let limit = now - self.workload.ttl_micros as f64;
+            if self.workload.ttl_micros > 0 && p.put_at.0 < limit {
+                let share = ((limit - p.put_at.0) / (p.put_at.1 - p.put_at.0).max(1.0)).min(1.0);
+                p.puts *= 1.0 - share;
+                p.put_at.0 = limit.min(p.put_at.1);
+            }
+        }
+    }
+}
+
+/// Notes when `n` deletes made evenly between two times were made, as ages.
+fn note_ages(into: &mut Vec<(f64, u64)>, n: f64, at: (f64, f64), now: f64) {
+    const BUCKETS: usize = 4;
+    for i in 0..BUCKETS {
+        let when = at.0 + (at.1 - at.0) * (i as f64 + 0.5) / BUCKETS as f64;
+        into.push((n / BUCKETS as f64, (now - when).max(0.0) as u64));
+    }
+}
+
+/// A stretch of a table, evenly filled.
+struct Stretch {
+    lo: f64,
+    hi: f64,
+    parts: Vec<Part>,
+}
+
+impl Stretch {
+    fn entries(&self) -> f64 {
+        self.parts.iter().map(|p| p.puts + p.deletes).sum()
+    }
+
+    /// The share of entries that would move if both were one.
+    fn moved(&self, next: &Stretch) -> f64 {
+        let (a, b, gap) = (self.hi - self.lo, next.hi - next.lo, (next.lo - self.hi).max(0.0));
+        let (n, m) = (self.entries(), next.entries());
+        let density = (n + m) / (a + b + gap).max(NARROW);
+        ((n - density * a).abs() + (m - density * b).abs() + density * gap) / (2.0 * (n + m)).max(1e-9)
+    }
+}
+
+/// A table in the making.
+struct Open {
+    stretches: Vec<Stretch>,
+    bytes: f64,
+    /// Whether some of it, and whether all of it, has nothing beneath.
+    settled: (bool, bool),
+}
+
+impl Default for Open {
+    fn default() -> Open {
+        Open { stretches: vec![], bytes: 0.0, settled: (false, true) }
+    }
+}
+
+/// When tables are made, and of what.
+#[derive(Clone, Copy)]
+struct Place {
+    now_micros: u64,
+    newest_micros: u64,
+    oldest: Option<u64>,
+}
+
+fn hull(parts: &[Part]) -> Option<(f64, f64)> {
+    let full = || parts.iter().filter(|p| p.puts + p.deletes > 0.0);
+    full().next()?;
+    Some((full().map(|p| p.lo).fold(f64::MAX, f64::min), full().map(|p| p.hi).fold(0.0, f64::max)))
+}
+
+/// A sequence number for a time in microseconds, with bits of chance below.
+fn seq(micros: f64, table: u64) -> u64 {
+    // The cast saturates.
+    (micros as u64) << 10 | mix(table) >> 54
+}
+
+fn to_key(x: f64) -> u64 {
+    // The cast saturates at both ends.
+    (x * 2f64.powi(64)) as u64
+}
+
+fn from_key(key: &[u8]) -> f64 {
+    firn_kv::base::key::head(key) as f64 / 2f64.powi(64)
+}
+
+/// What an operation of a phase takes of a memtable, measured by filling a small one.
+fn memtable_cost(workload: &Workload, pattern: Phase, size: usize) -> Result<f64> {
+    let capacity = size.min(4 << 20);
+    let mem = Memtable::new(&ArenaPool::new(0), capacity)?;
+    let alone = Workload { phases: vec![Phase { ops: u64::MAX, ..pattern }], ..workload.clone() };
+    let (mut key, mut value, mut n) = (vec![], vec![], 0u64);
+    for op in Ops::new(&alone) {
+        let len = if op.delete { 0 } else { workload.content.len_of(n + 1) };
+        workload.content.key(op.place, &mut key);
+        if !mem.reserve(Memtable::cost(key.len(), len)) {
+            break;
+        }
+        value.resize(len, 0);
+        n += 1;
+        mem.add(&key, Trailer::new(n, if op.delete { Kind::Delete } else { Kind::Put }), &value);
+    }
+    Ok(capacity as f64 / n.max(1) as f64)
+}
+
+/// The cost of each phase's operations; of a queue those before it has its length and those after.
+fn costs(workload: &Workload, size: usize) -> Result<Vec<(f64, f64)>> {
+    let of = |p: &Phase| match p.pattern {
+        Pattern::Queue(_) => {
+            let grown = memtable_cost(workload, Phase { pattern: Pattern::Queue(1), ..*p }, size)?;
+            Ok((memtable_cost(workload, Phase { pattern: Pattern::Series(1), ..*p }, size)?, grown))
+        }
+        _ => memtable_cost(workload, *p, size).map(|c| (c, c)),
+    };
+    workload.phases.iter().map(of).collect()
+}
+
+impl Store for Summary {
+    fn write(&mut self, ops: u64, clock: Clock) -> Result<Written> {
+        let mut done = Written::default();
+        while done.ops < ops {
+            let Some(phase) = self.workload.phases.get(self.phase).copied() else {
+                done.ended = true;
+                break;
+            };
+            if self.done >= phase.ops {
+                self.phase += 1;
+                self.done = 0;
+                continue;
+            }
+            let deletes = match phase.pattern {
+                Pattern::Delete => 1.0,
+                Pattern::Queue(live) if self.done >= live => 0.5,
+                Pattern::Uniform | Pattern::Zipfian(_) => phase.deletes,
+                _ => 0.0,
+            };
+            let cost = match phase.pattern {
+                Pattern::Queue(live) if self.done >= live => self.cost[self.phase].1,
+                _ => self.cost[self.phase].0,
+            };
+            let room = ((self.options.memtable_size as f64 - self.active.used) / cost).max(0.0) as u64;
+            let change = match phase.pattern {
+                Pattern::Queue(live) if self.done < live => live - self.done,
+                _ => u64::MAX,
+            };
+            let n = room.min(ops - done.ops).min(phase.ops - self.done).min(change);
+            if n == 0 {
+                done.full = true;
+                break;
+            }
+            let at = (clock.wall(done.ops + 1) as f64, clock.wall(done.ops + n) as f64);
+            for p in self.drawn(self.phase, self.done, self.done + n, at) {
+                remember(&mut self.active.parts, p);
+                remember(&mut self.whole, p);
+            }
+            self.active.used += n as f64 * cost;
+            self.done += n;
+            done.ops += n;
+            let per_op = self.workload.content.key_len as f64 + (1.0 - deletes) * self.workload.content.mean_value();
+            done.bytes += n as f64 * per_op;
+        }
+        Ok(done)
+    }
+
+    fn seal(&mut self) -> Result<()> {
+        self.sealed.push_back(std::mem::take(&mut self.active));
+        Ok(())
+    }
+
+    fn sealed(&self) -> usize {
+        self.sealed.len()
+    }
+
+    fn flush(&mut self, now_micros: u64) -> Result<Made> {
+        let Some(buffer) = self.sealed.pop_front() else { return Ok(Made::default()) };
+        let mut runs: Vec<Vec<Part>> = buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
+        runs.iter_mut().flatten().for_each(|p| self.recount(p));
+        let flushed = |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
+        let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
+        let place = Place { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
+        let cut = firn_kv::compaction::Cuts { size: self.options.table_size, at: vec![] };
+        Ok(self.tables_of(pieces, &cut, place))
+    }
+
+    fn merge(&mut self, shape: &Shape, job: &Job, now_micros: u64) -> Result<Made> {
+        let taken: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let Some((first_key, last_key)) = job.range(shape) else { return Ok(Made::default()) };
+        let (mut runs, mut beneath, mut entries_in) = (vec![], vec![], 0.0);
+        let (mut newest, mut oldest): (u64, Option<u64>) = (0, None);
+        let mut first = true;
+        for run in &shape.runs {
+            let mut parts: Vec<Part> = vec![];
+            let near = &run.tables[run.overlapping(&first_key, &last_key)];
+            for t in near {
+                if taken.contains(&t.id) {
+                    parts.extend(self.tables.get(&t.id).into_iter().flatten());
+                    entries_in += t.entries as f64;
+                    newest = newest.max(t.newest_micros);
+                    oldest = oldest.into_iter().chain(t.oldest_tombstone_micros).min();
+                }
+            }
+            first &= parts.is_empty();
+            if !parts.is_empty() {
+                runs.push(parts);
+            }
+            if !first {
+                beneath.extend(near.iter().filter(|t| !taken.contains(&t.id)).map(|t| (from_key(&t.first), from_key(&t.last))));
+            }
+        }
+        beneath.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let covered = union(&beneath);
+        let settles = self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
+        let mut vanished = vec![];
+        let mut out = vec![];
+        for (lo, hi, runs) in pieces(&runs, if settles { &covered } else { &[] }) {
+            let mut merged = self.merge_piece(&runs, lo, hi);
+            let at = covered.partition_point(|c| c.1 <= lo);
+            let alone = covered.get(at).is_none_or(|c| c.0 >= hi);
+            if settles {
+                let parts = || runs.iter().flatten();
+                let shadowed = parts().map(|p| p.deletes).sum::<f64>() - merged.iter().map(|p| p.deletes).sum::<f64>();
+                if shadowed > 0.0 {
+                    let when = parts().filter(|p| p.deletes > 0.0).map(|p| p.deleted_at).next_back().unwrap_or_default();
+                    note_ages(&mut vanished, shadowed, when, now_micros as f64);
+                }
+                if alone {
+                    self.settle(&mut merged, now_micros as f64, &mut vanished);
+                }
+            }
+            out.push((merged, if alone { self.sizes.bottom } else { self.sizes.merged }, alone));
+        }
+        let place = Place { now_micros, newest_micros: newest, oldest };
+        let mut made = self.tables_of(out, &job.cuts, place);
+        made.entries_in = entries_in;
+        made.vanished = vanished;
+        Ok(made)
+    }
+
+    fn forget(&mut self, tables: &[u64]) {
+        tables.iter().for_each(|id| {
+            self.tables.remove(id);
+        });
+    }
+
+    fn live(&self) -> Live {
+        let mut newest_first: Vec<Vec<Part>> = self.whole.iter().rev().map(|p| vec![*p]).collect();
+        newest_first.iter_mut().flatten().for_each(|p| self.recount(p));
+        let mut keys = 0.0;
+        for (lo, hi, runs) in pieces(&newest_first, &[]) {
+            keys += self.merge_piece(&runs, lo, hi).iter().map(|p| p.puts).sum::<f64>();
+        }
+        Live { keys, bytes: keys * self.sizes.bottom.put }
+    }
+
+    fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {
+        let mut ages = vec![];
+        let mut ids: Vec<&u64> = self.tables.keys().collect();
+        ids.sort_unstable();
+        for p in ids.iter().flat_map(|id| &self.tables[id]).filter(|p| p.deletes > 0.0) {
+            note_ages(&mut ages, p.deletes, p.deleted_at, now_micros as f64);
+        }
+        ages
+    }
+}
+
+/// Adds what was drawn to the last part of its phase and kind.
+fn remember(parts: &mut Vec<Part>, p: Part) {
+    match parts.iter_mut().rev().find(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0)) {
+        Some(q) => q.join(&p),
+        None => parts.push(p),
+    }
+}
+
+/// Ranges as few disjoint ones.
+fn union(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut out: Vec<(f64, f64)> = vec![];
+    for &(lo, hi) in sorted {
+        match out.last_mut() {
+            Some(last) if lo <= last.1 + NARROW => last.1 = last.1.max(hi),
+            _ => out.push((lo, hi)),
+        }
+    }
+    out
+}
+
+/// A piece of the key space with what each run has there, newest run first.
+type Piece = (f64, f64, Vec<Vec<Part>>);
+
+/// The runs, newest first, cut at every bound of a part or of `also`: pieces in key order. The parts of a run are sorted, but those
+/// of one table may lie over each other.
+fn pieces(runs: &[Vec<Part>], also: &[(f64, f64)]) -> Vec<Piece> {
+    let mut bounds: Vec<f64> = runs.iter().flatten().flat_map(|p| [p.lo, p.hi]).collect();
+    let (Some(lo), Some(hi)) = (bounds.iter().copied().min_by(f64::total_cmp), bounds.iter().copied().max_by(f64::total_cmp))
+    else {
+        return vec![];
+    };
+    bounds.extend(also.iter().flat_map(|c| [c.0, c.1]).filter(|&b| b > lo && b < hi));
+    bounds.sort_by(f64::total_cmp);
+    bounds.dedup_by(|a, b| *a - *b < NARROW);
+    let mut at = vec![0usize; runs.len()];
+    let mut out = Vec::with_capacity(bounds.len());
+    for w in bounds.windows(2) {
+        let (lo, hi) = (w[0], w[1]);
+        let inside = |p: &&Part| p.lo < hi - NARROW / 2.0 && p.hi > lo + NARROW / 2.0;
+        let mut here = Vec::with_capacity(runs.len());
+        for (run, at) in runs.iter().zip(&mut at) {
+            while run.get(*at).is_some_and(|p| p.hi <= lo + NARROW / 2.0) {
+                *at += 1;
+            }
+            let parts: Vec<Part> = run[*at..].iter().take(OVERLAID).filter(inside).map(|p| p.cut(lo, hi)).collect();
+            if !parts.is_empty() {
+                here.push(parts);
+            }
+        }
+        if !here.is_empty() {
+            out.push((lo, hi, here));
+        }
+    }
+    out
+}

@@ -1,0 +1,241 @@
+//! The simulator against the engine: the larger checks, too long for every test run. What is exact, and the closed forms, are in
+//! `tests/`.
+
+use std::io::Write;
+
+use firn_kv::{Compression, Db, DbOptions, TreeOptions};
+use firn_tools::io::Watch;
+use firn_tools::output::{Done, Failure, bytes, print_table, row, table};
+
+use crate::cli::{Cli, ValidateArgs, read};
+use crate::commands::simulate_all;
+use crate::engine;
+use crate::machine::Machine;
+use crate::meter::Outcome;
+use crate::policy::{self, STRATEGIES};
+use crate::recorded::{self, History};
+use crate::report::seconds;
+use crate::sim::{self, Setup};
+use crate::size::Content;
+use crate::workload::{Kind, Workload};
+
+fn workload(kind: Kind, ops: u64, keys: u64, content: Content) -> Workload {
+    let (keys, phases) = kind.phases(ops, keys);
+    Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
+}
+
+/// `validate`.
+///
+/// # Errors
+/// [`Failure::Found`] when a prediction is further off than promised.
+pub fn run(args: &ValidateArgs, cli: &Cli, out: &mut dyn Write) -> Done {
+    let wanted = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
+    let sample = args.sample.as_deref().map(read).transpose()?.unwrap_or_default();
+    let mut good = true;
+    if wanted("summary") {
+        good &= summary(cli, out)?;
+    }
+    if wanted("compressed") {
+        good &= compressed(&sample, cli, out)?;
+    }
+    if wanted("overload") {
+        good &= overload(cli, out)?;
+    }
+    if wanted("sweep") {
+        good &= sweep(cli, out)?;
+    }
+    if good { Ok(()) } else { Err(Failure::Found) }
+}
+
+/// A tree with memtables and tables of `size` bytes and `ops` operations, without threads: what tests and measurements of the summary
+/// model compare with the exact one.
+///
+/// # Errors
+/// A policy or a workload that there is not.
+pub fn small_tree(policy_name: &str, workload_name: &str, ops: u64, size: u64, exact: bool) -> Result<Setup, String> {
+    let options = TreeOptions {
+        compression: vec![Compression::None],
+        memtable_size: size as usize,
+        table_size: size,
+        ..TreeOptions::default()
+    };
+    let options = TreeOptions { policy: policy::parse(policy_name, &options)?.policy, ..options };
+    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let workload = workload(workload_name.parse()?, ops, ops / 4, content);
+    let machine = Machine { threads: 0, instant: true, ..Machine::default() };
+    Ok(Setup { options, workload, machine, flush_factors: Default::default(), exact, picture: false })
+}
+
+/// Space amplification after each flush, on average; the first tenth of the run is not looked at.
+pub fn mean_space(o: &Outcome) -> f64 {
+    let late = || o.points.iter().filter(|p| p.ops * 10 >= o.ops && p.live_bytes > 0.0);
+    late().map(|p| p.bytes as f64 / p.live_bytes).sum::<f64>() / late().count().max(1) as f64
+}
+
+/// Writes and space of the summary model against those of the exact one.
+fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+    let policies = [
+        "lo+1:6",
+        "lo+1:10",
+        "lo+2:6",
+        "rr:6",
+        "cold:6",
+        "old:6",
+        "tsd:6",
+        "leveled:4:4",
+        "1-lvl:4",
+        "tiered:3",
+        "lazy:4",
+        "unified:2",
+        "full:4",
+        "tier:4",
+    ];
+    let names: Vec<[&str; 2]> = policies
+        .iter()
+        .flat_map(|&p| ["uniform", "zipfian:0.9", "deletes:0.2", "massdelete:0.5", "queue:0.1"].map(|w| [p, w]))
+        .collect();
+    let mut cases = vec![];
+    for [p, w] in &names {
+        for exact in [true, false] {
+            cases.push((format!("{p}, {w}"), small_tree(p, w, 1_000_000, 128 << 10, exact).map_err(Failure::new)?));
+        }
+    }
+    let outcomes = simulate_all("summary", &cases)?;
+    let mut t = table(&[
+        "exact, and numbers per table",
+        "WA",
+        "WA",
+        "differs",
+        "SA",
+        "SA",
+        "differs",
+        "at the end",
+        "at the end",
+        "differs",
+    ]);
+    let mut good = true;
+    for ((name, _), pair) in cases.iter().step_by(2).zip(outcomes.chunks(2)) {
+        let values = |o: &Outcome| [o.write_amplification, mean_space(o), o.space_amplification];
+        let (real, ours) = (values(&pair[0]), values(&pair[1]));
+        let mut cells = vec![name.clone()];
+        for (real, ours) in real.into_iter().zip(ours) {
+            let off = (ours / real - 1.0) * 100.0;
+            good &= off.abs() <= 5.0;
+            cells.extend([format!("{real:.3}"), format!("{ours:.3}"), format!("{off:+.1} %")]);
+        }
+        t.add_row(cells);
+    }
+    writeln!(out, "{}", print_table(&t, cli.style()))?;
+    Ok(good)
+}
+
+/// Write amplification of the summary model against the engine's, with compressed data.
+fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+    let mut t = table(&["write amplification, LZ4", "engine", "simulated", "differs"]);
+    let mut good = true;
+    for name in ["tiered:3", "leveled:4:4", "leveled:6", "leveled:10", "lo+1:6", "lo+1:10", "lazy:4", "unified:2", "full:4"] {
+        for workload_name in ["insert", "uniform", "zipfian:0.9"] {
+            let mut options = TreeOptions {
+                compression: vec![Compression::Lz4],
+                memtable_size: 512 << 10,
+                table_size: 512 << 10,
+                ..TreeOptions::default()
+            };
+            options.policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
+            let kind: Kind = workload_name.parse().map_err(Failure::new)?;
+            let content = Content { key_len: 16, value_len: (200, 200), random: 0.5, sample: sample.to_vec() };
+            let workload = workload(kind, 200_000, 60_000, content);
+            let (stats, _) = engine::run_in_memory(&options, &workload, 1000)?;
+            let machine = Machine { threads: 0, instant: true, ..Machine::default() };
+            let o = sim::run(
+                &Setup { options, workload, machine, flush_factors: Default::default(), exact: false, picture: false },
+                &mut |_| (),
+            )?;
+            let (real, ours) = (stats.write_amplification(), o.write_amplification);
+            let off = (ours / real - 1.0) * 100.0;
+            good &= off.abs() <= 5.0;
+            row(
+                &mut t,
+                [format!("{name}, {workload_name}"), format!("{real:.3}"), format!("{ours:.3}"), format!("{off:+.1} %")],
+            );
+        }
+    }
+    writeln!(out, "{}", print_table(&t, cli.style()))?;
+    Ok(good)
+}
+
+/// One run of the real engine with threads and files, as its event log tells it.
+fn measure(options: &TreeOptions, workload: &Workload) -> Done<History> {
+    let dir = std::env::temp_dir().join(format!("compaction-sim-{}", std::process::id()));
+    let clean = || {
+        if dir.exists() { std::fs::remove_dir_all(&dir).map_err(|e| Failure::file("remove", &dir, &e)) } else { Ok(()) }
+    };
+    clean()?;
+    let db_options = DbOptions { memory_budget: 64 << 20, ..DbOptions::default() };
+    let db = Db::open_with(&dir, db_options)?;
+    engine::write(&db, options, workload, 0.0, |_| ())?;
+    drop(db);
+    let log = read(&dir.join("EVENTS.jsonl"))?;
+    clean()?;
+    recorded::parse(&String::from_utf8_lossy(&log), None)
+}
+
+/// Seconds that writers are held up when they bring more than the tree can take: as recorded, as `compare` predicts it from each log,
+/// and as predicted with the speeds of the machine under the first of the policies. How much of the processor is whose decides much,
+/// so it wants a machine that does nothing else.
+fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+    let mut t = table(&["writers held up", "measured", "simulated", "differs", "by the first's speeds", "differs"]);
+    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let workload = workload(Kind::Insert, 4_000_000, 0, content);
+    let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+    let (mut good, mut first) = (true, None);
+    for name in ["leveled:4", "tiered:2", "lazy:3", "full:4"] {
+        let options = TreeOptions { memtable_size: 4 << 20, table_size: 4 << 20, ..TreeOptions::default() };
+        let policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
+        let h = measure(&TreeOptions { policy: policy.clone(), ..options }, &workload)?;
+        let setup = h.fitted(&policy, cores)?;
+        let predict = |machine: Machine| -> Done<f64> {
+            let o = sim::run(&Setup { machine, ..setup.clone() }, &mut |_| ())?;
+            Ok(o.paced_seconds + o.stalled_seconds)
+        };
+        let real = (h.held_up[0] + h.held_up[1]) as f64 / 1e6;
+        let (ours, across) = (predict(setup.machine)?, predict(*first.get_or_insert(setup.machine))?);
+        let off = |ours: f64| (ours / real.max(0.001) - 1.0) * 100.0;
+        good &= off(ours).abs() <= 20.0;
+        let percent = |v: f64| format!("{:+.0} %", off(v));
+        row(&mut t, [name.to_owned(), seconds(real), seconds(ours), percent(ours), seconds(across), percent(across)]);
+    }
+    writeln!(out, "{}", print_table(&t, cli.style()))?;
+    Ok(good)
+}
+
+/// The ten strategies over 1 TiB.
+fn sweep(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let ops = (1u64 << 40) / 116;
+    let mut cases = vec![];
+    for name in STRATEGIES {
+        let options = TreeOptions { compression: vec![Compression::None], ..TreeOptions::default() };
+        let named = policy::parse(name, &options).map_err(Failure::new)?;
+        let options = TreeOptions { policy: named.policy, tombstone_age_secs: if named.ages { 3600 } else { 0 }, ..options };
+        let workload = workload(Kind::Deletes(0.1), ops, ops / 4, content.clone());
+        cases.push((
+            name.to_owned(),
+            Setup {
+                options,
+                workload,
+                machine: Machine::default(),
+                flush_factors: Default::default(),
+                exact: false,
+                picture: false,
+            },
+        ));
+    }
+    let watch = Watch::start();
+    let outcomes = simulate_all("sweep", &cases)?;
+    let took = watch.seconds();
+    let all: Vec<_> = cases.into_iter().map(|c| c.0).zip(outcomes).collect();
+    write!(out, "{}", crate::report::many(&all, cli.style()))?;
+    writeln!(out, "\n{} strategies over {} in {}", all.len(), bytes(1 << 40), seconds(took))?;
+    Ok(took < 300.0)
+}

@@ -1,0 +1,149 @@
+//! Closed forms: what policies write for unique uniform inserts, by arithmetic, against the summary model.
+//!
+//! All sizes are in flushed runs: `s` bytes each, `m` the memtable. What fills up by `j` arrivals of one size before it goes on is rewritten
+//! with the 2nd, 3rd, … and jth: (2 + … + j) / j = (j + 1)/2 − 1/j writes for each byte. (Cassandra's (f − 1) for a level of the unified
+//! strategy is the bound of this; at f = 2 both are 1.) What waits until there are `f` and is merged at once is written once.
+
+use std::sync::Arc;
+
+use compaction_sim::machine::Machine;
+use compaction_sim::sim::{Setup, run};
+use compaction_sim::size::Content;
+use compaction_sim::summary::Summary;
+use compaction_sim::workload::{Kind, Workload};
+use firn_kv::{Movement, Policy, TreeOptions};
+
+const M: u64 = 1 << 20;
+
+fn workload(ops: u64) -> Workload {
+    let (keys, phases) = Kind::Insert.phases(ops, 0);
+    let content = Content { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+    Workload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
+}
+
+/// After so many flushes: the bytes that merges have written for each that is there, and those that are there for each flush, over a
+/// memtable. (Merged tables are a little smaller than flushed ones, for their entries have no sequence numbers.)
+fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
+    let options = TreeOptions {
+        policy,
+        memtable_size: M as usize,
+        table_size,
+        compression: vec![firn_kv::Compression::None],
+        ..TreeOptions::default()
+    };
+    let machine = Machine { threads: 0, instant: true, ..Machine::default() };
+    // How many entries fill a memtable depends a little on how many there are in all; a few flushes more change next to nothing.
+    let per = |ops| Summary::new(Arc::new(options.clone()), &workload(ops)).unwrap().per_memtable();
+    let ops = per(6000 * flushes) * flushes;
+    let per = per(ops);
+    let ops = per * flushes + per / 2 + per * flushes / 200;
+    let setup = Setup {
+        options: options.clone(),
+        workload: workload(ops),
+        machine,
+        flush_factors: Default::default(),
+        exact: false,
+        picture: false,
+    };
+    let o = run(&setup, &mut |_| ()).unwrap();
+    assert!((flushes..=flushes + flushes / 64 + 1).contains(&o.flushes), "{} flushes for {flushes}", o.flushes);
+    (o.merge_written as f64 / o.bytes as f64, o.bytes as f64 / o.flushes as f64 / M as f64)
+}
+
+fn near(got: f64, want: f64, what: &str) {
+    println!("{what}: {got:.3} simulated, {want:.3} by arithmetic, {:+.1} %", (got / want - 1.0) * 100.0);
+    assert!((got / want - 1.0).abs() < 0.05, "{what}: {got:.3} simulated, {want:.3} by arithmetic");
+}
+
+/// Writes for each byte where `j` arrivals fill a level.
+fn filled(j: f64) -> f64 {
+    (j + 1.0) / 2.0 - 1.0 / j
+}
+
+/// A flush over a memtable: known before anything is simulated.
+fn flush_size() -> f64 {
+    simulate(Policy::Tiered { min_runs: 3, max_runs: 3, bucket: 1.1 }, M, 27).1
+}
+
+#[test]
+fn tiered_is_one_write_a_level() {
+    for (t, levels) in [(2u32, 7u32), (3, 5), (4, 4), (8, 2)] {
+        let policy = Policy::Tiered { min_runs: t, max_runs: t, bucket: 1.1 };
+        let (got, _) = simulate(policy, M, u64::from(t).pow(levels));
+        near(got, f64::from(levels), &format!("tiered {t}"));
+    }
+}
+
+#[test]
+fn unified_tiered_is_one_write_a_level() {
+    let s = flush_size();
+    for (f, levels) in [(2u64, 6u32), (4, 4), (6, 3)] {
+        // What is flushed is smaller than a memtable, so on level 0 a merged run waits for more until it is f memtables large.
+        let fl = f as f64;
+        let (mut runs, mut first) = (fl, fl);
+        while runs * s < fl {
+            runs += fl - 1.0;
+            first += runs;
+        }
+        let flushes = runs as u64 * f.pow(levels - 1);
+        let (got, _) = simulate(Policy::Unified { scaling: vec![f as i32 - 2], target_table: M, base_shards: 1 }, M, flushes);
+        near(got, first / runs + f64::from(levels - 1), &format!("unified, tiered {f}"));
+    }
+}
+
+#[test]
+fn unified_leveled_fills_each_level() {
+    let s = flush_size();
+    for (f, levels) in [(2u64, 6u32), (4, 4), (10, 3)] {
+        let (mut size, mut flushes, mut want) = (s, 1u64, 0.0);
+        for level in 1..=levels {
+            let j = ((f as f64).powi(level as i32) / size).ceil().max(2.0);
+            want += filled(j);
+            size *= j;
+            flushes *= j as u64;
+        }
+        let (got, _) = simulate(Policy::Unified { scaling: vec![2 - f as i32], target_table: M, base_shards: 1 }, M, flushes);
+        near(got, want, &format!("unified, leveled {f}"));
+        // At f = 2 the first level takes three flushes, since one is smaller than a memtable.
+        assert!(f == 2 || want <= (f - 1) as f64 * f64::from(levels), "(f - 1) L is a bound");
+    }
+}
+
+#[test]
+fn leveled_with_whole_levels_fills_each_level() {
+    let s = flush_size();
+    for (ratio, levels) in [(4u64, 3u32), (6, 2), (10, 1)] {
+        let base = ratio * M;
+        // One table a level, so that a level goes down whole, when it is larger than its target.
+        let (mut size, mut flushes, mut want) = (s, 1u64, 0.0);
+        for level in 0..levels {
+            let j = ((ratio as f64) * (ratio as f64).powi(level as i32) / size).floor() + 1.0;
+            want += filled(j);
+            size *= j;
+            flushes *= j as u64;
+        }
+        let policy = Policy::Leveled { level0_runs: 1, ratio: ratio as u32, base, movement: Movement::default() };
+        let (got, _) = simulate(policy, 1 << 40, flushes);
+        near(got, want, &format!("leveled {ratio}"));
+    }
+}
+
+#[test]
+fn lazy_leveling_is_tiered_above_and_fills_the_last_level() {
+    let s = flush_size();
+    for (t, last) in [(3u64, 3u32), (4, 3), (6, 2)] {
+        let tf = t as f64;
+        let (mut size, mut flushes, mut written) = (0.0, 0u64, 0.0);
+        for level in 1..=last {
+            // Batches of t^level flushes, written once a level on their way, rewrite the last run, until it has outgrown its level.
+            let batch = s * tf.powi(level as i32);
+            while size <= tf.powi(level as i32 + 1) {
+                size += batch;
+                written += batch * f64::from(level - 1) + size;
+                flushes += t.pow(level);
+            }
+        }
+        let (got, _) = simulate(Policy::LazyLeveled { ratio: t as u32 }, M, flushes);
+        near(got, written / (flushes as f64 * s), &format!("lazy {t}"));
+    }
+}

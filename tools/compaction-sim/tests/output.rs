@@ -1,0 +1,79 @@
+//! What the command prints: the table to the letter, the same for the same seed; and a real store's log against the prediction.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use compaction_sim::cli::Cli;
+use compaction_sim::commands::execute;
+use compaction_sim::engine::run_in_memory;
+use compaction_sim::recorded::parse;
+use compaction_sim::size::Content;
+use compaction_sim::workload::{Kind, Workload};
+use firn_kv::{Compression, Policy, TreeOptions};
+
+fn print(args: &[&str]) -> String {
+    let cli = Cli::try_parse_from([&["compaction-sim", "--color", "never"], args].concat()).unwrap();
+    let mut out = vec![];
+    execute(&cli, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+const RUN: [&str; 11] =
+    ["run", "--policy", "lazy:3", "--workload", "deletes:0.2", "--data", "200M", "--memtable-size", "2M", "--table-size", "2M"];
+
+#[test]
+fn the_table_is_as_it_was_and_the_same_each_time() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run.txt");
+    let text = print(&RUN);
+    assert_eq!(text, print(&RUN));
+    if std::env::var_os("FIRN_REWRITE").is_some() {
+        firn_tools::io::write(&golden, text.as_bytes()).unwrap();
+    }
+    assert_eq!(text, include_str!("run.txt"), "FIRN_REWRITE=1 makes the actual output the expected one");
+}
+
+#[test]
+fn json_csv_and_pages_hold_every_case() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (csv, html) = (dir.join("sweep.csv"), dir.join("sweep.html"));
+    let args = ["--json", "sweep", "--policies", "tiered,lazy", "--ratios", "3,4", "--data", "50M", "--memtable-size", "1M"];
+    let files = ["--csv", csv.to_str().unwrap(), "--html", html.to_str().unwrap(), "--svg", dir.to_str().unwrap()];
+    let text = print(&[&args[..], &files[..]].concat());
+    let v: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let cases: Vec<&str> = v.as_array().unwrap().iter().map(|o| o["case"].as_str().unwrap()).collect();
+    assert_eq!(cases, ["tiered:3", "tiered:4", "lazy:3", "lazy:4"]);
+    let csv = String::from_utf8(compaction_sim::cli::read(&csv).unwrap()).unwrap();
+    assert_eq!(csv.lines().count(), 5);
+    let page = String::from_utf8(compaction_sim::cli::read(&html).unwrap()).unwrap();
+    assert!(cases.iter().all(|c| page.contains(&format!("\"case\":\"{c}\""))));
+    assert!(compaction_sim::cli::read(&dir.join("runs.svg")).unwrap().starts_with(b"<svg"));
+}
+
+#[test]
+fn a_recorded_history_is_predicted() {
+    let options = TreeOptions {
+        policy: Policy::LazyLeveled { ratio: 3 },
+        compression: vec![Compression::None],
+        memtable_size: 64 << 10,
+        table_size: 64 << 10,
+        ..TreeOptions::default()
+    };
+    let (keys, phases) = Kind::Uniform.phases(15_000, 5_000);
+    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let workload = Workload { keys, phases, content, ttl_micros: 0, seed: 3, per_memtable: None };
+    let (stats, log) = run_in_memory(&options, &workload, 1000).unwrap();
+    let h = parse(&log, None).unwrap();
+    assert_eq!(h.policy, Some(options.policy));
+    assert_eq!(
+        (h.flushes, h.flushed[2], h.jobs),
+        (stats.flushes, stats.flush_bytes, [stats.compactions, stats.moves, stats.drops])
+    );
+    assert_eq!(h.merged[..2], [stats.compaction_read, stats.compaction_written]);
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("events.jsonl");
+    firn_tools::io::write(&file, log.as_bytes()).unwrap();
+    let text = print(&["compare", file.to_str().unwrap(), "--tolerance", "15"]);
+    assert!(text.contains("written by merges"), "{text}");
+    let text = print(&["replay", file.to_str().unwrap(), "--policies", "tiered:3,full:4"]);
+    assert!(text.contains("full:4"), "{text}");
+    assert!(parse("nothing\n", None).is_err());
+}
