@@ -71,7 +71,8 @@ fn run(session: &Session, case: &Case) -> String {
                 };
                 same(value(session, &text, &of, &[]).unwrap());
                 let parsed: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
-                if !parsed.is_null() {
+                // A number of more digits than a double has is read as a double.
+                if !parsed.is_null() && (parsed.as_f64().is_none() || parsed.to_string() == json) {
                     same(from_json(&of.of, &parsed).unwrap());
                 }
                 same(Value::decode(&of.of, Some(&bytes)).unwrap().encode(&of.of).unwrap());
