@@ -261,11 +261,14 @@ fn date_bytes(millis: i64) -> Vec<u8> {
 /// `CAST(… AS …)`
 ///
 /// # Errors
+/// Bytes of the first type as bytes of the second.
+type Conversion = fn(&Type, &Type, &[u8]) -> Result<Option<Vec<u8>>>;
+
 /// `… cannot be cast to …`
 pub fn cast(from: &Type, to: &Type) -> Result<Function> {
     let name = format!("castAs{}", to.cql_name());
     let (of, target) = (from.unreversed().clone(), to.clone());
-    let simple = |run: fn(&Type, &Type, &[u8]) -> Result<Option<Vec<u8>>>| {
+    let simple = |run: Conversion| {
         let (a, b) = (of.clone(), target.clone());
         Ok(Function::of_one(name.clone(), from, to.clone(), move |bytes| run(&a, &b, bytes)))
     };
