@@ -72,7 +72,7 @@ fn run(session: &Session, case: &Case) -> String {
                 same(value(session, &text, &of, &[]).unwrap());
                 let parsed: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
                 // A number of more digits than a double has is read as a double.
-                if !parsed.is_null() && (parsed.as_f64().is_none() || parsed.to_string() == json) {
+                if !parsed.is_null() && (parsed.as_f64().is_none() || format!("{parsed}") == json) {
                     same(from_json(&of.of, &parsed).unwrap());
                 }
                 same(Value::decode(&of.of, Some(&bytes)).unwrap().encode(&of.of).unwrap());
