@@ -88,6 +88,10 @@ fn candidates(what: &str, text: &str, tokens: &[Token], session: &Session, out: 
         "an index" => out.extend(chosen().iter().flat_map(|k| k.tables()).flat_map(|t| t.indexes()).map(|i| quoted(&i.name))),
         "a statement" => out.extend(STATEMENTS.map(str::to_owned)),
         "a native type" => out.extend(TYPES.map(str::to_owned)),
+        "a type" => {
+            out.extend(TYPES.iter().chain(&["frozen<", "list<", "map<", "set<", "tuple<"]).map(|t| (*t).to_owned()));
+            out.extend(chosen().iter().flat_map(|k| k.types()).map(|t| quoted(&t.name)));
+        }
         word if word.bytes().all(|b| b.is_ascii_uppercase()) => out.push(word.to_owned()),
         _ => {}
     }
@@ -147,7 +151,7 @@ mod tests {
         assert_eq!(tell("SELECT id FROM it"), "it items");
         assert_eq!(tell("USE x; SELECT id FROM shop.u"), "u users");
         assert_eq!(tell("SELECT * FROM items WH"), "WH WHERE");
-        assert_eq!(tell("SELECT * FROM items WHERE "), " \"Name\",TOKEN,id,tags");
+        assert_eq!(tell("SELECT * FROM items WHERE "), " \"Name\",id,tags");
         assert_eq!(tell("USE s"), "s shop");
         assert_eq!(tell("INSERT INTO users (l"), "l login");
         assert_eq!(tell("UPDATE items SET t"), "t tags");
