@@ -7,7 +7,7 @@ use firn_kv::{Batch, Durability, TreeOptions};
 use firn_wide::Wide;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::KsDef;
-use firn_wide::store::{Family, FamilySpec, IndexSpec, Store};
+use firn_wide::store::{Family, FamilySpec, Store};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{Catalog, FIRST_ID, Keyspace, RECORD_PREFIX, Table};
@@ -176,11 +176,7 @@ impl Engine {
 }
 
 fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
-    let indexes = table.indexes().iter().filter(|i| i.is_stored(table)).filter_map(|index| {
-        let column = table.column(&index.column)?;
-        let (is_static, name) = (column.is_static(), column.raw_name().to_vec());
-        Some(IndexSpec { id: index.id, is_static, name, value: column.of.of.clone() })
-    });
+    let indexes = table.indexes().iter().filter_map(|index| index.spec(table));
     FamilySpec {
         id: table.id,
         layout: table.layout(partitioner),

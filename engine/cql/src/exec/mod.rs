@@ -12,6 +12,7 @@ mod compile;
 mod define;
 mod describe;
 mod engine;
+pub mod row;
 mod rows;
 
 pub use compile::{Plan, Request, compile};
