@@ -53,7 +53,7 @@ pub struct CqlArgs {
     #[arg(short, long, value_name = "NAME")]
     keyspace: Option<String>,
     /// In a script: go on after a statement that failed
-    #[arg(long)]
+    #[arg(long, alias = "go-on")]
     continue_on_error: bool,
     /// In a script: print each statement before its answer
     #[arg(long)]
