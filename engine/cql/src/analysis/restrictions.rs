@@ -360,10 +360,21 @@ impl Restrictions {
         }
         let stored = self.all().find_map(|r| Some((r, self.index_for(r).filter(|i| i.is_stored(&self.table))?)));
         let Some((restriction, index)) = stored else { return Ok(None) };
-        let What::Eq(tuple) = &restriction.what else { return Ok(None) };
         let name = &self.table.columns()[restriction.first()].name;
-        let value = tuple.eval(env, &[name])?.into_iter().next().flatten();
-        let value = value.ok_or_else(|| invalid(format!("Unsupported null value for column {name}")))?;
+        let value = |value: Bound| match value {
+            Bound::Bytes(bytes) => Ok(bytes),
+            _ => Err(invalid(format!("Unsupported null value for column {name}"))),
+        };
+        let (key, value) = match (&restriction.what, index.target) {
+            (What::Eq(tuple), _) => (None, value(tuple.eval(env, &[name])?.into_iter().next().flatten().into())?),
+            (What::Contains { keys, .. }, IndexTarget::Keys) => (None, value(keys[0].eval(env)?)?),
+            (What::Contains { entries, .. }, IndexTarget::Entries) => {
+                (Some(value(entries[0].0.eval(env)?)?), value(entries[0].1.eval(env)?)?)
+            }
+            (What::Contains { values, .. }, _) => (None, value(values[0].eval(env)?)?),
+            (What::In(_) | What::Slice { .. }, _) => return Ok(None),
+        };
+        let value = index.key_for(key.as_deref(), &value).into_owned();
         Ok(Some(IndexUse { id: index.id, value }))
     }
 
@@ -415,9 +426,14 @@ impl Restrictions {
         part.iter().find(is).is_some_and(|r| matches!(r.what, What::Eq(_)))
     }
 
-    /// The static and regular columns that conditions are about.
-    pub fn filtered_columns(&self) -> impl Iterator<Item = &Column> {
-        self.others.iter().map(|r| &self.table.columns()[r.first()])
+    /// Whether anything is said of the partition key or its token.
+    pub fn has_partition(&self) -> bool {
+        !self.partition.is_empty() || self.token.is_some()
+    }
+
+    /// The numbers of the static and regular columns that conditions are about.
+    pub fn filtered_columns(&self) -> impl Iterator<Item = usize> {
+        self.others.iter().map(Restriction::first)
     }
 
     /// The keys of the partitions that are named, in the order of their values, each once.

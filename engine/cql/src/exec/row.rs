@@ -50,11 +50,13 @@ pub struct Shape {
     last: Option<u16>,
     /// Whether static columns are among them.
     statics: bool,
+    /// Whether times to live are asked for.
+    times: bool,
 }
 
 impl Shape {
-    /// For these static and regular columns of the table.
-    pub fn new<'t>(table: &'t Table, wanted: impl IntoIterator<Item = &'t Column>) -> Shape {
+    /// For these static and regular columns of the table. `times`: whether [`Row::ttl`] will be asked.
+    pub fn new<'t>(table: &'t Table, wanted: impl IntoIterator<Item = &'t Column>, times: bool) -> Shape {
         let count = table.columns().iter().map(|c| usize::from(c.id) + 1).max().unwrap_or(0);
         let mut entries = vec![Entry::Unknown; count];
         for column in table.columns().iter().filter(|c| !c.is_primary_key()) {
@@ -75,8 +77,8 @@ impl Shape {
                 _ => Form::Single,
             });
         }
-        let clustering = table.clustering().iter().map(|c| if c.descending { reversed(c) } else { c.of.of.clone() });
-        Shape { entries, forms, clustering: clustering.collect(), last, statics }
+        let clustering = table.clustering().iter().map(Column::layout_type);
+        Shape { entries, forms, clustering: clustering.collect(), last, statics, times }
     }
 
     /// Whether static columns are wanted.
@@ -87,10 +89,6 @@ impl Shape {
     fn entry(&self, id: u16) -> Entry {
         self.entries.get(usize::from(id)).copied().unwrap_or(Entry::Unknown)
     }
-}
-
-fn reversed(column: &Column) -> Type {
-    Type::Reversed(std::sync::Arc::new(column.of.of.clone()))
 }
 
 /// The value of a column as it grows.
@@ -175,7 +173,7 @@ impl Row {
         Ok(())
     }
 
-    /// Takes in a cell of the column with this number. True when no later cell of a row is wanted.
+    /// Takes in a cell of the column with this number.
     fn take(&mut self, shape: &Shape, item: &Item<'_>, id: Option<u16>, now: i64) -> Result<()> {
         let Some(cell) = item.cell() else { return Ok(()) };
         let Some(id) = id else {
@@ -324,7 +322,7 @@ impl<'s> RowReader<'s> {
     /// Over a reader of one partition ([`start`](RowReader::start) it) or of many ([`next_partition`](RowReader::next_partition)).
     /// `reverse`: as its slice is.
     pub fn new(shape: &'s Shape, mut reader: Reader, reverse: bool) -> RowReader<'s> {
-        let now = reader.now();
+        let now = if shape.times { reader.now() } else { 0 };
         let row = Row::none(shape);
         RowReader {
             shape,

@@ -16,6 +16,7 @@ mod json;
 mod literal;
 mod number;
 mod plain;
+pub(crate) mod number;
 mod term;
 mod value;
 
@@ -26,6 +27,7 @@ pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
+pub use term::{Context, Markers, Receiver, Term, is_assignable, own_type};
 pub use term::{Context, Markers, Receiver, Term, is_assignable};
 pub use value::Value;
 

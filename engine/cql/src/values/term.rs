@@ -124,7 +124,7 @@ fn constant_bytes(constant: &Constant<'_>, of: &Type) -> Result<Vec<u8>> {
 }
 
 /// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it depends on what is wanted.
-pub(super) fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
+pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
     match &term.kind {
         TermKind::Constant(c) => Some(match c.kind {
             ConstantKind::String => Type::Utf8,
