@@ -14,9 +14,8 @@ mod convert;
 pub mod function;
 mod json;
 mod literal;
-mod number;
-mod plain;
 pub(crate) mod number;
+mod plain;
 mod term;
 mod value;
 
@@ -28,7 +27,6 @@ pub use json::{from_json, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
 pub use term::{Context, Markers, Receiver, Term, is_assignable, own_type};
-pub use term::{Context, Markers, Receiver, Term, is_assignable};
 pub use value::Value;
 
 use crate::catalog::ColumnType;
