@@ -111,9 +111,7 @@ impl Condition {
             }
         };
         match &self.test {
-            Test::Compare(comparison, term) => {
-                holds(*comparison, of, value, value_of(term, env, is_cells)?.as_deref())
-            }
+            Test::Compare(comparison, term) => holds(*comparison, of, value, value_of(term, env, is_cells)?.as_deref()),
             Test::In(terms) => {
                 for term in terms {
                     if holds(Comparison::Eq, of, value, value_of(term, env, is_cells)?.as_deref())? {

@@ -102,12 +102,7 @@ fn applied(table: &Table) -> ColumnSpec {
 }
 
 fn spec(table: &Table, column: &Column) -> ColumnSpec {
-    ColumnSpec {
-        keyspace: table.keyspace.clone(),
-        table: table.name.clone(),
-        name: column.name.clone(),
-        of: column.of.clone(),
-    }
+    ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name: column.name.clone(), of: column.of.clone() }
 }
 
 impl ChangePlan {

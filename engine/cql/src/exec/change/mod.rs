@@ -160,13 +160,7 @@ impl ChangePlan {
 }
 
 /// All that the changes write.
-fn write(
-    engine: &Engine,
-    all: &[Given<'_>],
-    env: &Env<'_>,
-    timestamp: i64,
-    view: Option<&View>,
-) -> Result<Vec<Mutation>> {
+fn write(engine: &Engine, all: &[Given<'_>], env: &Env<'_>, timestamp: i64, view: Option<&View>) -> Result<Vec<Mutation>> {
     let mut out = vec![];
     for given in all {
         let values = given.env(env);

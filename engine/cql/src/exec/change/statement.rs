@@ -124,7 +124,12 @@ impl Change {
                 }
                 let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
                 let (relations, operations) = values_of(table, given, context)?;
-                Change::of(engine, table, Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: None }, context)
+                Change::of(
+                    engine,
+                    table,
+                    Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: None },
+                    context,
+                )
             }
             Inserted::Json { value, default_unset } => {
                 let json = json::Source::prepare(table, value, *default_unset, context)?;
@@ -351,4 +356,3 @@ fn values_of<'a>(
     }
     Ok((relations, operations))
 }
-
