@@ -86,6 +86,14 @@ impl Column {
         self.id.to_be_bytes()
     }
 
+    /// Its type as keys are made with it.
+    pub fn layout_type(&self) -> Type {
+        match self.descending {
+            true => Type::Reversed(std::sync::Arc::new(self.of.of.clone())),
+            false => self.of.of.clone(),
+        }
+    }
+
     /// Whether it is part of the primary key.
     pub fn is_primary_key(&self) -> bool {
         matches!(self.kind, ColumnKind::Partition | ColumnKind::Clustering)

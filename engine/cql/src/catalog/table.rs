@@ -1,7 +1,10 @@
 //! One table: columns, keys, indexes.
 
+use std::borrow::Cow;
+
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;
+use firn_wide::store::{IndexPart, IndexSpec};
 use firn_wide::types::Type;
 use uuid::Uuid;
 
@@ -70,11 +73,48 @@ pub struct Index {
 }
 
 impl Index {
-    /// Whether the store maintains it: it is over the one cell of a static or regular column. The others are declared only: queries that
-    /// they allow are answered by reading all rows.
+    /// What of its column the store indexes. `None` when the table has no such column, or it is all of the partition key.
+    pub fn part(&self, table: &Table) -> Option<IndexPart> {
+        let column = table.column(&self.column)?;
+        Some(match (self.target, column.kind) {
+            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Partition) if table.partition == 1 => return None,
+            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Partition) => IndexPart::Partition(column.position),
+            (IndexTarget::Simple | IndexTarget::Full, ColumnKind::Clustering) => IndexPart::Clustering(column.position),
+            (IndexTarget::Simple | IndexTarget::Full, _) if column.of.multicell => return None,
+            (IndexTarget::Simple | IndexTarget::Full, _) => IndexPart::Value,
+            (IndexTarget::Values, _) if matches!(column.of.of, Type::Set(_)) => IndexPart::Path,
+            (IndexTarget::Values, _) => IndexPart::Element,
+            (IndexTarget::Keys, _) => IndexPart::Path,
+            (IndexTarget::Entries, _) => IndexPart::Entry { path: column.of.path_type()? },
+        })
+    }
+
+    /// Whether the store maintains it, so that [`View::index`](firn_wide::store::View::index) answers. All that can be made are, custom ones too.
     pub fn is_stored(&self, table: &Table) -> bool {
-        let whole = matches!(self.target, IndexTarget::Simple | IndexTarget::Full);
-        whole && table.column(&self.column).is_some_and(|c| !c.is_primary_key() && !c.of.multicell)
+        self.part(table).is_some()
+    }
+
+    /// How the store is told of it.
+    pub fn spec(&self, table: &Table) -> Option<IndexSpec> {
+        let column = table.column(&self.column)?;
+        let part = self.part(table)?;
+        let value = match (&part, &column.of.of) {
+            (IndexPart::Clustering(_), _) => column.layout_type(),
+            (IndexPart::Path, Type::Set(of)) | (IndexPart::Element, Type::List(of)) => (**of).clone(),
+            (IndexPart::Path, Type::Map(of)) => of.0.clone(),
+            (IndexPart::Element | IndexPart::Entry { .. }, Type::Map(of)) => of.1.clone(),
+            (_, of) => of.clone(),
+        };
+        let (is_static, name) = (column.is_static(), column.raw_name().to_vec());
+        Some(IndexSpec { id: self.id, is_static, name, part, value })
+    }
+
+    /// What [`View::index`](firn_wide::store::View::index) is asked with for the rows that have this value, serialised by its type: of a
+    /// column, of an element (`CONTAINS`), of a key (`CONTAINS KEY`); of an index of entries the value, and `key` is the map's key.
+    pub fn key_for<'v>(&self, key: Option<&[u8]>, value: &'v [u8]) -> Cow<'v, [u8]> {
+        let Some(key) = key.filter(|_| self.target == IndexTarget::Entries) else { return Cow::Borrowed(value) };
+        let parts = [key, value].map(|p| [&(p.len() as u32).to_be_bytes()[..], p].concat());
+        Cow::Owned(parts.concat())
     }
 }
 
@@ -172,11 +212,7 @@ impl Table {
 
     /// How its keys are made.
     pub fn layout(&self, partitioner: Partitioner) -> Layout {
-        let typed = |c: &Column| match c.descending {
-            true => Type::Reversed(std::sync::Arc::new(c.of.of.clone())),
-            false => c.of.of.clone(),
-        };
-        Layout::table(partitioner, self.clustering().iter().map(typed).collect())
+        Layout::table(partitioner, self.clustering().iter().map(Column::layout_type).collect())
     }
 
     /// Appends the partition key that these values make: the value itself, or of several `<2-byte length><bytes><0>` each.

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use super::change::ChangePlan;
+use super::select::SelectPlan;
 use super::{Engine, PagingState, Rows};
 use crate::catalog::Catalog;
 use crate::error::{Result, invalid};
 use crate::syntax::Parsed;
+use crate::syntax::ast::Statement;
 use crate::values::{Bound, ColumnSpec};
 
 /// How a statement is run.
@@ -40,7 +43,18 @@ pub trait Plan: Send + Sync {
 ///
 /// # Errors
 /// `Invalid` with the servers' text.
-pub fn compile(_: &Engine, catalog: &Arc<Catalog>, keyspace: Option<&str>, parsed: &Parsed<'_>) -> Result<Box<dyn Plan>> {
-    let _ = (catalog, keyspace);
-    Err(invalid(format!("statements about rows are not compiled here: {}", parsed.statement)))
+pub fn compile(engine: &Engine, catalog: &Arc<Catalog>, keyspace: Option<&str>, parsed: &Parsed<'_>) -> Result<Box<dyn Plan>> {
+    match &parsed.statement {
+        Statement::Select(select) => Ok(Box::new(SelectPlan::compile(engine, catalog, keyspace, select, parsed.markers)?)),
+        Statement::Change(change) => Ok(Box::new(ChangePlan::change(engine, catalog, keyspace, change, parsed.markers)?)),
+        Statement::Batch(batch) => Ok(Box::new(ChangePlan::batch(engine, catalog, keyspace, batch, parsed.markers)?)),
+        definition => Err(invalid(format!("a definition can't be compiled: {definition}"))),
+    }
+}
+
+/// Bits that nobody else has: for identities, not for secrets.
+pub(super) fn random_bits() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || u128::from(RandomState::new().hash_one(0u8));
+    half() << 64 | half()
 }

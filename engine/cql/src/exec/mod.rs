@@ -8,12 +8,16 @@
 //! Invariant: a definition is recorded durably in one batch before it is seen; what a crash leaves undone (a tree that is not needed any
 //! more) is done when the database is opened again.
 
+mod change;
 mod compile;
 mod define;
 mod describe;
 mod engine;
+pub mod row;
 mod rows;
+mod select;
 
+use compile::random_bits;
 pub use compile::{Plan, Request, compile};
 pub use define::define;
 pub use describe::create_table_text;

@@ -7,7 +7,7 @@ use crate::base::error::{Result, invalid};
 use crate::key::Layout;
 use crate::ring::Partitioner;
 use crate::schema::{self, Index, Schema};
-use crate::store::{self, FamilySpec, IndexSpec, Store};
+use crate::store::{self, FamilySpec, IndexPart, IndexSpec, Store};
 use crate::types::Type;
 
 /// One column family: its definition, and where its cells are.
@@ -74,6 +74,7 @@ fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner) -> Family
         id: index.id,
         is_static: false,
         name: column.name().to_vec(),
+        part: IndexPart::Value,
         value: column.validator().clone(),
     });
     FamilySpec {

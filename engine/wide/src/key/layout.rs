@@ -233,6 +233,23 @@ impl Layout {
         (place.first() == Some(&ROWS) && place.get(at) == Some(&END)).then_some(at + 1)
     }
 
+    /// One component of the row at the start of a place.
+    ///
+    /// # Errors
+    /// `Corrupt` when it can't be read.
+    pub(crate) fn clustering_component<'p>(&self, place: &'p [u8], number: usize) -> Result<&'p [u8]> {
+        let mut rest = place.get(1..).unwrap_or_default();
+        for (n, t) in self.clustering.iter().enumerate() {
+            let len = t.component_len(rest).ok_or_else(|| damaged("row", place))?;
+            let (component, after) = rest.split_at_checked(len).ok_or_else(|| damaged("row", place))?;
+            if n == number {
+                return Ok(component);
+            }
+            rest = after;
+        }
+        Err(damaged("row", place))
+    }
+
     /// Length of a cell's place without its path; `None` where cells have no paths, and for places that are not of a cell.
     ///
     /// # Errors

@@ -12,8 +12,9 @@ use firn_kv::{Tree, TreeOptions};
 use parking_lot::RwLock;
 
 use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
-use crate::key::{Layout, STATIC};
-use crate::types::Type;
+use crate::key::Layout;
+
+use super::indexed::{Index, IndexSpec};
 
 /// What the store must know of a family.
 #[derive(Clone, Debug)]
@@ -30,19 +31,6 @@ pub struct FamilySpec {
     pub indexes: Vec<IndexSpec>,
     /// Options of its tree; hooks are set by the store.
     pub tree: TreeOptions,
-}
-
-/// An index over the values of one column.
-#[derive(Clone, Debug, PartialEq)]
-pub struct IndexSpec {
-    /// Names its tree; never used again.
-    pub id: u32,
-    /// Whether the column is static.
-    pub is_static: bool,
-    /// The raw name of the column.
-    pub name: Vec<u8>,
-    /// The type of its values: those that are equal in it are one.
-    pub value: Type,
 }
 
 /// Kinds of deletions, as flags.
@@ -66,25 +54,6 @@ pub(super) struct Open {
     pub recorded: AtomicU8,
     pub has_indexes: AtomicBool,
     pub indexes: RwLock<Arc<Vec<Arc<Index>>>>,
-}
-
-/// An open index.
-pub(super) struct Index {
-    pub spec: IndexSpec,
-    pub tree: Tree,
-    /// The end of the places of its cells: of the column's name.
-    pub name: Vec<u8>,
-    /// Whether it has been built over what was there before it.
-    pub built: AtomicBool,
-}
-
-impl Index {
-    /// Whether it is about the cell at this place of a family.
-    #[inline]
-    pub fn is_about(&self, layout: &Layout, place: &[u8]) -> bool {
-        let Some(row) = place.strip_suffix(&*self.name) else { return false };
-        if self.spec.is_static { row == [STATIC] } else { layout.row_len(row).is_ok_and(|n| n == row.len()) }
-    }
 }
 
 impl std::fmt::Debug for Family {

@@ -1,7 +1,7 @@
-//! Indexes over the values of one column (KEYS indexes, model 2.5).
+//! Indexes over parts of columns (model 2.5, 3): written with the data, built over what is there, and read.
 //!
-//! An entry's key is `component(value) 0x38 partition row`: the value in its type's byte-comparable form, so that values that are equal in it
-//! are one, and the place of the row. Its value is the cell's without the bytes, so that it expires with the cell.
+//! What an entry's key is made of is in [`indexed`](super::indexed). Its value is the cell's without the bytes, so that it expires with the
+//! cell.
 //!
 //! Invariants: entries are written in the batch of their cell, under the stripe's lock; every live cell has its entry. There may be entries
 //! whose cell has another value, or is dead: each is checked when it is read.
@@ -13,13 +13,17 @@ use firn_kv::{Batch, Cursor, Durability, FilterKind, Snapshot, TreeOptions};
 
 use crate::base::error::{Error, Result, invalid};
 use crate::cell::{Cell, State, Stored, StoredPurge};
-use crate::key::END;
+use crate::key::{BEYOND, END, is_inside};
 
 use super::Store;
-use super::family::{Family, Index, IndexSpec};
+use super::family::Family;
+use super::indexed::{Ends, Index, IndexPart, IndexSpec};
 use super::reader::Body;
 use super::slice::{Partitions, Slice};
 use super::view::At;
+
+/// How many entries of a row that was found are stepped over before a seek is made to the next.
+const PATIENCE: u32 = 8;
 
 fn tree_name(id: u32) -> String {
     format!("ix-{id}")
@@ -43,23 +47,6 @@ fn valued(stored: &[u8]) -> Result<Option<Cell<'_>>> {
     }
 }
 
-impl Index {
-    /// Appends what all entries of a value begin with.
-    fn put_value(&self, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        self.spec.value.put_component(value, out)?;
-        out.push(END);
-        Ok(())
-    }
-
-    /// The key of the entry of a cell.
-    fn entry(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
-        let mut entry = Vec::with_capacity(key.len() + value.len() + 4);
-        self.put_value(value, &mut entry)?;
-        entry.extend_from_slice(&key[..key.len() - self.name.len()]);
-        Ok(entry)
-    }
-}
-
 impl Store {
     /// Makes a family's indexes those of `specs`: drops others, builds new ones.
     pub(super) fn take_indexes(&self, family: &Family, specs: &[IndexSpec]) -> Result<()> {
@@ -72,7 +59,9 @@ impl Store {
             }
             let tree = self.0.db.tree(&tree_name(spec.id), options())?;
             let mut name = vec![];
-            family.layout().put_name(&spec.name, &mut name)?;
+            if !matches!(spec.part, IndexPart::Clustering(_) | IndexPart::Partition(_)) {
+                family.layout().put_name(&spec.name, &mut name)?;
+            }
             let built = AtomicBool::new(self.0.schema.contains(&built_record(spec.id))?);
             after.push(Arc::new(Index { spec: spec.clone(), tree, name, built }));
         }
@@ -125,8 +114,8 @@ impl Store {
                 full.clear();
                 full.extend_from_slice(&partition);
                 item.place.put(&mut full);
-                if index.is_about(family.layout(), &full[partition.len()..]) {
-                    self.build_entry(family, index, &key, &full)?;
+                if let Some(ends) = index.row_end(family.layout(), &full, partition.len()) {
+                    self.build_entry(family, index, &key, &full, ends)?;
                 }
             }
         }
@@ -135,24 +124,32 @@ impl Store {
         Ok(())
     }
 
-    fn build_entry(&self, family: &Family, index: &Index, key: &[u8], full: &[u8]) -> Result<()> {
+    fn build_entry(&self, family: &Family, index: &Index, key: &[u8], full: &[u8], ends: Ends) -> Result<()> {
         let _held = self.0.stripes.lock(std::iter::once(key));
         let Some(stored) = family.tree().get(full)? else { return Ok(()) };
         let Some(cell) = valued(&stored)? else { return Ok(()) };
         let mut batch = Batch::new();
-        put_entry(index, full, cell, &mut batch)?;
+        put_entry(family, index, full, ends, cell, &mut batch)?;
         Ok(self.0.db.write_with(batch, Durability::Process)?)
     }
 
-    /// Takes the cell that is at a key out of the indexes: another is about to take its place.
+    /// Takes the cell that is at a key out of the indexes where it has another entry than the one that is about to take its place may have.
     pub(super) fn unindex(&self, family: &Family, key: &[u8], partition: usize, batch: &mut Batch) -> Result<()> {
-        if !family.indexes().iter().any(|i| i.is_about(family.layout(), &key[partition..])) {
-            return Ok(());
+        let mut stored = None;
+        for index in family.indexes().iter().filter(|i| i.is_by_value()) {
+            let Some(ends) = index.row_end(family.layout(), key, partition) else { continue };
+            if stored.is_none() {
+                stored = family.tree().get(key)?;
+            }
+            let Some(there) = &stored else { return Ok(()) };
+            if let Some(cell) = valued(there)? {
+                batch.delete(&index.tree, &index.entry(family.layout(), key, ends, cell.value())?)?;
+            }
         }
-        let Some(stored) = family.tree().get(key)? else { return Ok(()) };
-        self.unindex_stored(family, key, partition, &stored, batch)
+        Ok(())
     }
 
+    /// Takes a cell out of all indexes: it is deleted with its container.
     pub(super) fn unindex_stored(
         &self,
         family: &Family,
@@ -161,16 +158,17 @@ impl Store {
         stored: &[u8],
         batch: &mut Batch,
     ) -> Result<()> {
-        let place = key.get(partition..).unwrap_or_default();
-        for index in family.indexes().iter().filter(|i| i.is_about(family.layout(), place)) {
-            if let Some(cell) = valued(stored)? {
-                batch.delete(&index.tree, &index.entry(key, cell.value())?)?;
+        for index in family.indexes().iter() {
+            if let Some(ends) = index.row_end(family.layout(), key, partition)
+                && let Some(cell) = valued(stored)?
+            {
+                batch.delete(&index.tree, &index.entry(family.layout(), key, ends, cell.value())?)?;
             }
         }
         Ok(())
     }
 
-    /// Adds the entries of a cell that is written.
+    /// Adds the entries of a cell that is written. Of a tombstone: takes out what [`unindex`](Store::unindex) did not look for.
     pub(super) fn index_cell(
         &self,
         family: &Family,
@@ -179,9 +177,12 @@ impl Store {
         stored: &[u8],
         batch: &mut Batch,
     ) -> Result<()> {
-        for index in family.indexes().iter().filter(|i| i.is_about(family.layout(), &key[partition..])) {
-            if let Some(cell) = valued(stored)? {
-                put_entry(index, key, cell, batch)?;
+        for index in family.indexes().iter() {
+            let Some(ends) = index.row_end(family.layout(), key, partition) else { continue };
+            match valued(stored)? {
+                Some(cell) => put_entry(family, index, key, ends, cell, batch)?,
+                None if index.is_by_value() => {}
+                None => batch.delete(&index.tree, &index.entry(family.layout(), key, ends, &[])?)?,
             }
         }
         Ok(())
@@ -200,8 +201,7 @@ impl Store {
             return Err(invalid(format!("the index {} is being built", index.spec.id)));
         }
         let snapshot = if let At::Then(s) = at { s.clone() } else { self.db().snapshot() };
-        let mut prefix = vec![];
-        index.put_value(value, &mut prefix)?;
+        let (prefix, tail) = index.sought(value)?;
         let mut end = prefix.clone();
         // The value's END, so nothing of it comes after.
         if let Some(last) = end.last_mut() {
@@ -211,32 +211,38 @@ impl Store {
         if let Some(key) = from {
             family.layout().put_partition(key, &mut start)?;
         }
-        let cursor = At::Then(&snapshot).cursor(&index.tree, start..end)?;
-        let (store, family) = (self.clone(), family.clone());
-        Ok(IndexScan { store, family, snapshot, index, cursor, prefix, started: false, key: vec![] })
+        let mut cursor = At::Then(&snapshot).cursor(&index.tree, start..end)?;
+        cursor.first()?;
+        let (store, family, hit) = (self.clone(), family.clone(), vec![]);
+        Ok(IndexScan { store, family, snapshot, index, cursor, prefix, tail, looked: false, hit, key: vec![] })
     }
 }
 
-fn put_entry(index: &Index, key: &[u8], cell: Cell<'_>, batch: &mut Batch) -> Result<()> {
+fn put_entry(family: &Family, index: &Index, key: &[u8], ends: Ends, cell: Cell<'_>, batch: &mut Batch) -> Result<()> {
     let state = match cell.state {
         State::Expiring { ttl, expires, .. } => State::Expiring { value: &[], ttl, expires },
         _ => State::Live(&[]),
     };
     let mut stored = vec![];
     Cell { timestamp: cell.timestamp, state }.encode(&mut stored);
-    Ok(batch.put(&index.tree, &index.entry(key, cell.value())?, &stored)?)
+    Ok(batch.put(&index.tree, &index.entry(family.layout(), key, ends, cell.value())?, &stored)?)
 }
 
-/// A stream of the rows whose column has a value. See [`Store::index`].
+/// A stream of the rows whose column has what is looked for, each once. See [`Store::index`].
 pub struct IndexScan {
     store: Store,
     family: Family,
     snapshot: Snapshot,
     index: Arc<Index>,
     cursor: Cursor,
-    /// The value's component, which entries begin with.
+    /// What entries begin with.
     prefix: Vec<u8>,
-    started: bool,
+    /// The end of their cells' places where entries don't say it.
+    tail: Vec<u8>,
+    /// Whether the entry under the cursor has been looked at.
+    looked: bool,
+    /// Where one row may have several entries: prefix, partition and row of the last hit, while the cursor is on one of its entries.
+    hit: Vec<u8>,
     key: Vec<u8>,
 }
 
@@ -247,50 +253,85 @@ pub struct Hit<'a> {
     pub key: &'a [u8],
     /// Its partition part.
     pub partition: &'a [u8],
-    /// The place of the row, which the places of its cells begin with.
+    /// The place of the row, which the places of its cells begin with. Of an index over a column of the partition key it is empty: all that
+    /// the partition has is found.
     pub row: &'a [u8],
 }
 
 impl IndexScan {
-    /// The next row. Its column has been looked at: it has the value.
+    /// The next row. It has been looked at: a live cell of it has what is looked for.
     ///
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
     #[allow(clippy::should_implement_trait)] // lends, which an Iterator cannot
     pub fn next(&mut self) -> Result<Option<Hit<'_>>> {
         let mut full = vec![];
+        let mut prefix = vec![];
         loop {
-            if self.started {
-                self.cursor.next()?
-            } else {
-                self.cursor.first()?
-            }
-            self.started = true;
+            self.step()?;
             if !self.cursor.valid() {
                 return Ok(None);
             }
-            let row = self.row()?;
+            let rest = self.rest()?;
+            let layout = self.family.layout();
+            let ends = self.index.ends_in_entry(layout, rest)?;
             full.clear();
-            full.extend_from_slice(row);
-            full.extend_from_slice(&self.index.name);
-            let partition = self.family.layout().partition_len(&full)?;
-            let cell = self.store.get_full(At::Then(&self.snapshot), &self.family, &full, partition)?;
+            self.index.cell_of(rest, ends, &self.tail, &mut full)?;
+            let cell = self.store.get_full(At::Then(&self.snapshot), &self.family, &full, ends.partition)?;
             let Some(cell) = cell else { continue };
-            let mut prefix = vec![];
-            self.index.put_value(cell.value(), &mut prefix)?;
+            prefix.clear();
+            self.index.put_prefix(layout, &full, ends, cell.value(), &mut prefix)?;
             if prefix == self.prefix {
                 self.key.clear();
-                self.family.layout().key_of(&full[..partition], &mut self.key)?;
-                let (partition, row) = self.row()?.split_at(partition);
+                layout.key_of(&full[..ends.partition], &mut self.key)?;
+                let row = if let IndexPart::Partition(_) = self.index.spec.part { ends.partition } else { ends.row };
+                if self.index.has_tails() {
+                    self.hit = [&self.prefix, &full[..row]].concat();
+                }
+                let (partition, row) = self.rest()?[..row].split_at(ends.partition);
                 return Ok(Some(Hit { key: &self.key, partition, row }));
             }
         }
     }
 
-    /// The partition and row of the entry under the cursor.
-    fn row(&self) -> Result<&[u8]> {
+    /// Goes on behind a row: what [`next`](IndexScan::next) shows then comes after the row with this place in the partition of `key`, or,
+    /// where `row` is empty, after the whole partition.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a key that can't be one; errors of the engine.
+    pub fn go_on_after(&mut self, key: &[u8], row: &[u8]) -> Result<()> {
+        let mut at = self.prefix.clone();
+        self.family.layout().put_partition(key, &mut at)?;
+        at.extend_from_slice(row);
+        at.push(BEYOND);
+        self.hit.clear();
+        self.looked = false;
+        Ok(self.cursor.seek(&at)?)
+    }
+
+    /// Puts the cursor on an entry that has not been looked at, of another row than the last hit.
+    fn step(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.looked, true) {
+            return Ok(());
+        }
+        if self.hit.is_empty() {
+            return Ok(self.cursor.next()?);
+        }
+        let mut hit = std::mem::take(&mut self.hit);
+        for _ in 0..PATIENCE {
+            self.cursor.next()?;
+            if !self.cursor.valid() || !is_inside(self.cursor.key(), &hit) {
+                return Ok(());
+            }
+        }
+        hit.push(BEYOND);
+        Ok(self.cursor.seek(&hit)?)
+    }
+
+    /// What follows the prefix in the entry under the cursor.
+    fn rest(&self) -> Result<&[u8]> {
         let entry = self.cursor.key();
-        let row = entry.strip_prefix(&*self.prefix);
-        row.ok_or_else(|| Error::Corrupt(format!("an index entry that can't be: \"{}\"", entry.escape_ascii())))
+        let rest = entry.strip_prefix(&*self.prefix);
+        rest.ok_or_else(|| Error::Corrupt(format!("an index entry that can't be: \"{}\"", entry.escape_ascii())))
     }
 }

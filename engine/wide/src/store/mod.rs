@@ -15,6 +15,7 @@
 mod clock;
 mod family;
 mod index;
+mod indexed;
 mod mutation;
 mod point;
 mod purge;
@@ -37,8 +38,9 @@ use parking_lot::RwLock;
 use crate::base::error::{Error, Result, invalid};
 
 pub use clock::{Clock, ManualClock};
-pub use family::{Family, FamilySpec, IndexSpec};
+pub use family::{Family, FamilySpec};
 pub use index::{Hit, IndexScan};
+pub use indexed::{IndexPart, IndexSpec};
 pub use mutation::Mutation;
 pub use point::CellValue;
 pub use purge::{Blocker, Grace, PurgeReport, TablePurge};

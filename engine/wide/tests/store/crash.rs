@@ -6,14 +6,20 @@ use std::sync::Arc;
 use firn_kv::Durability;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
-use firn_wide::store::{FamilySpec, IndexSpec, Mutation, Slice, Store};
+use firn_wide::store::{FamilySpec, IndexPart, IndexSpec, Mutation, Slice, Store};
 
 use super::{column, options, spec, standard};
 
 const CALLS: i64 = 60;
 
 fn families(store: &Store) -> Option<[firn_wide::store::Family; 2]> {
-    let index = IndexSpec { id: 9, is_static: false, name: b"n".to_vec(), value: firn_wide::types::Type::Bytes };
+    let index = IndexSpec {
+        id: 9,
+        is_static: false,
+        name: b"n".to_vec(),
+        part: IndexPart::Value,
+        value: firn_wide::types::Type::Bytes,
+    };
     let first = FamilySpec { indexes: vec![index], ..spec(1, standard()) };
     Some([store.open_family(first).ok()?, store.open_family(spec(2, standard())).ok()?])
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use firn_kv::Durability;
 use firn_kv::env::mem::MemEnv;
 use firn_testkit::rng::Rng;
-use firn_wide::store::{Family, FamilySpec, IndexSpec, Mutation, Partitions, Slice, Store};
+use firn_wide::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, Store};
 use firn_wide::types::Type;
 
 use super::{cell, column, open, row, spec, standard, table};
@@ -14,7 +14,7 @@ use super::{cell, column, open, row, spec, standard, table};
 const COLUMN: &[u8] = b"city";
 
 fn index(id: u32, name: &[u8]) -> IndexSpec {
-    IndexSpec { id, is_static: false, name: name.to_vec(), value: Type::Bytes }
+    IndexSpec { id, is_static: false, name: name.to_vec(), part: IndexPart::Value, value: Type::Bytes }
 }
 
 fn indexed() -> FamilySpec {

@@ -1,0 +1,105 @@
+//! What is asked of a row when keys and clustering don't say it: conditions tested against its values.
+
+use std::cmp::Ordering;
+
+use firn_wide::types::Type;
+
+use crate::error::Result;
+use crate::values::split;
+
+/// The values of a row, by the number of the column in [`Table::columns`](crate::catalog::Table::columns).
+pub trait RowValues {
+    /// The value; `None` is null.
+    fn value(&self, column: usize) -> Option<&[u8]>;
+}
+
+/// What one condition asks; of several columns together in their order.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    In(Vec<Vec<Vec<u8>>>),
+    Range { start: Option<(Vec<Vec<u8>>, bool)>, end: Option<(Vec<Vec<u8>>, bool)> },
+    Contains { values: Vec<Vec<u8>>, keys: Vec<Vec<u8>>, entries: Vec<(Vec<u8>, Vec<u8>)> },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    /// The columns and their types.
+    pub columns: Vec<(usize, Type)>,
+    pub test: Test,
+}
+
+/// Conditions, all of which a row must meet.
+#[derive(Clone, Debug, Default)]
+pub struct Filter(pub(super) Vec<Condition>);
+
+impl Filter {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a row meets all of it. Null meets nothing.
+    ///
+    /// # Errors
+    /// A collection whose bytes break off.
+    pub fn accepts(&self, row: &impl RowValues) -> Result<bool> {
+        for condition in &self.0 {
+            if !condition.holds(row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Condition {
+    /// How the row's values compare with these; `None` when one is null.
+    fn compare(&self, row: &impl RowValues, with: &[Vec<u8>]) -> Option<Ordering> {
+        let mut order = Ordering::Equal;
+        for ((column, of), other) in self.columns.iter().zip(with) {
+            order = order.then(of.compare(row.value(*column)?, other));
+        }
+        Some(order)
+    }
+
+    fn holds(&self, row: &impl RowValues) -> Result<bool> {
+        Ok(match &self.test {
+            Test::In(choices) => choices.iter().any(|c| self.compare(row, c) == Some(Ordering::Equal)),
+            Test::Range { start, end } => {
+                let after = start.as_ref().is_none_or(|(values, inclusive)| match self.compare(row, values) {
+                    Some(Ordering::Greater) => true,
+                    Some(Ordering::Equal) => *inclusive,
+                    _ => false,
+                });
+                after
+                    && end.as_ref().is_none_or(|(values, inclusive)| match self.compare(row, values) {
+                        Some(Ordering::Less) => true,
+                        Some(Ordering::Equal) => *inclusive,
+                        _ => false,
+                    })
+            }
+            Test::Contains { values, keys, entries } => {
+                let (column, of) = &self.columns[0];
+                let Some(bytes) = row.value(*column) else { return Ok(false) };
+                let parts = split(of, bytes)?;
+                holds_all(of, &parts, values, keys, entries)
+            }
+        })
+    }
+}
+
+fn holds_all(of: &Type, parts: &[Option<&[u8]>], values: &[Vec<u8>], keys: &[Vec<u8>], entries: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    let same = |of: &Type, a: Option<&[u8]>, b: &[u8]| a.is_some_and(|a| of.compare(a, b) == Ordering::Equal);
+    match of {
+        Type::List(e) | Type::Set(e) => {
+            keys.is_empty() && entries.is_empty() && values.iter().all(|v| parts.iter().any(|p| same(e, *p, v)))
+        }
+        Type::Map(kv) => {
+            let pairs = || parts.chunks_exact(2);
+            values.iter().all(|v| pairs().any(|p| same(&kv.1, p[1], v)))
+                && keys.iter().all(|k| pairs().any(|p| same(&kv.0, p[0], k)))
+                && entries.iter().all(|(k, v)| pairs().any(|p| same(&kv.0, p[0], k) && same(&kv.1, p[1], v)))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,14 @@
+//! Floor 2: what a statement about rows asks for, looked up in the catalog and checked once (model 3.4, 3.5).
+//!
+//! - [`Restrictions`]: a `WHERE` clause. With bound values it gives the keys of partitions ([`Restrictions::keys`]), a range of them, the
+//!   [`Intervals`] of rows within each, and the [`Filter`] for what neither of those says.
+
+mod filter;
+mod intervals;
+mod merge;
+mod relation;
+mod restrictions;
+
+pub use filter::{Filter, RowValues};
+pub use intervals::Intervals;
+pub use restrictions::{IndexUse, Purpose, Restrictions};

@@ -1,0 +1,458 @@
+//! One relation of a `WHERE` clause, checked against its columns.
+
+use firn_wide::types::Type;
+
+use crate::catalog::{Column, ColumnType, Table};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{self, Comparison, Name, Relation, TermKind};
+use crate::values::{Bound, Context, Env, Receiver, Term, split};
+
+/// The values for the columns of a relation.
+#[derive(Clone, Debug)]
+pub(super) enum Tuple {
+    /// One term a column.
+    Each(Vec<Term>),
+    /// A tuple, bound as a whole.
+    Whole(Term, Type),
+}
+
+/// What `IN` is asked of.
+#[derive(Clone, Debug)]
+pub(super) enum Choices {
+    List(Vec<Tuple>),
+    /// All of them, bound as a list of this type.
+    Marker(Term, Type),
+}
+
+/// An end of a slice, and whether what is equal belongs to it.
+pub(super) type End = (Tuple, bool);
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Eq(Tuple),
+    In(Choices),
+    Slice { start: Option<End>, end: Option<End> },
+    Contains { values: Vec<Term>, keys: Vec<Term>, entries: Vec<(Term, Term)> },
+}
+
+/// What is asked of some columns.
+#[derive(Clone, Debug)]
+pub(super) struct Restriction {
+    /// Their numbers in [`Table::columns`].
+    pub columns: Vec<usize>,
+    /// Whether it was written as one of several columns.
+    pub is_multi: bool,
+    pub what: What,
+}
+
+/// What is asked of the token.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenRestriction {
+    pub equal: Option<Term>,
+    pub start: Option<(Term, bool)>,
+    pub end: Option<(Term, bool)>,
+}
+
+impl Restriction {
+    pub fn is_slice(&self) -> bool {
+        matches!(self.what, What::Slice { .. })
+    }
+
+    pub fn is_contains(&self) -> bool {
+        matches!(self.what, What::Contains { .. })
+    }
+
+    /// How many columns it goes over.
+    pub fn last(&self) -> usize {
+        self.columns.last().copied().unwrap_or(0)
+    }
+
+    pub fn first(&self) -> usize {
+        self.columns.first().copied().unwrap_or(0)
+    }
+}
+
+/// The value of a term for a key; null and unset are refused.
+pub(super) fn needed(value: Bound, column: &str) -> Result<Vec<u8>> {
+    match value {
+        Bound::Bytes(bytes) => Ok(bytes),
+        Bound::Null => Err(invalid(format!("Invalid null value in condition for column {column}"))),
+        Bound::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
+    }
+}
+
+impl Tuple {
+    /// The values, null where they are; `names` are those of the columns.
+    pub fn eval(&self, env: &Env<'_>, names: &[&str]) -> Result<Vec<Option<Vec<u8>>>> {
+        let unset = |name: &str| invalid(format!("Invalid unset value for column {name}"));
+        match self {
+            Tuple::Each(terms) => {
+                let each = terms.iter().enumerate().map(|(i, term)| match term.eval(env)? {
+                    Bound::Unset => Err(unset(names.get(i).copied().unwrap_or_default())),
+                    other => Ok(bytes_of(other)),
+                });
+                each.collect()
+            }
+            Tuple::Whole(term, of) => match term.eval(env)? {
+                Bound::Unset => Err(unset(&names.join(", "))),
+                Bound::Null => Err(invalid(format!("Invalid null value for ({})", names.join(", ")))),
+                Bound::Bytes(bytes) => parts_of(of, &bytes, names.len()),
+            },
+        }
+    }
+}
+
+fn bytes_of(value: Bound) -> Option<Vec<u8>> {
+    if let Bound::Bytes(bytes) = value { Some(bytes) } else { None }
+}
+
+/// The parts of a tuple, so many.
+fn parts_of(of: &Type, bytes: &[u8], count: usize) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut parts: Vec<_> = split(of, bytes)?.into_iter().map(|p| p.map(<[u8]>::to_vec)).collect();
+    parts.resize(count, None);
+    Ok(parts)
+}
+
+impl Choices {
+    /// The choices, null where values are.
+    pub fn eval(&self, env: &Env<'_>, names: &[&str]) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
+        let (term, of) = match self {
+            Choices::List(list) => return list.iter().map(|t| t.eval(env, names)).collect(),
+            Choices::Marker(term, of) => (term, of),
+        };
+        let bytes = match term.eval(env)? {
+            Bound::Bytes(bytes) => bytes,
+            Bound::Null => return Err(invalid(format!("Invalid null value for column {}", names.join(", ")))),
+            Bound::Unset => return Err(invalid(format!("Invalid unset value for column {}", names.join(", ")))),
+        };
+        let parts = split(of, &bytes)?;
+        let Type::List(element) = of else { return Ok(vec![]) };
+        let each = parts.into_iter().map(|part| match part {
+            Some(bytes) if matches!(**element, Type::Tuple(_)) && names.len() > 1 => parts_of(element, bytes, names.len()),
+            other => Ok(vec![other.map(<[u8]>::to_vec); names.len()]),
+        });
+        each.collect()
+    }
+}
+
+/// A relation, looked up.
+pub(super) enum Known {
+    Of(Restriction),
+    Token(TokenRestriction),
+}
+
+/// What relations are looked up in.
+pub(super) struct Lookup<'a, 'c> {
+    pub table: &'a Table,
+    pub context: &'a mut Context<'c>,
+    /// The type of tokens.
+    pub token: Type,
+}
+
+impl Lookup<'_, '_> {
+    fn number(&self, name: &Name<'_>) -> Result<usize> {
+        let column = self.table.known_column(&name.text)?;
+        let at = self.table.columns().iter().position(|c| std::ptr::eq(c, column));
+        at.ok_or_else(|| invalid(format!("Undefined column name {name}")))
+    }
+
+    fn receiver(&self, column: usize) -> Receiver {
+        Receiver::column(self.table, &self.table.columns()[column])
+    }
+
+    /// Checks one relation.
+    pub fn relation(&mut self, relation: &Relation<'_>) -> Result<Known> {
+        let of = |column: usize, what| Known::Of(Restriction { columns: vec![column], is_multi: false, what });
+        let contains = |values, keys, entries| What::Contains { values, keys, entries };
+        Ok(match relation {
+            Relation::Compare { column, comparison, value } => {
+                let at = self.number(column)?;
+                self.check_column(at, comparison.sign(), false)?;
+                let what = self.compare(at, *comparison, value, relation)?;
+                of(at, what)
+            }
+            Relation::In { column, values } => {
+                let at = self.number(column)?;
+                of(at, self.is_in(at, values)?)
+            }
+            Relation::Contains { column, value } => {
+                let at = self.number(column)?;
+                let found = &self.table.columns()[at];
+                let Some(element) = element_of(&found.of, false) else {
+                    return Err(invalid(format!("Cannot use CONTAINS on non-collection column {}", found.name)));
+                };
+                let term = self.part("value", at, element, value)?;
+                of(at, contains(vec![term], vec![], vec![]))
+            }
+            Relation::ContainsKey { column, key } => {
+                let at = self.number(column)?;
+                let found = &self.table.columns()[at];
+                let Some(element) = element_of(&found.of, true) else {
+                    return Err(invalid(format!("Cannot use CONTAINS KEY on non-map column {}", found.name)));
+                };
+                let term = self.part("key", at, element, key)?;
+                of(at, contains(vec![], vec![term], vec![]))
+            }
+            Relation::Element { column, key, comparison, value } => {
+                let at = self.number(column)?;
+                let (key_type, value_type) = map_of(&self.table.columns()[at], *comparison)?;
+                let key = self.part("key", at, key_type, key)?;
+                let value = self.part("value", at, value_type, value)?;
+                of(at, contains(vec![], vec![], vec![(key, value)]))
+            }
+            Relation::Like { column, .. } => {
+                self.number(column)?;
+                return Err(invalid(format!(
+                    "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
+                )));
+            }
+            Relation::NotNull { column } => {
+                self.number(column)?;
+                return Err(invalid(format!("Unsupported restriction: {relation}")));
+            }
+            Relation::Token { columns, comparison, value, .. } => {
+                Known::Token(self.token(columns, *comparison, value, relation)?)
+            }
+            Relation::Tuple { columns, comparison, value, .. } => self.tuple(columns, *comparison, value, relation)?,
+            Relation::TupleIn { columns, values, .. } => self.tuple_in(columns, values, relation)?,
+        })
+    }
+
+    /// Refuses what can't be asked of a whole column.
+    fn check_column(&self, at: usize, sign: &str, is_in: bool) -> Result<()> {
+        let column = &self.table.columns()[at];
+        let word = if is_in { "IN" } else { sign };
+        match (&column.of.of, column.of.multicell) {
+            (Type::Udt(_), true) => Err(invalid(format!(
+                "Non-frozen UDT column '{}' ({}) cannot be restricted by any relation",
+                column.name, column.of
+            ))),
+            (_, true) if column.of.is_collection() => Err(invalid(format!(
+                "Collection column '{}' ({}) cannot be restricted by a '{word}' relation",
+                column.name, column.of
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn part(&mut self, word: &str, column: usize, of: Type, term: &ast::Term<'_>) -> Result<Term> {
+        let whole = self.receiver(column);
+        let name = format!("{word}({})", whole.name);
+        Term::prepare(term, &whole.other(name, of), self.context)
+    }
+
+    fn compare(&mut self, at: usize, comparison: Comparison, value: &ast::Term<'_>, relation: &Relation<'_>) -> Result<What> {
+        if comparison == Comparison::Ne {
+            return Err(unsupported(relation));
+        }
+        if comparison != Comparison::Eq {
+            refuse_durations(&self.table.columns()[at])?;
+        }
+        let receiver = self.receiver(at);
+        let term = Term::prepare(value, &receiver, self.context)?;
+        Ok(what(comparison, Tuple::Each(vec![term])))
+    }
+
+    fn is_in(&mut self, at: usize, values: &ast::Values<'_>) -> Result<What> {
+        let column = &self.table.columns()[at];
+        let one = matches!(values, ast::Values::List(list) if list.len() == 1);
+        if !column.is_primary_key() && !one {
+            let text = "IN predicates on non-primary-key columns";
+            return Err(invalid(format!("{text} ({}) is not yet supported", column.name)));
+        }
+        self.check_column(at, "IN", true)?;
+        let receiver = self.receiver(at);
+        Ok(match values {
+            ast::Values::List(list) => {
+                let prepared = list.iter().map(|t| Ok(Tuple::Each(vec![Term::prepare(t, &receiver, self.context)?])));
+                one_or_many(prepared.collect::<Result<Vec<_>>>()?)
+            }
+            ast::Values::Marker(marker) => {
+                let of = Type::List(std::sync::Arc::new(receiver.of.of.clone()));
+                let wanted = receiver.other(format!("in({})", receiver.name), of.clone());
+                What::In(Choices::Marker(Term::prepare(marker, &wanted, self.context)?, of))
+            }
+        })
+    }
+
+    fn token(
+        &mut self,
+        columns: &[Name<'_>],
+        comparison: Comparison,
+        value: &ast::Term<'_>,
+        relation: &Relation<'_>,
+    ) -> Result<TokenRestriction> {
+        let numbers: Result<Vec<usize>> = columns.iter().map(|c| self.number(c)).collect();
+        let numbers = numbers?;
+        let key: Vec<usize> = (0..self.table.partition().len()).collect();
+        if numbers != key {
+            return Err(invalid(if !key.iter().all(|c| numbers.contains(c)) {
+                "The token() function must be applied to all partition key components or none of them".to_owned()
+            } else if numbers.iter().any(|c| !key.contains(c)) {
+                "The token() function must contains only partition key components".to_owned()
+            } else if numbers.len() > key.len() {
+                "The token() function contains duplicate partition key components".to_owned()
+            } else {
+                let names: Vec<_> = self.table.partition().iter().map(|c| &*c.name).collect();
+                format!("The token function arguments must be in the partition key order: {}", names.join(", "))
+            }));
+        }
+        let wanted = self.receiver(0).other("partition key token", self.token.clone());
+        let term = Term::prepare(value, &wanted, self.context)?;
+        let mut found = TokenRestriction::default();
+        match comparison {
+            Comparison::Eq => found.equal = Some(term),
+            Comparison::Gt | Comparison::Ge => found.start = Some((term, comparison == Comparison::Ge)),
+            Comparison::Lt | Comparison::Le => found.end = Some((term, comparison == Comparison::Le)),
+            Comparison::Ne => return Err(unsupported(relation)),
+        }
+        Ok(found)
+    }
+
+    /// The columns of a relation of several, checked.
+    fn clustering(&self, columns: &[Name<'_>], relation: &Relation<'_>) -> Result<Vec<usize>> {
+        let mut numbers: Vec<usize> = vec![];
+        let first = self.table.partition().len();
+        for name in columns {
+            let at = self.number(name)?;
+            if !(first..first + self.table.clustering().len()).contains(&at) {
+                let text = "Multi-column relations can only be applied to clustering columns but was applied to";
+                return Err(invalid(format!("{text}: {}", self.table.columns()[at].name)));
+            }
+            if numbers.contains(&at) {
+                let name = &self.table.columns()[at].name;
+                return Err(invalid(format!("Column \"{name}\" appeared twice in a relation: {relation}")));
+            }
+            if numbers.last().is_some_and(|last| at != last + 1) {
+                let text = "Clustering columns must appear in the PRIMARY KEY order in multi-column relations";
+                return Err(invalid(format!("{text}: {relation}")));
+            }
+            numbers.push(at);
+        }
+        Ok(numbers)
+    }
+
+    fn tuple(
+        &mut self,
+        columns: &[Name<'_>],
+        comparison: Comparison,
+        value: &ast::Term<'_>,
+        relation: &Relation<'_>,
+    ) -> Result<Known> {
+        let columns = self.clustering(columns, relation)?;
+        if comparison == Comparison::Ne {
+            return Err(unsupported(relation));
+        }
+        if comparison != Comparison::Eq {
+            columns.iter().try_for_each(|c| refuse_durations(&self.table.columns()[*c]))?;
+        }
+        let tuple = self.values_of(&columns, value)?;
+        Ok(Known::Of(Restriction { columns, is_multi: true, what: what(comparison, tuple) }))
+    }
+
+    fn tuple_in(&mut self, columns: &[Name<'_>], values: &ast::Values<'_>, relation: &Relation<'_>) -> Result<Known> {
+        let columns = self.clustering(columns, relation)?;
+        let what = match values {
+            ast::Values::List(list) => {
+                let tuples: Result<Vec<_>> = list.iter().map(|t| self.values_of(&columns, t)).collect();
+                one_or_many(tuples?)
+            }
+            ast::Values::Marker(marker) => {
+                let of = Type::List(std::sync::Arc::new(self.tuple_type(&columns)));
+                let wanted = self.receiver(columns[0]).other(format!("in({})", self.names(&columns)), of.clone());
+                What::In(Choices::Marker(Term::prepare(marker, &wanted, self.context)?, of))
+            }
+        };
+        Ok(Known::Of(Restriction { columns, is_multi: true, what }))
+    }
+
+    fn names(&self, columns: &[usize]) -> String {
+        columns.iter().map(|c| &*self.table.columns()[*c].name).collect::<Vec<_>>().join(",")
+    }
+
+    fn tuple_type(&self, columns: &[usize]) -> Type {
+        Type::Tuple(columns.iter().map(|c| self.table.columns()[*c].of.of.clone()).collect())
+    }
+
+    fn values_of(&mut self, columns: &[usize], value: &ast::Term<'_>) -> Result<Tuple> {
+        let TermKind::Tuple(parts) = &value.kind else {
+            let of = self.tuple_type(columns);
+            let wanted = self.receiver(columns[0]).other(format!("({})", self.names(columns)), of.clone());
+            return Ok(Tuple::Whole(Term::prepare(value, &wanted, self.context)?, of));
+        };
+        if parts.len() != columns.len() {
+            return Err(invalid(format!(
+                "Expected {} elements in value tuple, but got {}: {value}",
+                columns.len(),
+                parts.len()
+            )));
+        }
+        let terms = columns.iter().zip(parts).map(|(c, part)| {
+            let receiver = self.receiver(*c);
+            Term::prepare(part, &receiver, self.context)
+        });
+        Ok(Tuple::Each(terms.collect::<Result<_>>()?))
+    }
+}
+
+/// `IN` of one value is the same as `=`.
+fn one_or_many(mut tuples: Vec<Tuple>) -> What {
+    if tuples.len() == 1 { What::Eq(tuples.remove(0)) } else { What::In(Choices::List(tuples)) }
+}
+
+fn what(comparison: Comparison, tuple: Tuple) -> What {
+    match comparison {
+        Comparison::Gt | Comparison::Ge => What::Slice { start: Some((tuple, comparison == Comparison::Ge)), end: None },
+        Comparison::Lt | Comparison::Le => What::Slice { start: None, end: Some((tuple, comparison == Comparison::Le)) },
+        Comparison::Eq | Comparison::Ne => What::Eq(tuple),
+    }
+}
+
+fn unsupported(relation: &Relation<'_>) -> crate::error::Error {
+    invalid(format!("Unsupported \"!=\" relation: {relation}"))
+}
+
+fn has_duration(of: &Type) -> bool {
+    match of {
+        Type::Duration => true,
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) => has_duration(e),
+        Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
+        Type::Tuple(parts) => parts.iter().any(has_duration),
+        Type::Udt(udt) => udt.fields.iter().any(|f| has_duration(&f.1)),
+        _ => false,
+    }
+}
+
+fn refuse_durations(column: &Column) -> Result<()> {
+    let text = match &column.of.of {
+        of if !has_duration(of) => return Ok(()),
+        Type::Duration => "duration columns",
+        Type::Tuple(_) => "tuples containing durations",
+        Type::Udt(_) => "UDTs containing durations",
+        _ => "collections containing durations",
+    };
+    Err(invalid(format!("Slice restrictions are not supported on {text}")))
+}
+
+/// The type of a collection's values, or of a map's keys.
+fn element_of(of: &ColumnType, key: bool) -> Option<Type> {
+    match &of.of {
+        Type::Map(kv) => Some(if key { kv.0.clone() } else { kv.1.clone() }),
+        Type::List(e) | Type::Set(e) if !key => Some((**e).clone()),
+        _ => None,
+    }
+}
+
+fn map_of(column: &Column, comparison: Comparison) -> Result<(Type, Type)> {
+    let name = &column.name;
+    match &column.of.of {
+        Type::List(_) => Err(invalid(format!("Indexes on list entries ({name}[index] = value) are not currently supported."))),
+        Type::Map(_) if !column.of.multicell => {
+            Err(invalid(format!("Map-entry equality predicates on frozen map column {name} are not supported")))
+        }
+        Type::Map(_) if comparison != Comparison::Eq => Err(invalid("Only EQ relations are supported on map entries")),
+        Type::Map(kv) => Ok((kv.0.clone(), kv.1.clone())),
+        _ => Err(invalid(format!("Column {name} cannot be used as a map"))),
+    }
+}

@@ -1,0 +1,429 @@
+//! Rows put together from the cells that the store streams (model 3.2, 3.3).
+//!
+//! - [`Shape`]: which columns are wanted; each has a slot. Made once for a statement.
+//! - [`RowReader`]: goes over a [`Reader`] row by row.
+//! - [`Row`]: one row, or the static cells of a partition.
+//!
+//! Invariants: a row is there when it has its marker or a live cell of any column that the table has now; what dropped columns left is
+//! passed over. A collection without elements is null. Buffers are used again from row to row: memory does not grow with what is read.
+
+use firn_wide::cell::{Cell, State};
+use firn_wide::store::{Item, Reader};
+use firn_wide::types::Type;
+
+use crate::catalog::{Column, Table};
+use crate::error::{Result, corrupt};
+
+/// How the cells of a column make its value.
+#[derive(Clone, Debug)]
+enum Form {
+    /// One cell.
+    Single,
+    /// The values of the cells.
+    List,
+    /// The paths.
+    Set(Type),
+    /// Paths and values.
+    Map(Type),
+    /// Values by the number in the path; so many fields.
+    User(usize),
+}
+
+/// What is known of a column's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// No column of the table has it.
+    Unknown,
+    /// Its cells only tell that the row is there.
+    Unwanted,
+    /// Its value goes into this slot.
+    Slot(usize),
+}
+
+/// The columns whose values are wanted, each with a slot: its place in the list that the shape was made of.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    entries: Vec<Entry>,
+    forms: Vec<Form>,
+    clustering: Vec<Type>,
+    /// The largest number of a wanted column that is not static.
+    last: Option<u16>,
+    /// Whether static columns are among them.
+    statics: bool,
+    /// Whether times to live are asked for.
+    times: bool,
+}
+
+impl Shape {
+    /// For these static and regular columns of the table. `times`: whether [`Row::ttl`] will be asked.
+    pub fn new<'t>(table: &'t Table, wanted: impl IntoIterator<Item = &'t Column>, times: bool) -> Shape {
+        let count = table.columns().iter().map(|c| usize::from(c.id) + 1).max().unwrap_or(0);
+        let mut entries = vec![Entry::Unknown; count];
+        for column in table.columns().iter().filter(|c| !c.is_primary_key()) {
+            entries[usize::from(column.id)] = Entry::Unwanted;
+        }
+        let (mut forms, mut last, mut statics) = (vec![], None, false);
+        for column in wanted {
+            entries[usize::from(column.id)] = Entry::Slot(forms.len());
+            statics |= column.is_static();
+            if !column.is_static() {
+                last = last.max(Some(column.id));
+            }
+            forms.push(match (&column.of.of, column.of.path_type()) {
+                (Type::List(_), Some(_)) => Form::List,
+                (Type::Set(_), Some(path)) => Form::Set(path),
+                (Type::Map(_), Some(path)) => Form::Map(path),
+                (Type::Udt(udt), Some(_)) => Form::User(udt.fields.len()),
+                _ => Form::Single,
+            });
+        }
+        let clustering = table.clustering().iter().map(Column::layout_type);
+        Shape { entries, forms, clustering: clustering.collect(), last, statics, times }
+    }
+
+    /// Whether static columns are wanted.
+    pub fn wants_statics(&self) -> bool {
+        self.statics
+    }
+
+    fn entry(&self, id: u16) -> Entry {
+        self.entries.get(usize::from(id)).copied().unwrap_or(Entry::Unknown)
+    }
+}
+
+/// The value of a column as it grows.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    there: bool,
+    bytes: Vec<u8>,
+    /// Of each element: the number of the field (else 0) and where it begins in `bytes`.
+    elements: Vec<(u16, usize)>,
+    timestamp: i64,
+    ttl: Option<i64>,
+}
+
+/// The cells of a row, or the static cells of a partition.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    exists: bool,
+    place: Vec<u8>,
+    clustering: Vec<Vec<u8>>,
+    slots: Vec<Slot>,
+}
+
+impl Row {
+    /// A row without any cells.
+    pub fn none(shape: &Shape) -> Row {
+        Row {
+            slots: vec![Slot::default(); shape.forms.len()],
+            clustering: vec![vec![]; shape.clustering.len()],
+            ..Row::default()
+        }
+    }
+
+    /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether a wanted one is there.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// The components of the row's place ([`firn_wide::key::Place::row`]).
+    pub fn place(&self) -> &[u8] {
+        &self.place
+    }
+
+    /// The value of a clustering column. Of the static cells: empty.
+    pub fn clustering(&self, position: usize) -> &[u8] {
+        self.clustering.get(position).map_or(&[], |v| v)
+    }
+
+    /// The value in a slot; `None` is null.
+    pub fn value(&self, slot: usize) -> Option<&[u8]> {
+        self.slots.get(slot).filter(|s| s.there).map(|s| &*s.bytes)
+    }
+
+    /// When the value in a slot was written. Of a column of many cells: that of the newest.
+    pub fn timestamp(&self, slot: usize) -> Option<i64> {
+        self.slots.get(slot).filter(|s| s.there).map(|s| s.timestamp)
+    }
+
+    /// The seconds that are left to the value in a slot. `None`: it has no end, or there is none.
+    pub fn ttl(&self, slot: usize) -> Option<i64> {
+        self.slots.get(slot).filter(|s| s.there).and_then(|s| s.ttl)
+    }
+
+    fn clear(&mut self) {
+        self.exists = false;
+        for slot in &mut self.slots {
+            slot.there = false;
+            slot.bytes.clear();
+            slot.elements.clear();
+        }
+    }
+
+    /// Takes over where the row lies.
+    fn begin(&mut self, shape: &Shape, place: &[u8]) -> Result<()> {
+        self.clear();
+        self.place.clear();
+        self.place.extend_from_slice(place);
+        let mut rest = place;
+        for (of, value) in shape.clustering.iter().zip(&mut self.clustering) {
+            value.clear();
+            of.take_component(&mut rest, value).map_err(|_| corrupt("the clustering of a row can't be read"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes in a cell of the column with this number.
+    fn take(&mut self, shape: &Shape, item: &Item<'_>, id: Option<u16>, now: i64) -> Result<()> {
+        let Some(cell) = item.cell() else { return Ok(()) };
+        let Some(id) = id else {
+            self.exists = true;
+            return Ok(());
+        };
+        match shape.entry(id) {
+            Entry::Unknown => {}
+            // A partition without rows is shown for the static columns that are asked for.
+            Entry::Unwanted => self.exists |= !item.place.is_static,
+            Entry::Slot(slot) => {
+                self.exists = true;
+                self.slots[slot].take(&shape.forms[slot], item.place.path, &cell, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, shape: &Shape, reverse: bool, scratch: &mut Vec<u8>) {
+        for (slot, form) in self.slots.iter_mut().zip(&shape.forms) {
+            slot.finish(form, reverse, scratch);
+        }
+    }
+}
+
+fn put_value(cell: &Cell<'_>, out: &mut Vec<u8>) {
+    match cell.state {
+        State::Counter(sum) => out.extend_from_slice(&sum.to_be_bytes()),
+        _ => out.extend_from_slice(cell.value()),
+    }
+}
+
+/// Appends what `put` makes, with its length before it.
+fn put_part(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put(out)?;
+    let len = i32::try_from(out.len() - start - 4).map_err(|_| corrupt("an element is longer than 2 GiB"))?;
+    out[start..start + 4].copy_from_slice(&len.to_be_bytes());
+    Ok(())
+}
+
+fn put_path(of: &Type, mut path: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    of.take_component(&mut path, out).map_err(|_| corrupt("the path of an element can't be read"))?;
+    Ok(())
+}
+
+impl Slot {
+    fn take(&mut self, form: &Form, path: Option<&[u8]>, cell: &Cell<'_>, now: i64) -> Result<()> {
+        let first = !self.there;
+        self.there = true;
+        if first || cell.timestamp > self.timestamp {
+            self.timestamp = cell.timestamp;
+            self.ttl = cell.ttl().and(cell.remaining(now));
+        }
+        if let Form::Single = form {
+            put_value(cell, &mut self.bytes);
+            return Ok(());
+        }
+        let path = path.ok_or_else(|| corrupt("an element of a collection has no path"))?;
+        if first {
+            // The number of elements goes here.
+            self.bytes.extend_from_slice(&[0; 4]);
+        }
+        let start = self.bytes.len();
+        let mut field = 0;
+        match form {
+            Form::Single | Form::List => {}
+            Form::Set(of) => put_part(&mut self.bytes, |out| put_path(of, path, out))?,
+            Form::Map(of) => put_part(&mut self.bytes, |out| put_path(of, path, out))?,
+            Form::User(_) => {
+                let mut raw = vec![];
+                put_path(&Type::Short, path, &mut raw)?;
+                let number = <[u8; 2]>::try_from(&*raw).map(u16::from_be_bytes);
+                field = number.map_err(|_| corrupt("the path of a field is no number"))?;
+            }
+        }
+        if !matches!(form, Form::Set(_)) {
+            put_part(&mut self.bytes, |out| {
+                put_value(cell, out);
+                Ok(())
+            })?;
+        }
+        self.elements.push((field, start));
+        Ok(())
+    }
+
+    /// Makes the serialised form of the elements.
+    fn finish(&mut self, form: &Form, reverse: bool, scratch: &mut Vec<u8>) {
+        if matches!(form, Form::Single) || !self.there {
+            return;
+        }
+        let end_of = |i: usize, elements: &[(u16, usize)], len: usize| elements.get(i + 1).map_or(len, |e| e.1);
+        let part = |i: usize| self.elements[i].1..end_of(i, &self.elements, self.bytes.len());
+        scratch.clear();
+        match form {
+            Form::User(fields) => {
+                for field in 0..*fields {
+                    match self.elements.iter().position(|e| usize::from(e.0) == field) {
+                        Some(i) => scratch.extend_from_slice(&self.bytes[part(i)]),
+                        None => scratch.extend_from_slice(&(-1i32).to_be_bytes()),
+                    }
+                }
+            }
+            _ => {
+                let count = i32::try_from(self.elements.len()).unwrap_or(i32::MAX).to_be_bytes();
+                if !reverse {
+                    self.bytes[..4].copy_from_slice(&count);
+                    return;
+                }
+                scratch.extend_from_slice(&count);
+                for i in (0..self.elements.len()).rev() {
+                    scratch.extend_from_slice(&self.bytes[part(i)]);
+                }
+            }
+        }
+        std::mem::swap(&mut self.bytes, scratch);
+    }
+}
+
+/// The number of the column whose cell lies here; `None`: the row's marker.
+fn column_of(name: &[u8]) -> Result<Option<u16>> {
+    match name {
+        [_, high, low] => Ok(Some(u16::from_be_bytes([*high, *low]))),
+        [_] => Ok(None),
+        _ => Err(corrupt("the name of a cell is no number of a column")),
+    }
+}
+
+/// Reads rows of a partition, or of many.
+pub struct RowReader<'s> {
+    shape: &'s Shape,
+    reader: Reader,
+    reverse: bool,
+    now: i64,
+    statics: Row,
+    /// The row that was given out last.
+    row: Row,
+    /// The row that the reader stands in; `begun` when a cell of it was taken in.
+    next: Row,
+    begun: bool,
+    scratch: Vec<u8>,
+}
+
+impl<'s> RowReader<'s> {
+    /// Over a reader of one partition ([`start`](RowReader::start) it) or of many ([`next_partition`](RowReader::next_partition)).
+    /// `reverse`: as its slice is.
+    pub fn new(shape: &'s Shape, mut reader: Reader, reverse: bool) -> RowReader<'s> {
+        let now = if shape.times { reader.now() } else { 0 };
+        let row = Row::none(shape);
+        RowReader {
+            shape,
+            reader,
+            reverse,
+            now,
+            statics: row.clone(),
+            row: row.clone(),
+            next: row,
+            begun: false,
+            scratch: vec![],
+        }
+    }
+
+    /// Reads the static cells of the partition, where the slice has them before the rows.
+    ///
+    /// # Errors
+    /// Errors of the engine, and of cells that can't be.
+    pub fn start(&mut self) -> Result<()> {
+        self.statics.clear();
+        self.begun = false;
+        while let Some(item) = self.reader.next()? {
+            let id = column_of(item.place.name)?;
+            if item.place.is_static {
+                self.statics.take(self.shape, &item, id, self.now)?;
+            } else {
+                self.next.begin(self.shape, item.place.row)?;
+                self.next.take(self.shape, &item, id, self.now)?;
+                self.begun = true;
+                break;
+            }
+        }
+        self.statics.finish(self.shape, self.reverse, &mut self.scratch);
+        Ok(())
+    }
+
+    /// To the next partition of a scan; false after the last. Its static cells are read.
+    ///
+    /// # Errors
+    /// As [`start`](RowReader::start).
+    pub fn next_partition(&mut self) -> Result<bool> {
+        if !self.reader.next_partition()? {
+            return Ok(false);
+        }
+        self.start()?;
+        Ok(true)
+    }
+
+    /// The key of the partition.
+    pub fn key(&self) -> &[u8] {
+        self.reader.key()
+    }
+
+    /// The static cells of the partition. With a slice that leaves them out, or a reversed one: none.
+    pub fn statics(&self) -> &Row {
+        &self.statics
+    }
+
+    /// The row that was given out last.
+    pub fn row(&self) -> &Row {
+        &self.row
+    }
+
+    /// To the next row of the partition; false after the last.
+    ///
+    /// # Errors
+    /// As [`start`](RowReader::start).
+    pub fn advance(&mut self) -> Result<bool> {
+        while self.begun {
+            self.begun = false;
+            std::mem::swap(&mut self.row, &mut self.next);
+            self.fill()?;
+            if self.row.exists {
+                self.row.finish(self.shape, self.reverse, &mut self.scratch);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes in the rest of the row, and the first cell of the next.
+    fn fill(&mut self) -> Result<()> {
+        let mut enough = self.row.exists && self.shape.last.is_none();
+        loop {
+            if enough {
+                self.reader.skip_row()?;
+            }
+            let Some(item) = self.reader.next()? else { return Ok(()) };
+            if item.place.is_static {
+                // The end of a reversed slice.
+                return Ok(());
+            }
+            let id = column_of(item.place.name)?;
+            if item.new_row {
+                self.next.begin(self.shape, item.place.row)?;
+                self.next.take(self.shape, &item, id, self.now)?;
+                self.begun = true;
+                return Ok(());
+            }
+            self.row.take(self.shape, &item, id, self.now)?;
+            enough = !self.reverse && self.row.exists && id > self.shape.last;
+        }
+    }
+}

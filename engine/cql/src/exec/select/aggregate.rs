@@ -1,0 +1,180 @@
+//! Aggregates: what is made of the values of many rows (model 3.4).
+
+use firn_wide::types::Type;
+use num_bigint::BigInt;
+
+use crate::error::{Result, invalid};
+use crate::values::number::{Number, is_number};
+
+/// The aggregates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    CountRows,
+    Count,
+    Min,
+    Max,
+    Sum,
+    Avg,
+}
+
+impl Kind {
+    /// The aggregate of this name.
+    pub fn named(word: &str) -> Option<Kind> {
+        Some(match word {
+            "count" => Kind::Count,
+            "min" => Kind::Min,
+            "max" => Kind::Max,
+            "sum" => Kind::Sum,
+            "avg" => Kind::Avg,
+            _ => return None,
+        })
+    }
+
+    /// The name that messages quote.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::CountRows | Kind::Count => "count",
+            Kind::Min => "min",
+            Kind::Max => "max",
+            Kind::Sum => "sum",
+            Kind::Avg => "avg",
+        }
+    }
+
+    /// The type of its result over values of a type.
+    ///
+    /// # Errors
+    /// `Invalid call to function …` for what can't be added.
+    pub fn result(self, of: &Type) -> Result<Type> {
+        match self {
+            Kind::CountRows | Kind::Count => Ok(Type::Long),
+            Kind::Min | Kind::Max => Ok(of.clone()),
+            Kind::Sum | Kind::Avg if is_number(of) => Ok(of.clone()),
+            Kind::Sum | Kind::Avg => {
+                let numbers = ["tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal", "float", "double"];
+                let known: Vec<_> = numbers.iter().map(|n| format!("system.{} : ({n}) -> {n}", self.name())).collect();
+                let text = "none of its type signatures match (known type signatures:";
+                Err(invalid(format!("Invalid call to function {}, {text} {})", self.name(), known.join(", "))))
+            }
+        }
+    }
+}
+
+/// What has come together.
+#[derive(Clone, Debug)]
+pub struct Accumulator {
+    kind: Kind,
+    of: Type,
+    count: u64,
+    best: Option<Vec<u8>>,
+    whole: BigInt,
+    /// Of doubles: the sum and what rounding has left out of it.
+    double: (f64, f64),
+    /// Of decimals.
+    scale: i64,
+}
+
+impl Accumulator {
+    /// Over values of a type.
+    pub fn new(kind: Kind, of: &Type) -> Accumulator {
+        let of = of.unreversed().clone();
+        Accumulator { kind, of, count: 0, best: None, whole: BigInt::ZERO, double: (0.0, 0.0), scale: 0 }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        (self.count, self.best, self.double, self.scale) = (0, None, (0.0, 0.0), 0);
+        self.whole = BigInt::ZERO;
+    }
+
+    /// Takes in a value; null counts only as a row.
+    ///
+    /// # Errors
+    /// `Invalid` for bytes that are no number.
+    pub fn add(&mut self, value: Option<&[u8]>) -> Result<()> {
+        if self.kind == Kind::CountRows {
+            self.count += 1;
+            return Ok(());
+        }
+        let Some(value) = value else { return Ok(()) };
+        match self.kind {
+            Kind::CountRows | Kind::Count => self.count += 1,
+            Kind::Min | Kind::Max => {
+                let better = self.best.as_ref().is_none_or(|best| {
+                    let order = self.of.compare(value, best);
+                    if self.kind == Kind::Min { order.is_lt() } else { order.is_gt() }
+                });
+                if better {
+                    let best = self.best.get_or_insert_default();
+                    best.clear();
+                    best.extend_from_slice(value);
+                }
+            }
+            // An empty value is no number.
+            Kind::Sum | Kind::Avg if value.is_empty() => {}
+            Kind::Sum | Kind::Avg => {
+                self.count += 1;
+                self.sum(Number::decode(&self.of, value)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn sum(&mut self, number: Number) {
+        match number {
+            Number::Whole(n) => self.whole += n,
+            Number::Double(n) => {
+                let (sum, lost) = self.double;
+                let next = sum + n;
+                let left_out = if sum.abs() >= n.abs() { (sum - next) + n } else { (n - next) + sum };
+                self.double = (next, lost + left_out);
+            }
+            Number::Decimal(scale, n) => {
+                let common = scale.max(self.scale);
+                let ten = |n: i64| BigInt::from(10).pow(u32::try_from(n).unwrap_or(0));
+                self.whole = &self.whole * ten(common - self.scale) + n * ten(common - scale);
+                self.scale = common;
+            }
+        }
+    }
+
+    /// What it comes to.
+    ///
+    /// # Errors
+    /// A decimal whose scale is too large.
+    pub fn result(&self) -> Result<Option<Vec<u8>>> {
+        let count = i64::try_from(self.count).unwrap_or(i64::MAX);
+        match self.kind {
+            Kind::CountRows | Kind::Count => Ok(Some(count.to_be_bytes().to_vec())),
+            Kind::Min | Kind::Max => Ok(self.best.clone()),
+            Kind::Sum | Kind::Avg => {
+                let divisor = BigInt::from(if self.kind == Kind::Avg { count.max(1) } else { 1 });
+                Ok(Some(self.quotient(&divisor).encode(&self.of)?))
+            }
+        }
+    }
+
+    fn quotient(&self, divisor: &BigInt) -> Number {
+        match self.of {
+            Type::Float | Type::Double => {
+                // Rounding leaves nothing sensible out of what is not finite.
+                let sum = self.double.0 + if self.double.1.is_finite() { self.double.1 } else { 0.0 };
+                Number::Double(if self.kind == Kind::Avg { sum / self.count.max(1) as f64 } else { sum })
+            }
+            Type::Decimal => Number::Decimal(self.scale, half_even(&self.whole, divisor)),
+            _ => Number::Whole(&self.whole / divisor),
+        }
+    }
+}
+
+/// `n / divisor`, where the divisor is positive, rounded to the nearest, of two to the even one.
+fn half_even(n: &BigInt, divisor: &BigInt) -> BigInt {
+    let (quotient, rest) = (n / divisor, n % divisor);
+    let twice = (&rest * 2u8).magnitude().cmp(divisor.magnitude());
+    let away = twice.is_gt() || twice.is_eq() && quotient.bit(0);
+    match (away, rest.sign()) {
+        (true, num_bigint::Sign::Minus) => quotient - 1,
+        (true, num_bigint::Sign::Plus) => quotient + 1,
+        _ => quotient,
+    }
+}

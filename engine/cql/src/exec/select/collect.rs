@@ -1,0 +1,304 @@
+//! Rows that were read made into the rows of a page: filtered, grouped, limited, selected.
+//!
+//! Invariant: `position` is that of the last row that is in what was given out; a page goes on behind it.
+
+use super::SelectPlan;
+use super::aggregate::Accumulator;
+use super::page::Position;
+use super::selection::Source;
+use crate::analysis::Filter;
+use crate::error::Result;
+use crate::exec::row::Row;
+use crate::exec::{PagingState, Rows};
+use crate::values::{Env, json};
+
+/// How rows are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Groups {
+    /// They aren't.
+    None,
+    /// All are one group.
+    Everything,
+    /// By the partition and so many clustering columns.
+    By(usize),
+}
+
+/// What is wanted after a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    More,
+    /// Nothing more of this partition.
+    NextPartition,
+    /// Nothing more at all.
+    Stop,
+}
+
+/// The group that is being put together: its first row, which says what is not aggregated.
+struct Group {
+    key: Vec<u8>,
+    statics: Row,
+    row: Option<Row>,
+}
+
+pub(super) struct Collector<'p> {
+    plan: &'p SelectPlan,
+    env: &'p Env<'p>,
+    filter: Filter,
+    terms: Vec<Option<Vec<u8>>>,
+    /// Rows that may still be given out; groups where there are groups.
+    left: u64,
+    page_left: u64,
+    is_paged: bool,
+    per_partition: u64,
+    left_in_partition: u64,
+    key: Vec<u8>,
+    position: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    is_page_full: bool,
+    group: Option<Group>,
+    accumulators: Vec<Accumulator>,
+    rows: Vec<Vec<Option<Vec<u8>>>>,
+    /// Of each row, what it is sorted by.
+    sort_keys: Vec<Vec<Vec<u8>>>,
+}
+
+impl<'p> Collector<'p> {
+    /// With the limits of the statement (and of the page); `from` is where the page begins.
+    pub fn new(
+        plan: &'p SelectPlan,
+        env: &'p Env<'p>,
+        filter: Filter,
+        limits: (Option<u64>, Option<u64>),
+        page: Option<u64>,
+        from: Option<&Position>,
+    ) -> Result<Collector<'p>> {
+        let term = |t: &crate::values::Term| Ok(t.eval(env)?.bytes().map(<[u8]>::to_vec));
+        let per_partition = limits.1.unwrap_or(u64::MAX);
+        let all = limits.0.unwrap_or(u64::MAX);
+        // Rows that are sorted are limited when they are.
+        let left = if plan.order.sort.is_empty() { from.map_or(all, |f| f.left.min(all)) } else { u64::MAX };
+        Ok(Collector {
+            plan,
+            env,
+            filter,
+            terms: plan.selection.terms.iter().map(term).collect::<Result<_>>()?,
+            left,
+            page_left: page.filter(|_| plan.groups != Groups::Everything).unwrap_or(u64::MAX),
+            is_paged: page.is_some() && plan.groups != Groups::Everything,
+            per_partition,
+            left_in_partition: per_partition,
+            key: vec![],
+            position: None,
+            is_page_full: false,
+            group: None,
+            accumulators: plan.selection.aggregates.iter().map(|a| Accumulator::new(a.kind, &a.of)).collect(),
+            rows: vec![],
+            sort_keys: vec![],
+        })
+    }
+
+    /// Rows of this partition follow, so many at most.
+    pub fn enter(&mut self, key: &[u8], left_in_partition: Option<u64>) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.left_in_partition = left_in_partition.map_or(self.per_partition, |n| n.min(self.per_partition));
+    }
+
+    /// Takes in a row, or the static cells of a partition without rows.
+    ///
+    /// # Errors
+    /// Those of functions, and of values that can't be.
+    pub fn row(&mut self, statics: &Row, row: Option<&Row>) -> Result<Step> {
+        let key = std::mem::take(&mut self.key);
+        let step = self.take(&key, statics, row);
+        self.key = key;
+        step
+    }
+
+    fn take(&mut self, key: &[u8], statics: &Row, row: Option<&Row>) -> Result<Step> {
+        let parts = self.plan.table.split_key(key)?;
+        let source = self.source(&parts, statics, row, &[]);
+        if !self.filter.accepts(&source)? {
+            return Ok(Step::More);
+        }
+        if self.plan.groups == Groups::None {
+            return self.single(key, &parts, statics, row);
+        }
+        if let Some(group) = &self.group
+            && !self.is_same(group, key, row)
+        {
+            self.finish_group()?;
+            if self.left == 0 {
+                return Ok(Step::Stop);
+            }
+            if self.page_left == 0 {
+                self.is_page_full = true;
+                return Ok(Step::Stop);
+            }
+        }
+        if self.group.is_none() {
+            if self.left_in_partition == 0 {
+                return Ok(Step::NextPartition);
+            }
+            self.left_in_partition -= 1;
+            self.group = Some(Group { key: key.to_vec(), statics: statics.clone(), row: row.cloned() });
+        }
+        let mut accumulators = std::mem::take(&mut self.accumulators);
+        let source = self.source(&parts, statics, row, &[]);
+        for (aggregate, accumulator) in self.plan.selection.aggregates.iter().zip(&mut accumulators) {
+            match &aggregate.argument {
+                Some(argument) => accumulator.add(argument.eval(&source)?.as_deref())?,
+                None => accumulator.add(None)?,
+            }
+        }
+        self.accumulators = accumulators;
+        self.note(key, row);
+        Ok(Step::More)
+    }
+
+    /// A row that is no part of a group.
+    fn single(&mut self, key: &[u8], parts: &[&[u8]], statics: &Row, row: Option<&Row>) -> Result<Step> {
+        if self.left_in_partition == 0 {
+            return Ok(Step::NextPartition);
+        }
+        let values = self.values(&self.source(parts, statics, row, &[]))?;
+        self.rows.push(values);
+        if !self.plan.order.sort.is_empty() {
+            let value = |(position, _, _): &(usize, firn_wide::types::Type, bool)| {
+                row.map_or(vec![], |r| r.clustering(*position).to_vec())
+            };
+            self.sort_keys.push(self.plan.order.sort.iter().map(value).collect());
+        }
+        self.left -= 1;
+        self.page_left -= 1;
+        self.left_in_partition -= 1;
+        if self.left == 0 {
+            return Ok(Step::Stop);
+        }
+        let is_done = self.plan.distinct || self.left_in_partition == 0;
+        if self.page_left == 0 {
+            self.is_page_full = true;
+            self.note(key, row.filter(|_| !is_done));
+            return Ok(Step::Stop);
+        }
+        Ok(if is_done { Step::NextPartition } else { Step::More })
+    }
+
+    fn source<'a>(
+        &'a self,
+        parts: &'a [&'a [u8]],
+        statics: &'a Row,
+        row: Option<&'a Row>,
+        aggregates: &'a [Option<Vec<u8>>],
+    ) -> Source<'a> {
+        Source {
+            table: &self.plan.table,
+            key: parts,
+            statics,
+            row,
+            places: &self.plan.selection.places,
+            terms: &self.terms,
+            aggregates,
+            env: self.env,
+        }
+    }
+
+    fn values(&self, source: &Source<'_>) -> Result<Vec<Option<Vec<u8>>>> {
+        let outputs = &self.plan.selection.outputs;
+        let Some(names) = &self.plan.json else {
+            return outputs.iter().map(|o| Ok(o.node.eval(source)?.map(|v| v.into_owned()))).collect();
+        };
+        let mut text = String::from("{");
+        for (i, (output, name)) in outputs.iter().zip(names).enumerate() {
+            let value = output.node.eval(source)?;
+            let comma = if i > 0 { ", " } else { "" };
+            text.push_str(&format!("{comma}{name}: {}", json(&output.of.of, value.as_deref())));
+        }
+        text.push('}');
+        Ok(vec![Some(text.into_bytes())])
+    }
+
+    /// Notes where a next page would go on.
+    fn note(&mut self, key: &[u8], row: Option<&Row>) {
+        if !self.is_paged {
+            return;
+        }
+        let (noted, place) = self.position.get_or_insert_default();
+        noted.clear();
+        noted.extend_from_slice(key);
+        match row {
+            Some(row) => {
+                let place = place.get_or_insert_default();
+                place.clear();
+                place.extend_from_slice(row.place());
+            }
+            None => *place = None,
+        }
+    }
+
+    fn is_same(&self, group: &Group, key: &[u8], row: Option<&Row>) -> bool {
+        let Groups::By(prefix) = self.plan.groups else { return true };
+        let value = |row: Option<&Row>, i: usize| row.map(|r| r.clustering(i).to_vec());
+        group.key == key && (0..prefix).all(|i| value(group.row.as_ref(), i) == value(row, i))
+    }
+
+    fn finish_group(&mut self) -> Result<()> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        let results = self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
+        self.accumulators.iter_mut().for_each(Accumulator::clear);
+        let parts = self.plan.table.split_key(&group.key)?;
+        let values = self.values(&self.source(&parts, &group.statics, group.row.as_ref(), &results))?;
+        self.rows.push(values);
+        self.left -= 1;
+        self.page_left = self.page_left.saturating_sub(1);
+        Ok(())
+    }
+
+    /// What there is of an aggregate over nothing.
+    fn finish_nothing(&mut self) -> Result<()> {
+        let results = self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
+        let none = Row::none(&self.plan.shape);
+        let values = self.values(&self.source(&[], &none, None, &results))?;
+        self.rows.push(values);
+        Ok(())
+    }
+
+    /// The page. `limit` is that of the statement.
+    ///
+    /// # Errors
+    /// As [`row`](Collector::row).
+    pub fn finish(mut self, limit: Option<u64>) -> Result<Rows> {
+        if !self.is_page_full {
+            if self.group.is_some() && self.left > 0 {
+                self.finish_group()?;
+            } else if self.plan.groups == Groups::Everything && self.rows.is_empty() {
+                self.finish_nothing()?;
+            }
+        }
+        if !self.plan.order.sort.is_empty() {
+            self.sort(limit);
+        }
+        let paging = self.paging();
+        let warnings = self.plan.warning.iter().map(|w| (*w).to_owned()).collect();
+        Ok(Rows::new(self.plan.columns.clone(), self.rows).with_paging(paging).with_warnings(warnings))
+    }
+
+    fn sort(&mut self, limit: Option<u64>) {
+        let order = &self.plan.order.sort;
+        let mut rows: Vec<_> = std::mem::take(&mut self.sort_keys).into_iter().zip(std::mem::take(&mut self.rows)).collect();
+        rows.sort_by(|(a, _), (b, _)| {
+            let each = order.iter().zip(a.iter().zip(b)).map(|((_, of, descending), (a, b))| {
+                let order = of.compare(a, b);
+                if *descending { order.reverse() } else { order }
+            });
+            each.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        });
+        let limit = limit.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+        self.rows = rows.into_iter().take(limit).map(|(_, row)| row).collect();
+    }
+
+    fn paging(&mut self) -> Option<PagingState> {
+        let (key, row) = self.position.take().filter(|_| self.is_page_full)?;
+        let position = Position { left: self.left, left_in_partition: self.left_in_partition, key, row };
+        Some(position.encode(self.plan.table.id))
+    }
+}

@@ -1,0 +1,132 @@
+//! `ORDER BY`, `GROUP BY`, `DISTINCT`: what they may ask (model 3.4).
+
+use firn_wide::types::Type;
+
+use crate::analysis::Restrictions;
+use crate::catalog::{Column, ColumnKind, Table};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{Name, Ordering, Selector, SelectorKind};
+
+/// How rows are ordered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Order {
+    /// Whether partitions are read from their end.
+    pub reverse: bool,
+    /// The clustering columns that rows of several partitions are sorted by: position, type, downwards. Nothing: they are not sorted.
+    pub sort: Vec<(usize, Type, bool)>,
+}
+
+fn column<'t>(table: &'t Table, name: &Name<'_>) -> Result<&'t Column> {
+    table.known_column(&name.text)
+}
+
+/// Checks `ORDER BY`.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub fn order(table: &Table, restrictions: &Restrictions, orderings: &[Ordering<'_>]) -> Result<Order> {
+    let columns = orderings.iter().map(|o| Ok((column(table, &o.column)?, o.descending))).collect::<Result<Vec<_>>>()?;
+    if columns.is_empty() {
+        return Ok(Order::default());
+    }
+    if restrictions.uses_index() {
+        return Err(invalid("ORDER BY with 2ndary indexes is not supported."));
+    }
+    if restrictions.is_key_range() {
+        return Err(invalid("ORDER BY is only supported when the partition key is restricted by an EQ or an IN."));
+    }
+    let (mut next, mut reverse) = (0, None);
+    for (column, descending) in &columns {
+        if column.kind != ColumnKind::Clustering {
+            let text = "Order by is currently only supported on the clustered columns of the PRIMARY KEY";
+            return Err(invalid(format!("{text}, got {}", column.name)));
+        }
+        while next != column.position {
+            if next > column.position || !restrictions.is_fixed(&table.clustering()[next]) {
+                return Err(invalid(
+                    "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY",
+                ));
+            }
+            next += 1;
+        }
+        next += 1;
+        let turned = *descending != column.descending;
+        if *reverse.get_or_insert(turned) != turned {
+            return Err(invalid("Unsupported order by relation"));
+        }
+    }
+    let sort = if restrictions.has_key_in() {
+        columns.iter().map(|(c, descending)| (c.position, c.of.of.clone(), *descending)).collect()
+    } else {
+        vec![]
+    };
+    Ok(Order { reverse: reverse.unwrap_or(false), sort })
+}
+
+/// Checks `GROUP BY`: the number of clustering columns that a group has in common, beside the partition. `None`: there are no groups.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub fn groups(table: &Table, restrictions: &Restrictions, by: &[Selector<'_>], distinct: bool) -> Result<Option<usize>> {
+    if by.is_empty() {
+        return Ok(None);
+    }
+    let out_of_order =
+        || invalid("Group by currently only support groups of columns following their declared order in the PRIMARY KEY");
+    let mut key = table.partition().iter().chain(table.clustering()).peekable();
+    let mut clustering = 0;
+    for selector in by {
+        let SelectorKind::Column(name) = &selector.kind else {
+            return Err(invalid(format!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {selector}"
+            )));
+        };
+        let wanted = column(table, name)?;
+        if !wanted.is_primary_key() {
+            let text = "Group by is currently only supported on the columns of the PRIMARY KEY, got";
+            return Err(invalid(format!("{text} {}", wanted.name)));
+        }
+        loop {
+            let next = key.next().ok_or_else(out_of_order)?;
+            if next.kind == ColumnKind::Clustering {
+                clustering += 1;
+            }
+            if next.name == wanted.name {
+                break;
+            }
+            if !restrictions.is_fixed(next) {
+                return Err(out_of_order());
+            }
+        }
+    }
+    if key.peek().is_some_and(|c| c.kind == ColumnKind::Partition) {
+        return Err(invalid("Group by is not supported on only a part of the partition key"));
+    }
+    if clustering > 0 && distinct {
+        return Err(invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
+    }
+    Ok(Some(clustering))
+}
+
+/// Checks `DISTINCT`; `requested` are the numbers of the selected columns.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub fn distinct(table: &Table, restrictions: &Restrictions, requested: &[usize]) -> Result<()> {
+    if restrictions.has_clustering() || restrictions.has_regulars() {
+        let text = "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.";
+        return Err(invalid(text));
+    }
+    let columns: Vec<&Column> = requested.iter().map(|c| &table.columns()[*c]).collect();
+    if let Some(wrong) = columns.iter().find(|c| matches!(c.kind, ColumnKind::Clustering | ColumnKind::Regular)) {
+        let text = "SELECT DISTINCT queries must only request partition key columns and/or static columns";
+        return Err(invalid(format!("{text} (not {})", wrong.name)));
+    }
+    if restrictions.is_key_range()
+        && let Some(missing) = table.partition().iter().find(|c| !columns.iter().any(|s| s.name == c.name))
+    {
+        let text = "SELECT DISTINCT queries must request all the partition key columns";
+        return Err(invalid(format!("{text} (missing {})", missing.name)));
+    }
+    Ok(())
+}

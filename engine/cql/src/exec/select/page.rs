@@ -1,0 +1,77 @@
+//! Where a result goes on: the bytes of a paging state.
+//!
+//! ```text
+//! state ::= version u8 = 1 | checksum u32 LE, of what follows | table u32 LE | rows left u64 LE | rows left in the partition u64 LE
+//!           | length of the key u32 LE | key | 0, or 1 and the components of the row
+//! ```
+//! It names the row that was shown last (or the partition, when that is done), so it holds over restarts and over changes of the data.
+
+use md5::{Digest, Md5};
+
+use crate::error::{Result, invalid};
+use crate::exec::PagingState;
+
+const VERSION: u8 = 1;
+/// Bytes before the key.
+const HEAD: usize = 29;
+
+/// The place after which a result goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Rows (groups) that the limit still allows.
+    pub left: u64,
+    /// The same of the partition.
+    pub left_in_partition: u64,
+    /// The partition.
+    pub key: Vec<u8>,
+    /// The components of the row; `None` when the partition is done.
+    pub row: Option<Vec<u8>>,
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 4] {
+    let digest: [u8; 16] = Md5::digest(bytes).into();
+    [digest[0], digest[1], digest[2], digest[3]]
+}
+
+impl Position {
+    /// Its bytes, for a statement about this table.
+    pub fn encode(&self, table: u32) -> PagingState {
+        let mut body = vec![];
+        body.extend_from_slice(&table.to_le_bytes());
+        body.extend_from_slice(&self.left.to_le_bytes());
+        body.extend_from_slice(&self.left_in_partition.to_le_bytes());
+        body.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
+        body.extend_from_slice(&self.key);
+        body.push(u8::from(self.row.is_some()));
+        body.extend_from_slice(self.row.as_deref().unwrap_or_default());
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&checksum(&body));
+        bytes.extend_from_slice(&body);
+        PagingState(bytes)
+    }
+
+    /// The position that these bytes are.
+    ///
+    /// # Errors
+    /// `Invalid value for the paging state` for anything that [`encode`](Position::encode) didn't make for this table.
+    pub fn decode(state: &PagingState, table: u32) -> Result<Position> {
+        Position::read(&state.0, table).ok_or_else(|| invalid("Invalid value for the paging state"))
+    }
+
+    fn read(bytes: &[u8], table: u32) -> Option<Position> {
+        let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let small = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
+        let good = bytes.first() == Some(&VERSION) && bytes.get(1..5)? == checksum(&bytes[5..]) && small(5)? == table;
+        if !good {
+            return None;
+        }
+        let rest = bytes.get(HEAD..)?;
+        let (key, rest) = rest.split_at_checked(usize::try_from(small(25)?).ok()?)?;
+        let row = match rest.split_first()? {
+            (0, []) => None,
+            (1, row) => Some(row.to_vec()),
+            _ => return None,
+        };
+        Some(Position { left: number(9)?, left_in_partition: number(17)?, key: key.to_vec(), row })
+    }
+}

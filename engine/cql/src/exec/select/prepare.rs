@@ -1,0 +1,488 @@
+//! Selectors looked up: types found, columns given slots, result columns named as the servers name them (model 3.4).
+
+use std::sync::Arc;
+
+use firn_wide::types::Type;
+
+use super::aggregate::Kind;
+use super::selection::{Aggregate, Node, Output, Place, Selection};
+use crate::catalog::{Column, ColumnKind, ColumnType, Table, native_type};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{self, About, Call, Name, Selected, Selector, SelectorKind, TermKind};
+use crate::values::function::{self, Function};
+use crate::values::{Context, Receiver, Term, is_assignable, own_type};
+
+/// A selector, looked up.
+struct Known {
+    node: Node,
+    of: ColumnType,
+    name: String,
+}
+
+/// Prepares what a statement selects.
+pub struct Preparer<'a, 'c> {
+    table: &'a Table,
+    context: &'a mut Context<'c>,
+    places: Vec<Option<Place>>,
+    /// The columns that have slots, in their order.
+    wanted: Vec<usize>,
+    /// The columns that are selected, by their number, in the order in which they are met.
+    pub requested: Vec<usize>,
+    terms: Vec<Term>,
+    aggregates: Vec<Aggregate>,
+    in_aggregate: bool,
+    /// Whether write times or times to live are asked for.
+    pub asks_times: bool,
+}
+
+impl<'a, 'c> Preparer<'a, 'c> {
+    /// For a statement about this table.
+    pub fn new(table: &'a Table, context: &'a mut Context<'c>) -> Preparer<'a, 'c> {
+        Preparer {
+            table,
+            context,
+            places: vec![None; table.columns().len()],
+            wanted: vec![],
+            requested: vec![],
+            terms: vec![],
+            aggregates: vec![],
+            in_aggregate: false,
+            asks_times: false,
+        }
+    }
+
+    /// Whether no static or regular column is wanted.
+    pub fn wants_key_only(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// Gives the column with this number a place.
+    pub fn want(&mut self, column: usize) -> Place {
+        if let Some(place) = self.places[column] {
+            return place;
+        }
+        let found = &self.table.columns()[column];
+        let slot = self.wanted.len();
+        let place = match found.kind {
+            ColumnKind::Partition => Place::Key(found.position),
+            ColumnKind::Clustering => Place::Clustering(found.position),
+            ColumnKind::Static => Place::Static(slot),
+            ColumnKind::Regular => Place::Regular(slot),
+        };
+        if !found.is_primary_key() {
+            self.wanted.push(column);
+        }
+        self.places[column] = Some(place);
+        place
+    }
+
+    /// Prepares the selectors; none are `*`.
+    ///
+    /// # Errors
+    /// `Invalid` with the servers' text.
+    pub fn outputs(&mut self, selection: &[Selected<'_>]) -> Result<Vec<Output>> {
+        if selection.is_empty() {
+            let all = 0..self.table.columns().len();
+            return Ok(all.map(|i| self.select(i)).map(|k| Output { node: k.node, of: k.of, name: k.name }).collect());
+        }
+        let mut outputs = vec![];
+        for selected in selection {
+            let known = self.selector(&selected.selector, None)?;
+            let name = selected.alias.as_ref().map_or(known.name, |a| a.text.to_string());
+            outputs.push(Output { node: known.node, of: known.of, name });
+        }
+        Ok(outputs)
+    }
+
+    /// All that was prepared, and the columns that have slots.
+    pub fn finish(self, outputs: Vec<Output>) -> (Selection, Vec<usize>) {
+        let Preparer { places, wanted, terms, aggregates, .. } = self;
+        (Selection { outputs, terms, aggregates, places }, wanted)
+    }
+
+    fn select(&mut self, column: usize) -> Known {
+        if !self.requested.contains(&column) {
+            self.requested.push(column);
+        }
+        let found = &self.table.columns()[column];
+        Known { node: Node::Column(self.want(column)), of: found.of.clone(), name: found.name.clone() }
+    }
+
+    fn number(&self, name: &Name<'_>) -> Result<usize> {
+        let column: *const Column = self.table.known_column(&name.text)?;
+        let at = self.table.columns().iter().position(|c| std::ptr::eq(c, column));
+        at.ok_or_else(|| invalid(format!("Undefined column name {name}")))
+    }
+
+    fn term(&mut self, term: &ast::Term<'_>, name: &str, of: Type) -> Result<usize> {
+        let receiver = Receiver {
+            name: name.to_owned(),
+            of: ColumnType::frozen(of),
+            keyspace: self.table.keyspace.clone(),
+            table: self.table.name.clone(),
+        };
+        self.terms.push(Term::prepare(term, &receiver, self.context)?);
+        Ok(self.terms.len() - 1)
+    }
+
+    fn selector(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Known> {
+        let frozen = |node: Node, of: Type, name: String| Known { node, of: ColumnType::frozen(of), name };
+        Ok(match &selector.kind {
+            SelectorKind::Column(name) => {
+                let column = self.number(name)?;
+                self.select(column)
+            }
+            SelectorKind::Term(term) => {
+                let constant = matches!(term.kind, TermKind::Constant(_)) && self.in_aggregate;
+                let own = if constant { own_type(term, self.context) } else { None };
+                let of = wanted.cloned().or(own).ok_or_else(|| unknown_type(term))?;
+                frozen(Node::Term(self.term(term, "[selection]", of.clone())?), of, term.to_string())
+            }
+            SelectorKind::CountRows => self.aggregate(Kind::CountRows, &[])?,
+            SelectorKind::About(about, name) => self.about(*about, name)?,
+            SelectorKind::Call(call) => self.call(call, wanted)?,
+            SelectorKind::Cast(inner, to) => {
+                let inner = self.selector(inner, None)?;
+                let to_type = native_type(*to);
+                let function = function::cast(&inner.of.of, &to_type);
+                let function =
+                    function.map_err(|_| invalid(format!("{} cannot be cast to {}", inner.name, to_type.cql_name())))?;
+                let name = format!("cast({} as {})", inner.name, to_type.cql_name());
+                frozen(Node::Call(Arc::new(function), vec![inner.node]), to_type, name)
+            }
+            SelectorKind::Field(field) => self.field(&field.0, &field.1)?,
+            SelectorKind::Element(element) => {
+                let of = self.collection(&element.0, "Element")?;
+                let (key, result) = key_and_value(&of.of.of);
+                let term = self.term(&element.1, &format!("key({})", of.name), key)?;
+                let name = format!("{}[{}]", of.name, element.1);
+                frozen(Node::Element(Box::new(of.node), of.of.of, term), result, name)
+            }
+            SelectorKind::Slice(slice) => {
+                let (of, from, to) = &**slice;
+                let of = self.collection(of, "Slice")?;
+                let (key, _) = key_and_value(&of.of.of);
+                let shown = |t: &Option<ast::Term<'_>>| t.as_ref().map_or(String::new(), ToString::to_string);
+                let name = format!("{}[{}..{}]", of.name, shown(from), shown(to));
+                let mut side = |t: &Option<ast::Term<'_>>| {
+                    t.as_ref().map(|t| self.term(t, &format!("key({})", of.name), key.clone())).transpose()
+                };
+                let (from, to) = (side(from)?, side(to)?);
+                Known { node: Node::Slice(Box::new(of.node), of.of.of.clone(), from, to), of: of.of, name }
+            }
+            SelectorKind::Hint(hint) => {
+                let (of, inner) = &**hint;
+                let of = self.context.catalog.resolve_type(self.context.keyspace, of)?.of;
+                let known = self.selector(inner, Some(&of))?;
+                if !function::is_value_of(&known.of.of, &of) {
+                    return Err(invalid(format!("Cannot assign value {} to ({}) of type {0}", known.name, of.cql_name())));
+                }
+                let name = format!("({}){}", hint.0, known.name);
+                frozen(known.node, of, name)
+            }
+            SelectorKind::List(_) | SelectorKind::Set(_) | SelectorKind::Map(_) | SelectorKind::Tuple(_) => {
+                self.many(selector, wanted)?
+            }
+            SelectorKind::Negate(inner) => {
+                let of = self.type_of(inner).or_else(|| wanted.cloned());
+                let known = self.selector(inner, of.as_ref())?;
+                let function = function::negate(&known.of.of)?;
+                let name = format!("-{}", known.name);
+                frozen(Node::Call(Arc::new(function), vec![known.node]), known.of.of, name)
+            }
+            SelectorKind::Binary(binary) => {
+                let (left, right) = self.sides(&binary.left, &binary.right, wanted)?;
+                let function = function::arithmetic(binary.operator, &left.of.of, &right.of.of)?;
+                let (of, name) = (function.result.clone(), format!("{} {} {}", left.name, binary.operator.sign(), right.name));
+                frozen(Node::Call(Arc::new(function), vec![left.node, right.node]), of, name)
+            }
+        })
+    }
+
+    /// Both sides of an operator: a constant takes the type of the other side where it can be of it.
+    fn sides(&mut self, left: &Selector<'_>, right: &Selector<'_>, wanted: Option<&Type>) -> Result<(Known, Known)> {
+        let (lt, rt) = (self.type_of(left), self.type_of(right));
+        let of = |me: &Selector<'_>, own: &Option<Type>, other: &Option<Type>, context: &Context<'_>| match &me.kind {
+            SelectorKind::Term(term) => {
+                let fitting = other.as_ref().or(wanted).filter(|t| is_assignable(term, t, context)).cloned();
+                fitting.or_else(|| own_type(term, context))
+            }
+            _ => own.clone(),
+        };
+        let (left_type, right_type) = (of(left, &lt, &rt, self.context), of(right, &rt, &lt, self.context));
+        Ok((self.selector(left, left_type.as_ref())?, self.selector(right, right_type.as_ref())?))
+    }
+
+    /// The type of a selector by itself; `None` where it depends on what is wanted, and where it is wrong.
+    fn type_of(&self, selector: &Selector<'_>) -> Option<Type> {
+        match &selector.kind {
+            SelectorKind::Column(name) => self.table.column(&name.text).map(|c| c.of.of.clone()),
+            SelectorKind::Term(_) | SelectorKind::Set(_) | SelectorKind::Map(_) => None,
+            SelectorKind::List(_) => None,
+            SelectorKind::CountRows => Some(Type::Long),
+            SelectorKind::About(About::Ttl, _) => Some(Type::Int32),
+            SelectorKind::About(..) => Some(Type::Long),
+            SelectorKind::Call(call) => match aggregate_of(call) {
+                Some(kind) => {
+                    let of = call.arguments.first().and_then(|a| self.type_of(a));
+                    kind.result(&of.unwrap_or(Type::Long)).ok()
+                }
+                None => self.function(call, None).ok().map(|f| f.result),
+            },
+            SelectorKind::Cast(_, to) => Some(native_type(*to)),
+            SelectorKind::Field(field) => match self.type_of(&field.0)? {
+                Type::Udt(udt) => udt.fields.iter().find(|f| f.0 == field.1.text).map(|f| f.1.clone()),
+                _ => None,
+            },
+            SelectorKind::Element(element) => match self.type_of(&element.0)? {
+                of @ (Type::Map(_) | Type::Set(_)) => Some(key_and_value(&of).1),
+                _ => None,
+            },
+            SelectorKind::Slice(slice) => self.type_of(&slice.0),
+            SelectorKind::Hint(hint) => self.context.catalog.resolve_type(self.context.keyspace, &hint.0).ok().map(|t| t.of),
+            SelectorKind::Tuple(items) if items.len() == 1 => self.type_of(&items[0]),
+            SelectorKind::Tuple(_) => None,
+            SelectorKind::Negate(inner) => self.type_of(inner),
+            SelectorKind::Binary(binary) => {
+                let (left, right) = (self.type_of(&binary.left), self.type_of(&binary.right));
+                function::result_type(left.as_ref().or(right.as_ref())?, right.as_ref().or(left.as_ref())?)
+            }
+        }
+    }
+
+    /// The type of an argument: of a constant, that which it would have by itself.
+    fn argument_type(&self, selector: &Selector<'_>) -> Option<Type> {
+        match &selector.kind {
+            SelectorKind::Term(term) => own_type(term, self.context),
+            _ => self.type_of(selector),
+        }
+    }
+
+    fn function(&self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Function> {
+        let types: Vec<_> = call.arguments.iter().map(|a| self.argument_type(a)).collect();
+        function::find(&call.function, &types, wanted, &self.context.partition)
+    }
+
+    fn call(&mut self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Known> {
+        if let Some(kind) = aggregate_of(call) {
+            return self.aggregate(kind, &call.arguments);
+        }
+        let function = self.function(call, wanted)?;
+        let (mut nodes, mut names) = (vec![], vec![]);
+        for (i, (argument, of)) in call.arguments.iter().zip(&function.arguments).enumerate() {
+            let wrong = |shown: &str| {
+                invalid(format!(
+                    "Type error: {shown} cannot be passed as argument {i} of function {} of type {}",
+                    function.name,
+                    of.cql_name()
+                ))
+            };
+            if let SelectorKind::Term(term) = &argument.kind
+                && !is_assignable(term, of, self.context)
+            {
+                return Err(wrong(&term.to_string()));
+            }
+            let known = self.selector(argument, Some(of))?;
+            if !function::is_value_of(&known.of.of, of) {
+                return Err(wrong(&known.name));
+            }
+            nodes.push(known.node);
+            names.push(known.name);
+        }
+        let name = format!("{}({})", function.name, names.join(", "));
+        let of = ColumnType::frozen(function.result.clone());
+        Ok(Known { node: Node::Call(Arc::new(function), nodes), of, name })
+    }
+
+    fn aggregate(&mut self, kind: Kind, arguments: &[Selector<'_>]) -> Result<Known> {
+        if self.in_aggregate {
+            return Err(invalid("aggregate functions cannot be used as arguments of aggregate functions"));
+        }
+        let mut argument = None;
+        if kind != Kind::CountRows {
+            let [only] = arguments else {
+                let text = "Invalid number of arguments in call to function";
+                return Err(invalid(format!("{text} system.{}: 1 required but {} provided", kind.name(), arguments.len())));
+            };
+            // `count(1)` counts rows.
+            let counts_rows =
+                kind == Kind::Count && matches!(&only.kind, SelectorKind::Term(t) if matches!(t.kind, TermKind::Constant(_)));
+            if counts_rows {
+                return self.aggregate(Kind::CountRows, &[]);
+            }
+            self.in_aggregate = true;
+            let known = self.selector(only, None);
+            self.in_aggregate = false;
+            argument = Some(known?);
+        }
+        let of = argument.as_ref().map_or(Type::Long, |a| a.of.of.clone());
+        let result = kind.result(&of)?;
+        let name = match &argument {
+            Some(argument) => format!("system.{}({})", kind.name(), argument.name),
+            None => "count".to_owned(),
+        };
+        self.aggregates.push(Aggregate { kind, argument: argument.map(|a| a.node), of });
+        Ok(Known { node: Node::Aggregate(self.aggregates.len() - 1), of: ColumnType::frozen(result), name })
+    }
+
+    fn about(&mut self, about: About, name: &Name<'_>) -> Result<Known> {
+        let column = self.number(name)?;
+        let found = &self.table.columns()[column];
+        let word = match about {
+            About::WriteTime => "writeTime",
+            About::MaxWriteTime => "maxwritetime",
+            About::Ttl => "ttl",
+        };
+        if found.is_primary_key() {
+            return Err(invalid(format!("Cannot use selection function {word} on PRIMARY KEY part {}", found.name)));
+        }
+        if about != About::MaxWriteTime && (found.of.is_collection() || found.of.multicell) {
+            let what = if found.of.is_collection() { "collections" } else { "non-frozen user types" };
+            return Err(invalid(format!("Cannot use selection function {word} on {what}")));
+        }
+        self.asks_times = true;
+        let (shown, place) = (format!("{about}({})", found.name), self.want(column));
+        if !self.requested.contains(&column) {
+            self.requested.push(column);
+        }
+        Ok(match about {
+            About::Ttl => Known { node: Node::Ttl(place), of: ColumnType::frozen(Type::Int32), name: shown },
+            _ => Known { node: Node::WriteTime(place), of: ColumnType::frozen(Type::Long), name: shown },
+        })
+    }
+
+    fn field(&mut self, of: &Selector<'_>, field: &Name<'_>) -> Result<Known> {
+        let of = self.selector(of, None)?;
+        let Type::Udt(udt) = &of.of.of else {
+            return Err(invalid(format!("Invalid field selection: {} of type {} is not a user type", of.name, of.of)));
+        };
+        let Some(at) = udt.fields.iter().position(|f| f.0 == field.text) else {
+            return Err(invalid(format!("{} of type {} has no field {field}", of.name, of.of)));
+        };
+        let (result, name) = (udt.fields[at].1.clone(), format!("{}.{}", of.name, field.text));
+        Ok(Known { node: Node::Field(Box::new(of.node), of.of.of, at), of: ColumnType::frozen(result), name })
+    }
+
+    fn collection(&mut self, of: &Selector<'_>, word: &str) -> Result<Known> {
+        let known = self.selector(of, None)?;
+        match known.of.of {
+            Type::Map(_) | Type::Set(_) => Ok(known),
+            Type::List(_) => {
+                Err(invalid(format!("{word} selection is only allowed on sets and maps, but {} is a list", known.name)))
+            }
+            _ => Err(invalid(format!("Invalid {} selection: {} is not a collection", word.to_lowercase(), known.name))),
+        }
+    }
+
+    /// A collection, tuple or user type of selectors.
+    fn many(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Known> {
+        let unknown = || unknown_type(selector);
+        let (items, types, brackets, of): (Vec<&Selector<'_>>, Vec<Type>, [&str; 2], Type) = match (&selector.kind, wanted) {
+            (SelectorKind::Tuple(items), w) if items.len() == 1 && !matches!(w, Some(Type::Tuple(_))) => {
+                let known = self.selector(&items[0], wanted)?;
+                return Ok(Known { name: format!("({})", known.name), ..known });
+            }
+            (SelectorKind::Tuple(items), _) => {
+                let own = |(i, s): (usize, &Selector<'_>)| match wanted {
+                    Some(Type::Tuple(types)) => types.get(i).cloned(),
+                    _ => self.type_of(s),
+                };
+                let types: Option<Vec<_>> = items.iter().enumerate().map(own).collect();
+                let types = types.ok_or_else(unknown)?;
+                let of = match wanted {
+                    Some(of @ Type::Tuple(_)) => of.clone(),
+                    _ => Type::Tuple(types.clone().into()),
+                };
+                (items.iter().collect(), types, ["(", ")"], of)
+            }
+            (SelectorKind::Set(items), Some(of @ Type::Map(_))) if items.is_empty() => (vec![], vec![], ["{", "}"], of.clone()),
+            (SelectorKind::List(items) | SelectorKind::Set(items), _) => {
+                let is_list = matches!(selector.kind, SelectorKind::List(_));
+                let element = match wanted {
+                    Some(Type::List(e)) if is_list => Some((**e).clone()),
+                    Some(Type::Set(e)) if !is_list => Some((**e).clone()),
+                    _ => items.iter().find_map(|i| self.type_of(i)),
+                };
+                let element = element.ok_or_else(unknown)?;
+                let (of, brackets) = match is_list {
+                    true => (Type::List(Arc::new(element.clone())), ["[", "]"]),
+                    false => (Type::Set(Arc::new(element.clone())), ["{", "}"]),
+                };
+                (items.iter().collect(), vec![element; items.len()], brackets, of)
+            }
+            (SelectorKind::Map(pairs), Some(Type::Udt(udt))) => return self.user(pairs, udt),
+            (SelectorKind::Map(pairs), _) => {
+                let (key, value) = match wanted {
+                    Some(Type::Map(kv)) => (Some(kv.0.clone()), Some(kv.1.clone())),
+                    _ => (pairs.iter().find_map(|p| self.type_of(&p.0)), pairs.iter().find_map(|p| self.type_of(&p.1))),
+                };
+                let (key, value) = (key.ok_or_else(unknown)?, value.ok_or_else(unknown)?);
+                let of = Type::Map(Arc::new((key.clone(), value.clone())));
+                let types = pairs.iter().flat_map(|_| [key.clone(), value.clone()]).collect();
+                (pairs.iter().flat_map(|p| [&p.0, &p.1]).collect(), types, ["{", "}"], of)
+            }
+            _ => return Err(unknown()),
+        };
+        let (mut nodes, mut names) = (vec![], vec![]);
+        for (item, of) in items.into_iter().zip(&types) {
+            let known = self.selector(item, Some(of))?;
+            if !function::is_value_of(&known.of.of, of) {
+                return Err(invalid(format!("Invalid literal: {} is not of type {}", known.name, of.cql_name())));
+            }
+            nodes.push(known.node);
+            names.push(known.name);
+        }
+        let inside = match of {
+            Type::Map(_) => names.chunks_exact(2).map(|p| format!("{}: {}", p[0], p[1])).collect::<Vec<_>>().join(", "),
+            _ => names.join(", "),
+        };
+        let name = format!("{}{inside}{}", brackets[0], brackets[1]);
+        Ok(Known { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
+    }
+
+    /// `{field: selector, …}` of a user type.
+    fn user(&mut self, pairs: &[(Selector<'_>, Selector<'_>)], udt: &Arc<firn_wide::types::UserType>) -> Result<Known> {
+        let mut values: Vec<Option<Known>> = udt.fields.iter().map(|_| None).collect();
+        let mut names = vec![];
+        for (field, value) in pairs {
+            let SelectorKind::Column(name) = &field.kind else { return Err(unknown_type(field)) };
+            let Some(at) = udt.fields.iter().position(|f| f.0 == name.text) else {
+                return Err(invalid(format!("Unknown field '{name}' in value of user defined type {}", udt.name)));
+            };
+            let known = self.selector(value, Some(&udt.fields[at].1))?;
+            names.push(format!("{name}: {}", known.name));
+            values[at] = Some(known);
+        }
+        let mut nodes = vec![];
+        for value in values {
+            nodes.push(match value {
+                Some(known) => known.node,
+                None => {
+                    self.terms.push(Term::Constant(None));
+                    Node::Term(self.terms.len() - 1)
+                }
+            });
+        }
+        let of = Type::Udt(udt.clone());
+        let name = format!("{{{}}}", names.join(", "));
+        Ok(Known { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
+    }
+}
+
+fn aggregate_of(call: &Call<'_, Selector<'_>>) -> Option<Kind> {
+    let own = call.function.keyspace.as_ref().is_none_or(|k| k.text == "system");
+    Kind::named(&call.function.name.text.to_ascii_lowercase()).filter(|_| own)
+}
+
+fn unknown_type(what: &impl std::fmt::Display) -> crate::error::Error {
+    invalid(format!("Cannot infer type for term {what} in selection clause (try using a cast to force a type)"))
+}
+
+/// The type of the keys of a map or the elements of a set, and of what is selected with one.
+fn key_and_value(of: &Type) -> (Type, Type) {
+    match of {
+        Type::Map(kv) => (kv.0.clone(), kv.1.clone()),
+        Type::Set(e) => ((**e).clone(), (**e).clone()),
+        other => (other.clone(), other.clone()),
+    }
+}

@@ -1,0 +1,290 @@
+//! Which partitions and rows a `SELECT` reads, and how.
+
+use std::ops::Bound as End;
+
+use firn_wide::key::{AFTER, BEFORE, END, ROWS, STATIC};
+use firn_wide::store::{Family, IndexScan, Partitions, Reader, Slice, Store, View};
+
+use super::SelectPlan;
+use super::collect::{Collector, Step};
+use super::page::Position;
+use crate::analysis::{IndexUse, Intervals};
+use crate::error::{Result, invalid};
+use crate::exec::row::{Row, RowReader};
+use crate::exec::{Engine, Request, Rows};
+use crate::values::Env;
+
+/// What is read from: the newest state where there is one read, a frozen one where several must fit together.
+enum Source<'a> {
+    Now(&'a Store),
+    Then(View),
+}
+
+impl Source<'_> {
+    fn read(&self, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
+        Ok(match self {
+            Source::Now(store) => store.read(family, key, slice)?,
+            Source::Then(view) => view.read(family, key, slice)?,
+        })
+    }
+
+    fn scan(&self, family: &Family, range: &Partitions, slice: &Slice) -> Result<Reader> {
+        Ok(match self {
+            Source::Now(store) => store.scan(family, range, slice)?,
+            Source::Then(view) => view.scan(family, range, slice)?,
+        })
+    }
+
+    fn index(&self, family: &Family, index: &IndexUse, from: Option<&[u8]>) -> Result<IndexScan> {
+        Ok(match self {
+            Source::Now(store) => store.index(family, index.id, &index.value, from)?,
+            Source::Then(view) => view.index(family, index.id, &index.value, from)?,
+        })
+    }
+}
+
+/// One run of a plan.
+struct Run<'a> {
+    plan: &'a SelectPlan,
+    source: Source<'a>,
+    family: Family,
+    intervals: Intervals,
+    from: Option<Position>,
+    out: Collector<'a>,
+}
+
+impl SelectPlan {
+    pub(super) fn read(&self, engine: &Engine, request: &Request<'_>, env: &Env<'_>) -> Result<Rows> {
+        let limit = SelectPlan::limit(&self.limit, env)?;
+        let per_partition = SelectPlan::limit(&self.per_partition, env)?;
+        let page = request.page_size.map(|n| n.max(1) as u64);
+        let from = request.paging.map(|state| Position::decode(state, self.table.id)).transpose()?;
+        let is_short = |page: u64| limit.is_some_and(|l| l <= page);
+        if !self.order.sort.is_empty() && page.is_some_and(|p| !is_short(p)) {
+            return Err(invalid(
+                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the \
+                 ORDER BY or the IN and sort client side, or disable paging for this query",
+            ));
+        }
+        let page = page.filter(|_| self.order.sort.is_empty());
+        let family = engine.family(&self.table)?;
+        let intervals = self.restrictions.intervals(env, family.layout())?;
+        let filter = self.restrictions.filter(env)?;
+        let index = self.restrictions.index(env)?;
+        let keys = if self.restrictions.is_key_range() { None } else { Some(self.restrictions.keys(env)?) };
+        let out = Collector::new(self, env, filter, (limit, per_partition), page, from.as_ref())?;
+        let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len() + usize::from(self.shape.wants_statics());
+        let is_single = index.is_none() && reads <= 1;
+        let source = if is_single { Source::Now(engine.store()) } else { Source::Then(engine.store().view()) };
+        let mut run = Run { plan: self, source, family, intervals, from, out };
+        match (&index, &keys) {
+            (Some(index), keys) => run.by_index(index, keys.as_deref(), env)?,
+            (None, Some(keys)) => run.by_keys(keys)?,
+            (None, None) => run.by_range(env)?,
+        }
+        run.out.finish(limit)
+    }
+}
+
+impl Run<'_> {
+    fn by_keys(&mut self, keys: &[Vec<u8>]) -> Result<()> {
+        let mut first = 0;
+        let from = self.from.take();
+        if let Some(from) = &from {
+            let at = keys.iter().position(|k| *k == from.key);
+            first = at.ok_or_else(|| invalid("Invalid value for the paging state"))?;
+        }
+        for (i, key) in keys.iter().enumerate().skip(first) {
+            let resumed = from.as_ref().filter(|_| i == first);
+            if self.partition(key, resumed)? == Step::Stop {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn by_range(&mut self, env: &Env<'_>) -> Result<()> {
+        let Some(mut range) = self.plan.restrictions.partitions(env)? else { return Ok(()) };
+        if let Some(from) = self.from.take() {
+            if self.partition(&from.key, Some(&from))? == Step::Stop {
+                return Ok(());
+            }
+            let mut part = vec![];
+            self.family.layout().put_partition(&from.key, &mut part)?;
+            range.from = End::Excluded(part);
+        }
+        let is_whole = self.intervals == Intervals::all();
+        let slice = match (self.plan.shape.wants_statics(), is_whole) {
+            (true, _) => Slice::all(),
+            (false, true) => Slice::rows(),
+            (false, false) => self.intervals.hull(),
+        };
+        let reader = self.source.scan(&self.family, &range, &slice)?;
+        let mut rows = RowReader::new(&self.plan.shape, reader, false);
+        let mut place = vec![];
+        while rows.next_partition()? {
+            self.out.enter(rows.key(), None);
+            let (mut any, mut step) = (false, Step::More);
+            while step == Step::More && rows.advance()? {
+                any = true;
+                if is_whole || self.intervals.contains(rows.row().place(), &mut place) {
+                    step = self.out.row(rows.statics(), Some(rows.row()))?;
+                }
+            }
+            if !any && self.plan.shows_statics && rows.statics().exists() {
+                step = self.out.row(rows.statics(), None)?;
+            }
+            if step == Step::Stop {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of one partition, from behind a row where a page begins there.
+    fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<Step> {
+        self.out.enter(key, from.map(|f| f.left_in_partition));
+        let behind = match from {
+            Some(Position { row: None, .. }) => return Ok(Step::NextPartition),
+            Some(Position { row: Some(row), .. }) => Some(&**row),
+            None => None,
+        };
+        let plan = self.plan;
+        let reverse = plan.order.reverse;
+        let wants_statics = plan.shape.wants_statics();
+        if wants_statics && behind.is_none() && !reverse && self.intervals == Intervals::all() {
+            let reader = self.source.read(&self.family, key, &Slice::all())?;
+            let mut rows = RowReader::new(&plan.shape, reader, false);
+            rows.start()?;
+            let mut any = false;
+            while rows.advance()? {
+                any = true;
+                let step = self.out.row(rows.statics(), Some(rows.row()))?;
+                if step != Step::More {
+                    return Ok(step);
+                }
+            }
+            return if any { Ok(Step::More) } else { self.lone_statics(rows.statics()) };
+        }
+        let statics = self.statics(key)?;
+        let mut any = behind.is_some();
+        let mut slices: Vec<Slice> = self.intervals.slices().collect();
+        if reverse {
+            slices.reverse();
+        }
+        for slice in slices {
+            let Some(slice) = cut(slice, behind, reverse) else { continue };
+            let slice = if reverse { slice.reversed() } else { slice };
+            let reader = self.source.read(&self.family, key, &slice)?;
+            let mut rows = RowReader::new(&plan.shape, reader, reverse);
+            rows.start()?;
+            while rows.advance()? {
+                any = true;
+                let step = self.out.row(&statics, Some(rows.row()))?;
+                if step != Step::More {
+                    return Ok(step);
+                }
+            }
+        }
+        if any { Ok(Step::More) } else { self.lone_statics(&statics) }
+    }
+
+    /// Shows the static cells of a partition without rows.
+    fn lone_statics(&mut self, statics: &Row) -> Result<Step> {
+        if self.plan.shows_statics && statics.exists() { self.out.row(statics, None) } else { Ok(Step::More) }
+    }
+
+    /// The static cells of a partition, where they are wanted.
+    fn statics(&self, key: &[u8]) -> Result<Row> {
+        if !self.plan.shape.wants_statics() {
+            return Ok(Row::none(&self.plan.shape));
+        }
+        let reader = self.source.read(&self.family, key, &Slice::statics())?;
+        let mut rows = RowReader::new(&self.plan.shape, reader, false);
+        rows.start()?;
+        Ok(rows.statics().clone())
+    }
+
+    /// Reads the rows that an index finds; of the one partition where it is named.
+    fn by_index(&mut self, index: &IndexUse, keys: Option<&[Vec<u8>]>, env: &Env<'_>) -> Result<()> {
+        let only = keys.and_then(|k| k.first());
+        if keys.is_some() && only.is_none() {
+            return Ok(());
+        }
+        let Some(range) = self.plan.restrictions.partitions(env)? else { return Ok(()) };
+        let from = self.from.take();
+        let start = from.as_ref().map(|f| &f.key).or(only);
+        let mut hits = self.source.index(&self.family, index, start.map(|k| &**k))?;
+        if let Some(from) = &from {
+            let row = from.row.as_ref().map_or(vec![], |row| place_of(row));
+            hits.go_on_after(&from.key, &row)?;
+        }
+        let mut left = from.as_ref().map(|f| (f.key.clone(), f.left_in_partition));
+        let (mut key, mut row, mut place) = (vec![], vec![], vec![]);
+        let mut statics = Row::none(&self.plan.shape);
+        loop {
+            let Some(hit) = hits.next()? else { return Ok(()) };
+            if matches!(&range.until, End::Excluded(until) if hit.partition >= &**until)
+                || only.is_some_and(|only| hit.key != &**only)
+            {
+                return Ok(());
+            }
+            if matches!(&range.from, End::Included(from) if hit.partition < &**from) {
+                continue;
+            }
+            row.clear();
+            row.extend_from_slice(hit.row);
+            let is_partition = row.is_empty() || row == [STATIC];
+            if hit.key != &*key {
+                key.clear();
+                key.extend_from_slice(hit.key);
+                if !is_partition {
+                    statics = self.statics(&key)?;
+                    let left = left.take().filter(|(k, _)| *k == key).map(|(_, left)| left);
+                    self.out.enter(&key, left);
+                }
+            }
+            let step = if is_partition { self.partition(&key, None)? } else { self.hit(&key, &row, &statics, &mut place)? };
+            match step {
+                Step::Stop => return Ok(()),
+                Step::NextPartition => hits.go_on_after(&key, &[])?,
+                Step::More => {}
+            }
+        }
+    }
+
+    /// Reads one row that an index has found.
+    fn hit(&mut self, key: &[u8], row: &[u8], statics: &Row, place: &mut Vec<u8>) -> Result<Step> {
+        let components = row.get(1..row.len() - 1).unwrap_or_default();
+        if !self.intervals.contains(components, place) {
+            return Ok(Step::More);
+        }
+        let mut until = row.to_vec();
+        if let Some(last) = until.last_mut() {
+            *last = END + 1;
+        }
+        let reader = self.source.read(&self.family, key, &Slice::between(row.to_vec(), until))?;
+        let mut rows = RowReader::new(&self.plan.shape, reader, false);
+        rows.start()?;
+        if rows.advance()? { self.out.row(statics, Some(rows.row())) } else { Ok(Step::More) }
+    }
+}
+
+/// The place of the row with these components.
+fn place_of(row: &[u8]) -> Vec<u8> {
+    [&[ROWS][..], row, &[END]].concat()
+}
+
+/// What of a slice lies behind a row, in the direction of reading.
+fn cut(mut slice: Slice, behind: Option<&[u8]>, reverse: bool) -> Option<Slice> {
+    if let Some(row) = behind {
+        let end = if reverse { BEFORE } else { AFTER };
+        let bound = [&[ROWS][..], row, &[end]].concat();
+        if reverse {
+            slice.until = slice.until.min(bound);
+        } else {
+            slice.from = slice.from.max(bound);
+        }
+    }
+    (slice.from < slice.until).then_some(slice)
+}

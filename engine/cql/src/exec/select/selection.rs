@@ -1,0 +1,231 @@
+//! What is made of a row: prepared selectors, evaluated over the values of one.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use firn_wide::types::Type;
+
+use super::aggregate::Kind;
+use crate::analysis::RowValues;
+use crate::catalog::{ColumnKind, ColumnType, Table};
+use crate::error::{Result, invalid};
+use crate::exec::row::Row;
+use crate::values::function::Function;
+use crate::values::{Env, Term, put_collection, put_parts, put_tuple, split};
+
+/// Where a column's value is found in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A part of the partition key.
+    Key(usize),
+    /// A clustering column.
+    Clustering(usize),
+    /// A slot of the static cells.
+    Static(usize),
+    /// A slot of the row.
+    Regular(usize),
+}
+
+/// A prepared selector.
+#[derive(Debug)]
+pub enum Node {
+    Column(Place),
+    /// The value of the term with this number, the same for all rows.
+    Term(usize),
+    WriteTime(Place),
+    Ttl(Place),
+    Call(Arc<Function>, Vec<Node>),
+    /// The field with this number of a value of this type.
+    Field(Box<Node>, Type, usize),
+    /// The element with the key that a term gives.
+    Element(Box<Node>, Type, usize),
+    /// The elements between two terms, both included.
+    Slice(Box<Node>, Type, Option<usize>, Option<usize>),
+    /// A collection or tuple of these; of a map, keys and values in turns.
+    Many(Type, Vec<Node>),
+    /// The result of the aggregate with this number.
+    Aggregate(usize),
+}
+
+/// An aggregate of a selection.
+#[derive(Debug)]
+pub struct Aggregate {
+    pub kind: Kind,
+    /// What it goes over; nothing for `count(*)`.
+    pub argument: Option<Node>,
+    /// The type of that.
+    pub of: Type,
+}
+
+/// A column of the result.
+#[derive(Debug)]
+pub struct Output {
+    pub node: Node,
+    pub of: ColumnType,
+    pub name: String,
+}
+
+/// What a statement selects.
+#[derive(Debug)]
+pub struct Selection {
+    pub outputs: Vec<Output>,
+    pub terms: Vec<Term>,
+    pub aggregates: Vec<Aggregate>,
+    /// The place of each column of the table that is read: by its number in [`Table::columns`].
+    pub places: Vec<Option<Place>>,
+}
+
+/// A row with all that selectors need.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub table: &'a Table,
+    pub key: &'a [&'a [u8]],
+    pub statics: &'a Row,
+    /// Nothing: the partition has static cells only.
+    pub row: Option<&'a Row>,
+    pub places: &'a [Option<Place>],
+    pub terms: &'a [Option<Vec<u8>>],
+    pub aggregates: &'a [Option<Vec<u8>>],
+    pub env: &'a Env<'a>,
+}
+
+impl<'a> Source<'a> {
+    fn at(&self, place: Place) -> Option<&'a [u8]> {
+        match place {
+            Place::Key(i) => self.key.get(i).copied(),
+            Place::Clustering(i) => self.row.map(|r| r.clustering(i)),
+            Place::Static(slot) => self.statics.value(slot),
+            Place::Regular(slot) => self.row.and_then(|r| r.value(slot)),
+        }
+    }
+
+    fn cells(&self, place: Place) -> Option<(&'a Row, usize)> {
+        match place {
+            Place::Static(slot) => Some((self.statics, slot)),
+            Place::Regular(slot) => self.row.map(|r| (r, slot)),
+            Place::Key(_) | Place::Clustering(_) => None,
+        }
+    }
+
+    fn term(&self, term: usize) -> Option<&'a [u8]> {
+        self.terms.get(term).and_then(Option::as_deref)
+    }
+}
+
+impl RowValues for Source<'_> {
+    fn value(&self, column: usize) -> Option<&[u8]> {
+        let place = match self.places.get(column).copied().flatten() {
+            Some(place) => place,
+            // Columns of the key have their place whether they are selected or not.
+            None => {
+                let column = self.table.columns().get(column)?;
+                match column.kind {
+                    ColumnKind::Partition => Place::Key(column.position),
+                    ColumnKind::Clustering => Place::Clustering(column.position),
+                    ColumnKind::Static | ColumnKind::Regular => return None,
+                }
+            }
+        };
+        self.at(place)
+    }
+}
+
+type Bytes<'a> = Option<Cow<'a, [u8]>>;
+
+impl Node {
+    /// Its value over a row.
+    ///
+    /// # Errors
+    /// `Invalid` when a function refuses its arguments; values whose bytes break off.
+    pub fn eval<'a>(&'a self, source: &Source<'a>) -> Result<Bytes<'a>> {
+        let of_number = |bytes: Vec<u8>| Some(Cow::Owned(bytes));
+        Ok(match self {
+            Node::Column(place) => source.at(*place).map(Cow::Borrowed),
+            Node::Term(term) => source.term(*term).map(Cow::Borrowed),
+            Node::WriteTime(place) => {
+                let time = source.cells(*place).and_then(|(row, slot)| row.timestamp(slot));
+                time.and_then(|t| of_number(t.to_be_bytes().to_vec()))
+            }
+            Node::Ttl(place) => {
+                let ttl = source.cells(*place).and_then(|(row, slot)| row.ttl(slot));
+                ttl.and_then(|t| of_number(i32::try_from(t).unwrap_or(i32::MAX).to_be_bytes().to_vec()))
+            }
+            Node::Call(function, arguments) => {
+                let values = arguments.iter().map(|a| a.eval(source)).collect::<Result<Vec<_>>>()?;
+                let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+                function.call(source.env, &lent)?.map(Cow::Owned)
+            }
+            Node::Field(of, udt, field) => match of.eval(source)? {
+                Some(bytes) => part_of(bytes, udt, |parts| parts.get(*field).copied().flatten())?,
+                None => None,
+            },
+            Node::Element(of, collection, key) => match (of.eval(source)?, source.term(*key)) {
+                (Some(bytes), Some(key)) => part_of(bytes, collection, |parts| element(collection, parts, key))?,
+                _ => None,
+            },
+            Node::Slice(of, collection, from, to) => match of.eval(source)? {
+                Some(bytes) => {
+                    let (from, to) = (from.map(|t| source.term(t)), to.map(|t| source.term(t)));
+                    slice(collection, &bytes, from, to)?.map(Cow::Owned)
+                }
+                None => None,
+            },
+            Node::Many(of, nodes) => {
+                let values = nodes.iter().map(|n| Ok(n.eval(source)?.map(Cow::into_owned))).collect::<Result<Vec<_>>>()?;
+                if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
+                    return Ok(Some(Cow::Owned(put_tuple(&values)?)));
+                }
+                let all: Option<Vec<_>> = values.into_iter().collect();
+                let all = all.ok_or_else(|| invalid("null is not supported inside collections"))?;
+                Some(Cow::Owned(put_collection(of, &all)?))
+            }
+            Node::Aggregate(number) => source.aggregates.get(*number).and_then(Option::as_deref).map(Cow::Borrowed),
+        })
+    }
+}
+
+/// A part of a serialised value, without copying it where that is possible.
+fn part_of<'a>(
+    bytes: Cow<'a, [u8]>,
+    of: &Type,
+    choose: impl for<'b> Fn(&[Option<&'b [u8]>]) -> Option<&'b [u8]>,
+) -> Result<Bytes<'a>> {
+    Ok(match bytes {
+        Cow::Borrowed(bytes) => choose(&split(of, bytes)?).map(Cow::Borrowed),
+        Cow::Owned(bytes) => choose(&split(of, &bytes)?).map(|p| Cow::Owned(p.to_vec())),
+    })
+}
+
+fn element<'b>(of: &Type, parts: &[Option<&'b [u8]>], key: &[u8]) -> Option<&'b [u8]> {
+    match of {
+        Type::Map(kv) => {
+            let found = parts.chunks_exact(2).find(|p| p[0].is_some_and(|k| kv.0.compare(k, key).is_eq()));
+            found.and_then(|p| p[1])
+        }
+        Type::Set(of) => parts.iter().copied().flatten().find(|e| of.compare(e, key).is_eq()),
+        _ => None,
+    }
+}
+
+/// The elements between two keys, both included. A side that is not given is open; one that is null lets nothing through.
+fn slice(of: &Type, bytes: &[u8], from: Option<Option<&[u8]>>, to: Option<Option<&[u8]>>) -> Result<Option<Vec<u8>>> {
+    let (key, each) = match of {
+        Type::Map(kv) => (&kv.0, 2),
+        Type::Set(of) => (&**of, 1),
+        _ => return Ok(None),
+    };
+    let parts = split(of, bytes)?;
+    let inside = |part: &&[Option<&[u8]>]| {
+        part[0].is_some_and(|k| {
+            from.is_none_or(|from| from.is_some_and(|from| key.compare(k, from).is_ge()))
+                && to.is_none_or(|to| to.is_some_and(|to| key.compare(k, to).is_le()))
+        })
+    };
+    let kept: Vec<_> = parts.chunks_exact(each).filter(inside).collect();
+    if kept.is_empty() {
+        return Ok(None);
+    }
+    let mut out = vec![];
+    put_parts(kept.len(), kept.into_iter().flatten().map(|p| p.unwrap_or_default()), &mut out)?;
+    Ok(Some(out))
+}
