@@ -96,5 +96,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (i, statement) in statements.filter_map(|case| Some(case.split_once('\n')?.1)).enumerate() {
         put("cql", &format!("{i}"), None, statement.as_bytes())?;
     }
+    let mut script = String::new();
+    for line in include_str!("../../engine/wide/tests/vectors/cli.txt").lines() {
+        if let Some((_, said)) = line.split_once("] ").filter(|(prompt, _)| prompt.starts_with("[default@")) {
+            script.push_str(said);
+            script.push('\n');
+        } else if let Some(more) = line.strip_prefix("...\t") {
+            script.push_str(more);
+            script.push('\n');
+        }
+    }
+    for (i, part) in script.split_inclusive("use ").enumerate() {
+        put("cli", &format!("{i}"), Some((i % 2) as u8), part.as_bytes())?;
+    }
+    put("cli", "all", Some(0), script.as_bytes())?;
     Ok(())
 }

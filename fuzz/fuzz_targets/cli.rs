@@ -1,0 +1,57 @@
+//! Scripts of the language of `cassandra-cli`, of any bytes, cut, parsed and run over a database in memory.
+#![no_main]
+
+use std::sync::Arc;
+
+use firn_kv::DbOptions;
+use firn_kv::env::mem::MemEnv;
+use firn_wide::cli::{Session, Source, Splitter, SyntaxError, parse};
+use firn_wide::store::{self, ManualClock};
+use firn_wide::{Options, Wide};
+use libfuzzer_sys::fuzz_target;
+
+/// Statements of a script that are run.
+const MOST: usize = 64;
+
+fn sound(error: &SyntaxError, source: &Source) {
+    assert!(error.line >= source.line && error.column > 0, "{error:?}");
+    assert!(!error.to_string().is_empty() && !error.historical().is_empty());
+}
+
+fn session(strict: bool) -> Session {
+    let env = MemEnv::new(3);
+    let db = DbOptions { memory_budget: 2 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() };
+    let clock = Arc::new(ManualClock::new(1_600_000_000_000_000));
+    let options = Options { store: store::Options { db, clock: Some(clock) }, ..Options::default() };
+    let wide = Wide::open_in(Arc::new(env.clone()), "db", options).expect("a fresh database opens");
+    Session::new(wide, Arc::new(env), strict)
+}
+
+fuzz_target!(|input: (bool, &str)| {
+    let (strict, text) = input;
+    let mut splitter = Splitter::new();
+    splitter.feed(text);
+    let mut sources = vec![];
+    while let Some(source) = splitter.next_statement() {
+        sources.push(source);
+    }
+    sources.extend(splitter.finish());
+    for source in &sources {
+        if let Err(error) = parse(source) {
+            sound(&error, source);
+        }
+    }
+    if !sources.iter().any(|s| parse(s).is_ok()) {
+        return;
+    }
+    let mut session = session(strict);
+    for source in sources.iter().take(MOST) {
+        let answer = session.run(source);
+        if let Some(failure) = &answer.failure {
+            assert!(!session.say(failure).is_empty(), "{}", source.text);
+        }
+        if answer.exit {
+            break;
+        }
+    }
+});
