@@ -56,6 +56,8 @@ pub struct IndexUse {
     pub id: u32,
     /// The value that is looked for.
     pub value: Vec<u8>,
+    /// Whether it finds whole partitions: it is over a column of the partition key, or a static one.
+    pub finds_partitions: bool,
 }
 
 /// A prepared `WHERE` clause.
@@ -375,7 +377,9 @@ impl Restrictions {
             (What::In(_) | What::Slice { .. }, _) => return Ok(None),
         };
         let value = index.key_for(key.as_deref(), &value).into_owned();
-        Ok(Some(IndexUse { id: index.id, value }))
+        let kind = self.table.columns()[restriction.first()].kind;
+        let finds_partitions = matches!(kind, ColumnKind::Partition | ColumnKind::Static);
+        Ok(Some(IndexUse { id: index.id, value, finds_partitions }))
     }
 
     /// Whether partitions are not named one by one, but a range of them, or all.
