@@ -1,27 +1,18 @@
 //! `firn cli`: cassandra-cli's language against a store of this machine, as a shell or as a script.
 //!
 //! Invariants: a script stops at the first statement that fails unless told otherwise; what statements print goes to standard output,
-//! why one failed to standard error; the shell's history is a file of the user's, and a shell works without one.
+//! why one failed to standard error.
 
-use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use clap::Args;
 use firn_kv::env::os::OsEnv;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
-use firn_wide::cli::complete::{self, Names};
-use firn_wide::cli::{MAX_STATEMENT, Session, Source, Splitter, Statement, format};
-use rustyline::completion::Completer;
-use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
-use rustyline::history::FileHistory;
-use rustyline::validate::Validator;
-use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use firn_wide::cli::{MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
 
+use crate::prompt::{Conversation, converse};
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
@@ -144,108 +135,51 @@ fn echo(source: &Source) -> String {
     format!("{}\n", source.text.replace('\n', &format!("\n{}", format::MORE)))
 }
 
-/// What the line editor needs to know of the session.
-#[derive(Default)]
-struct Around {
-    /// The lines of the statement before this one.
-    pending: String,
-    names: Names,
+/// What is typed at a terminal.
+struct Typed<'a> {
+    session: &'a mut Session,
+    splitter: Splitter,
 }
 
-/// Completion in the line editor.
-struct Completing(Rc<RefCell<Around>>);
-
-impl Completer for Completing {
-    type Candidate = String;
-
-    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        let around = self.0.borrow();
-        let before = format!("{}{}", around.pending, line.get(..pos).unwrap_or(line));
-        let found = complete::complete(&before, &around.names);
-        // What begins in an earlier line can't be replaced in this one.
-        Ok(match found.start.checked_sub(around.pending.len()) {
-            Some(start) => (start, found.candidates),
-            None => (pos, Vec::new()),
-        })
+impl Conversation for Typed<'_> {
+    fn prompt(&self) -> String {
+        if self.splitter.pending() { format::MORE.to_owned() } else { self.session.prompt() }
     }
-}
 
-impl Hinter for Completing {
-    type Hint = String;
-}
-impl Highlighter for Completing {}
-impl Validator for Completing {}
-impl Helper for Completing {}
+    fn complete(&self, before: &str) -> (usize, Vec<String>) {
+        let found = complete::complete(before, &self.session.names());
+        (found.start, found.candidates)
+    }
 
-/// Where the history is kept.
-fn history_file() -> Option<PathBuf> {
-    let named = std::env::var_os("FIRN_HISTORY").map(PathBuf::from);
-    named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".firn_history")))
-}
+    fn take(&mut self, line: &str) -> Done<bool> {
+        self.splitter.feed(line);
+        let mut leave = false;
+        while !leave && let Some(source) = self.splitter.next_statement() {
+            let answer = self.session.run(&source);
+            print!("{}", answer.text);
+            if let Some(failure) = &answer.failure {
+                eprintln!("{}", self.session.say(failure));
+            }
+            leave = answer.exit;
+        }
+        if !self.splitter.pending() {
+            // Lines are counted from the beginning of a statement.
+            self.splitter = Splitter::new();
+        }
+        Ok(leave)
+    }
 
-fn editor(around: Rc<RefCell<Around>>) -> Done<Editor<Completing, FileHistory>> {
-    let trouble = |e: ReadlineError| Failure::new(format!("cannot use the terminal: {e}"));
-    let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
-    let history = FileHistory::with_config(&config);
-    let mut editor = Editor::with_history(config, history).map_err(trouble)?;
-    editor.set_helper(Some(Completing(around)));
-    Ok(editor)
+    fn is_waiting(&self) -> bool {
+        self.splitter.pending()
+    }
+
+    fn abandon(&mut self) {
+        self.splitter.abandon();
+    }
 }
 
 /// Reads statements from the terminal until the user leaves.
 fn shell(session: &mut Session) -> Done {
-    let around = Rc::new(RefCell::new(Around::default()));
-    let mut editor = editor(around.clone())?;
-    let history = history_file();
-    if let Some(file) = &history {
-        // The first time there is none.
-        let _ = editor.load_history(file);
-    }
     println!("Statements end with ';'. 'help;' lists them, 'exit;' leaves.");
-    let mut splitter = Splitter::new();
-    loop {
-        around.borrow_mut().names = session.names();
-        let pending = splitter.pending();
-        let prompt = if pending { format::MORE.to_owned() } else { session.prompt() };
-        let line = match editor.readline(&prompt) {
-            Ok(line) => line,
-            Err(ReadlineError::Interrupted) => {
-                splitter.abandon();
-                around.borrow_mut().pending.clear();
-                continue;
-            }
-            Err(ReadlineError::Eof) => break,
-            Err(e) => return Err(Failure::new(format!("cannot read from the terminal: {e}"))),
-        };
-        let whole = format!("{}{line}\n", around.borrow().pending);
-        splitter.feed(&format!("{line}\n"));
-        let mut leave = false;
-        while !leave && let Some(source) = splitter.next_statement() {
-            let answer = session.run(&source);
-            print!("{}", answer.text);
-            if let Some(failure) = &answer.failure {
-                eprintln!("{}", session.say(failure));
-            }
-            leave = answer.exit;
-        }
-        if splitter.pending() {
-            around.borrow_mut().pending = whole;
-        } else {
-            around.borrow_mut().pending.clear();
-            // Lines are counted from the beginning of a statement.
-            splitter = Splitter::new();
-            if !whole.trim().is_empty() {
-                let _ = editor.add_history_entry(whole.trim());
-            }
-        }
-        if leave {
-            break;
-        }
-    }
-    if let Some(file) = &history
-        && let Err(e) = editor.save_history(file)
-    {
-        eprintln!("the history could not be kept in {}: {e}", file.display());
-    }
-    Ok(())
+    converse(Typed { session, splitter: Splitter::new() })
 }

@@ -5,12 +5,14 @@
 
 mod bench;
 mod cli;
+mod cql;
 mod demo;
 mod edit;
 mod fields;
 mod inspect;
 mod load;
 mod load_rows;
+mod prompt;
 mod purge;
 mod read;
 mod record;
@@ -35,7 +37,8 @@ Examples:
   firn --db fruit scan --prefix a
   firn --db fruit verify
   firn --db blog demo bloggy                the article's blog: its data, and its queries step by step
-  firn --db music cli                       a shell for keyspaces and column families
+  firn --db shop cql                        a shell for CQL
+  firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
   firn load --help                          what a command takes, with examples";
 
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
@@ -86,6 +89,9 @@ enum Command {
     /// Speak cassandra-cli to a store of keyspaces and column families
     #[command(after_help = cli::EXAMPLES)]
     Cli(cli::CliArgs),
+    /// Speak CQL to a store: a shell, scripts, COPY
+    #[command(after_help = cql::EXAMPLES)]
+    Cql(cql::CqlArgs),
     /// Say what keeps tombstones and expired cells of column families
     #[command(after_help = purge::EXAMPLES)]
     PurgeReport(purge::PurgeArgs),
@@ -113,6 +119,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => edit::checkpoint(global, args),
         Command::Compact(args) => edit::compact(global, args),
         Command::Cli(args) => cli::run(global, args),
+        Command::Cql(args) => cql::run(global, args),
         Command::PurgeReport(args) => purge::run(global, args),
         Command::Demo(args) => demo::run(global, args),
         Command::Bench(args) => bench::run(global, args),

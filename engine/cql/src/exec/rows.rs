@@ -182,13 +182,47 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A type of Rust that a row can be read as: a tuple of its columns in order, or one's own.
+/// A type of Rust that a row can be read as: a tuple of its columns in order, or a struct of one's own, for which
+/// [`from_row!`](crate::from_row) writes the implementation.
 pub trait FromRow: Sized {
     /// The row.
     ///
     /// # Errors
     /// `Invalid` when a value is of another type.
     fn from_row(row: Row<'_>) -> Result<Self>;
+}
+
+/// Makes a struct of what rows can be read as: each field is the column of its name. `Option` is for what may be null, except for
+/// collections, which are empty then.
+///
+/// ```
+/// use firn_cql::{Session, from_row};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Definition {
+///     keyspace_name: String,
+///     name: String,
+/// }
+/// from_row!(Definition { keyspace_name, name });
+///
+/// # let dir = std::env::temp_dir().join(format!("firn-doc-cql-from-row-{}", std::process::id()));
+/// let session = Session::open(&dir)?;
+/// session.execute("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+/// session.execute("CREATE TABLE shop.items (id int PRIMARY KEY)", ())?;
+/// let tables: Vec<Definition> = session.execute("DESCRIBE TABLES", ())?.typed()?;
+/// assert_eq!(tables, [Definition { keyspace_name: "shop".into(), name: "items".into() }]);
+/// # std::fs::remove_dir_all(dir).ok();
+/// # Ok::<(), firn_cql::Error>(())
+/// ```
+#[macro_export]
+macro_rules! from_row {
+    ($name:ident { $($field:ident),+ $(,)? }) => {
+        impl $crate::FromRow for $name {
+            fn from_row(row: $crate::Row<'_>) -> $crate::Result<Self> {
+                Ok($name { $($field: row.get(stringify!($field))?),+ })
+            }
+        }
+    };
 }
 
 macro_rules! rows {

@@ -59,6 +59,11 @@ impl SyntaxError {
         }
     }
 
+    /// What is wrong with the bytes `start..end` of `text`, in these words; for errors that are found later than by the parser.
+    pub fn about(text: &str, start: usize, end: usize, message: impl Into<String>) -> SyntaxError {
+        SyntaxError { message: Some(message.into()), ..SyntaxError::at(text, start, end) }
+    }
+
     pub(crate) fn not_utf8(bytes: &[u8], at: usize) -> SyntaxError {
         let sound = String::from_utf8_lossy(&bytes[..at]);
         let mut error = SyntaxError::at(&sound, sound.len(), sound.len());

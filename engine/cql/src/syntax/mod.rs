@@ -71,6 +71,17 @@ pub fn parse_bytes(bytes: &[u8]) -> Result<Parsed<'_>, Box<SyntaxError>> {
     }
 }
 
+/// Parses a term by itself: a constant, a collection, a function's call.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_term(text: &str) -> Result<ast::Term<'_>, Box<SyntaxError>> {
+    if text.len() > MAX_LENGTH {
+        return Err(Box::new(SyntaxError::too_long(text.len())));
+    }
+    Parser::new(text, 0, false).lone_term().or_else(|_| Parser::new(text, 0, true).lone_term())
+}
+
 /// Parses the statement of `text` that begins at byte `start`; positions count from the beginning of `text`.
 fn parse_from(text: &str, start: usize) -> Result<Parsed<'_>, Box<SyntaxError>> {
     if text.len() > MAX_LENGTH {

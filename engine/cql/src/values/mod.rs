@@ -15,6 +15,7 @@ pub mod function;
 mod json;
 mod literal;
 pub(crate) mod number;
+mod plain;
 mod term;
 mod value;
 
@@ -24,7 +25,8 @@ pub use bytes::{put_collection, put_parts, put_tuple, split};
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, json};
 pub use literal::literal;
-pub use term::{Context, Markers, Receiver, Term, is_assignable, own_type};
+pub use plain::{from_plain, plain};
+pub use term::{Context, Given, Markers, Receiver, Term, is_assignable, own_type};
 pub use value::Value;
 
 use crate::catalog::ColumnType;

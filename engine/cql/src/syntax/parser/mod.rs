@@ -61,6 +61,12 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// One term, the end.
+    pub(super) fn lone_term(mut self) -> Result<Term<'a>, Box<SyntaxError>> {
+        let end = |parser: &mut Self, term| if parser.at(Tok::End) { Ok(term) } else { parser.unexpected() };
+        self.term().and_then(|term| end(&mut self, term)).map_err(|fault| self.report(*fault))
+    }
+
     fn closed_statement(&mut self) -> Rule<Statement<'a>> {
         let first = self.token.kind;
         let statement = self.statement()?;

@@ -1,0 +1,152 @@
+//! The shell's own commands.
+
+use std::path::PathBuf;
+
+use firn_cql::syntax::lexer::{Lexer, Tok};
+
+use super::copy::Copy;
+
+/// A command that is no CQL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// What there is to say about a topic, or which topics there are.
+    Help(Option<String>),
+    /// Runs the statements of a file.
+    Source(PathBuf),
+    /// Rows out of a file or into one.
+    Copy(Box<Copy>),
+    /// Rows as lists of their columns. `None` asks.
+    Expand(Option<bool>),
+    /// Page by page, of this many rows. `None` asks.
+    Paging(Option<Paging>),
+    /// Which versions these are.
+    ShowVersion,
+    /// An empty screen.
+    Clear,
+    /// Leaves.
+    Exit,
+    /// A level is accepted. `None` asks.
+    Consistency(Option<String>),
+}
+
+/// What `PAGING` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paging {
+    /// Stop after each page, or don't.
+    On(bool),
+    /// Rows of a page.
+    Rows(usize),
+}
+
+/// The words and texts of a command, quotes taken off.
+pub struct Words<'a> {
+    text: &'a str,
+    lexer: Lexer<'a>,
+}
+
+impl<'a> Words<'a> {
+    /// Of a command.
+    pub fn new(text: &'a str) -> Words<'a> {
+        Words { text, lexer: Lexer::new(text, 0) }
+    }
+
+    /// The next one as it stands there, and whether it was quoted. `None` at the end.
+    pub fn next(&mut self) -> Option<(String, bool)> {
+        let token = self.lexer.next_token();
+        let raw = &self.text[token.start as usize..token.end as usize];
+        match token.kind {
+            Tok::End => None,
+            Tok::Str => Some((raw[1..raw.len() - 1].replace("''", "'"), true)),
+            Tok::Quoted => Some((raw[1..raw.len() - 1].replace("\"\"", "\""), true)),
+            Tok::DollarStr => Some((raw[2..raw.len() - 2].to_owned(), true)),
+            _ => Some((raw.to_owned(), false)),
+        }
+    }
+
+    /// The next one without taking it.
+    pub fn peek(&self) -> Option<(String, bool)> {
+        Words { text: self.text, lexer: self.lexer }.next()
+    }
+
+    /// Takes the next one if it is this word.
+    pub fn eat(&mut self, word: &str) -> bool {
+        let found = self.peek().is_some_and(|(w, quoted)| !quoted && w.eq_ignore_ascii_case(word));
+        if found {
+            self.next();
+        }
+        found
+    }
+}
+
+/// What follows must be nothing.
+fn only(command: Command, words: &mut Words<'_>) -> Result<Option<Command>, String> {
+    match words.next() {
+        None => Ok(Some(command)),
+        Some((extra, _)) => Err(format!("nothing is known to follow here, but '{extra}' does")),
+    }
+}
+
+/// The command that a text is; `None` when it is none.
+///
+/// # Errors
+/// What is wrong with a command.
+pub fn parse(text: &str) -> Result<Option<Command>, String> {
+    let mut words = Words::new(text);
+    let Some((first, false)) = words.next() else { return Ok(None) };
+    let command = match &*first.to_ascii_uppercase() {
+        "HELP" | "?" => {
+            let topic: Vec<String> = std::iter::from_fn(|| words.next()).map(|w| w.0).collect();
+            return Ok(Some(Command::Help((!topic.is_empty()).then(|| topic.join(" ")))));
+        }
+        "SOURCE" => match words.next() {
+            Some((file, true)) => Command::Source(file.into()),
+            _ => return Err("SOURCE takes the name of a file in quotes: SOURCE 'schema.cql'".into()),
+        },
+        "COPY" => Command::Copy(Box::new(Copy::parse(&mut words)?)),
+        "EXPAND" => Command::Expand(match words.next() {
+            None => None,
+            Some((word, _)) => Some(on_or_off(&word).ok_or("EXPAND is ON or OFF")?),
+        }),
+        "PAGING" => Command::Paging(match words.next() {
+            None => None,
+            Some((word, _)) => match (on_or_off(&word), word.parse()) {
+                (Some(on), _) => Some(Paging::On(on)),
+                (None, Ok(rows)) if rows > 0 => Some(Paging::Rows(rows)),
+                _ => return Err("PAGING is ON, OFF or how many rows a page has".into()),
+            },
+        }),
+        "SHOW" if words.eat("VERSION") => Command::ShowVersion,
+        "SHOW" => return Err("SHOW knows VERSION".into()),
+        "CLEAR" | "CLS" => Command::Clear,
+        "EXIT" | "QUIT" => Command::Exit,
+        "CONSISTENCY" => Command::Consistency(words.next().map(|w| w.0.to_ascii_uppercase())),
+        _ => return Ok(None),
+    };
+    only(command, &mut words)
+}
+
+fn on_or_off(word: &str) -> Option<bool> {
+    match &*word.to_ascii_uppercase() {
+        "ON" => Some(true),
+        "OFF" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_statements() {
+        assert_eq!(parse("help create table"), Ok(Some(Command::Help(Some("create table".into())))));
+        assert_eq!(parse("SOURCE 'a''b.cql'"), Ok(Some(Command::Source("a'b.cql".into()))));
+        assert_eq!(parse("paging 50"), Ok(Some(Command::Paging(Some(Paging::Rows(50))))));
+        assert_eq!(parse("Expand on"), Ok(Some(Command::Expand(Some(true)))));
+        assert_eq!((parse("consistency"), parse("exit")), (Ok(Some(Command::Consistency(None))), Ok(Some(Command::Exit))));
+        assert_eq!((parse("SELECT * FROM t"), parse("'help'"), parse("")), (Ok(None), Ok(None), Ok(None)));
+        for bad in ["source schema.cql", "paging maybe", "paging 0", "expand on on", "show host", "exit now"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What `HELP` says: a topic is a form, a sentence, an example.
+
+/// Name, form, words, example.
+type Topic = (&'static str, &'static str, &'static str, &'static str);
+
+const STATEMENTS: [Topic; 25] = [
+    (
+        "SELECT",
+        "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns] [ORDER BY columns]\n  [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
+        "Reads rows. A partition key, or an index, finds them without looking at all of the table; anything else needs ALLOW FILTERING.",
+        "SELECT title, tags FROM posts WHERE author = 'ann' ORDER BY published DESC LIMIT 10;",
+    ),
+    (
+        "INSERT",
+        "INSERT INTO table (columns) VALUES (values) | JSON '{…}' [IF NOT EXISTS] [USING TTL seconds AND TIMESTAMP micros]",
+        "Writes a row, over one that is there.",
+        "INSERT INTO users (login, emails) VALUES ('ann', {'ann@example.com'}) USING TTL 86400;",
+    ),
+    (
+        "UPDATE",
+        "UPDATE table [USING TTL seconds AND TIMESTAMP micros] SET assignments WHERE key [IF EXISTS | IF conditions]",
+        "Writes columns of rows. Collections: c = c + {…}, c = c - {…}, c['key'] = value, list[2] = value.",
+        "UPDATE users SET emails = emails + {'ann@work.example.com'} WHERE login = 'ann';",
+    ),
+    (
+        "DELETE",
+        "DELETE [columns | c['key']] FROM table [USING TIMESTAMP micros] WHERE key [IF EXISTS | IF conditions]",
+        "Deletes columns, rows, a range of rows, or a partition.",
+        "DELETE FROM posts WHERE author = 'ann' AND published < '2010-01-01';",
+    ),
+    (
+        "BATCH",
+        "BEGIN [UNLOGGED | COUNTER] BATCH [USING TIMESTAMP micros] changes APPLY BATCH",
+        "Several changes at one timestamp, all of them or none.",
+        "BEGIN BATCH INSERT INTO a (k) VALUES (1); DELETE FROM b WHERE k = 1; APPLY BATCH;",
+    ),
+    (
+        "COUNTERS",
+        "UPDATE table SET c = c + n WHERE key",
+        "Columns of the type counter are only added to; a table has counters or other columns, not both.",
+        "UPDATE songs_data SET likes = likes + 1 WHERE song = 4f2d3f50-0000-11e0-8000-000000000001;",
+    ),
+    (
+        "CREATE KEYSPACE",
+        "CREATE KEYSPACE [IF NOT EXISTS] name WITH replication = {…}",
+        "A place for tables.",
+        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};",
+    ),
+    (
+        "ALTER KEYSPACE",
+        "ALTER KEYSPACE name WITH …",
+        "Changes its options.",
+        "ALTER KEYSPACE shop WITH durable_writes = false;",
+    ),
+    ("DROP KEYSPACE", "DROP KEYSPACE [IF EXISTS] name", "Removes it with all its tables.", "DROP KEYSPACE shop;"),
+    ("USE", "USE keyspace", "Chooses the keyspace of names without one.", "USE shop;"),
+    (
+        "CREATE TABLE",
+        "CREATE TABLE [IF NOT EXISTS] name (column type [STATIC] [PRIMARY KEY], …, PRIMARY KEY ((partition), clustering))\n  [WITH CLUSTERING ORDER BY (c DESC) AND …]",
+        "The partition key says where rows are, the clustering columns in which order.",
+        "CREATE TABLE posts (author text, published timestamp, title text, tags set<text>, PRIMARY KEY (author, published));",
+    ),
+    (
+        "ALTER TABLE",
+        "ALTER TABLE name ADD c type | DROP c | RENAME a TO b | WITH …",
+        "Adds and drops columns, renames clustering columns, changes options.",
+        "ALTER TABLE posts ADD body text;",
+    ),
+    ("DROP TABLE", "DROP TABLE [IF EXISTS] name", "Removes a table with its rows.", "DROP TABLE posts;"),
+    ("TRUNCATE", "TRUNCATE [TABLE] name", "Removes all rows.", "TRUNCATE posts;"),
+    (
+        "CREATE INDEX",
+        "CREATE INDEX [IF NOT EXISTS] [name] ON table (column | KEYS(c) | VALUES(c) | ENTRIES(c) | FULL(c))",
+        "Finds rows by a column that is not of the key.",
+        "CREATE INDEX ON users (country);",
+    ),
+    ("DROP INDEX", "DROP INDEX [IF EXISTS] name", "Removes it; the rows stay.", "DROP INDEX users_country_idx;"),
+    (
+        "CREATE TYPE",
+        "CREATE TYPE [IF NOT EXISTS] name (field type, …)",
+        "A type of several fields.",
+        "CREATE TYPE address (street text, city text, zips set<int>);",
+    ),
+    (
+        "ALTER TYPE",
+        "ALTER TYPE name ADD field type | RENAME a TO b",
+        "Adds or renames fields.",
+        "ALTER TYPE address ADD country text;",
+    ),
+    ("DROP TYPE", "DROP TYPE [IF EXISTS] name", "Removes it, unless a table uses it.", "DROP TYPE address;"),
+    (
+        "TYPES",
+        "ascii bigint blob boolean counter date decimal double duration float inet int smallint text time timestamp\n  timeuuid tinyint uuid varchar varint list<t> set<t> map<k, v> tuple<…> frozen<t>",
+        "Collections that are not frozen are changed element by element.",
+        "CREATE TABLE t (k int PRIMARY KEY, m map<text, frozen<list<int>>>);",
+    ),
+    (
+        "JSON",
+        "SELECT JSON … ; INSERT INTO table JSON '{…}' [DEFAULT NULL | UNSET]",
+        "Rows as JSON objects.",
+        "INSERT INTO users JSON '{\"login\": \"ann\", \"emails\": [\"ann@example.com\"]}';",
+    ),
+    (
+        "LITERALS",
+        "'text' $$text$$ 1 -1.5e3 true 0xcafe 1h30m {1, 2} {'a': 1} [1, 2] (1, 'a') {field: 1} null NaN",
+        "A quote within a text is written twice.",
+        "INSERT INTO t (k, v) VALUES (1, 'it''s');",
+    ),
+    (
+        "FUNCTIONS",
+        "now() uuid() token(…) toTimestamp(…) minTimeuuid(…) dateOf(…) blobAsInt(…) writetime(c) ttl(c) cast(c AS type)\n  count(*) min max sum avg toJson fromJson",
+        "Of columns and terms.",
+        "SELECT login, writetime(emails), toTimestamp(now()) FROM users;",
+    ),
+    (
+        "COLLECTIONS",
+        "set: s + {…}, s - {…}   map: m + {…}, m - {keys}, m['k'] = v, DELETE m['k']   list: l + […], […] + l, l - […], l[i] = v",
+        "Sets and maps are written without being read; list[i] and list - […] read first.",
+        "UPDATE users SET emails = emails - {'old@example.com'} WHERE login = 'ann';",
+    ),
+    (
+        "COMMENTS",
+        "-- to the end of the line   // the same   /* … */",
+        "They count as white space.",
+        "SELECT * FROM users; // all of them",
+    ),
+];
+
+const COMMANDS: [Topic; 11] = [
+    (
+        "DESCRIBE",
+        "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | SCHEMA | CLUSTER | name]",
+        "Definitions, as the statements that make them. DESC is short for it.",
+        "DESCRIBE TABLE users;",
+    ),
+    ("SOURCE", "SOURCE 'file'", "Runs the statements of a file; the first that fails ends it.", "SOURCE 'schema.cql'"),
+    (
+        "COPY",
+        "COPY table [(columns)] FROM 'file' | STDIN [WITH option = value AND …]\n  COPY table [(columns)] TO 'file' | STDOUT [WITH …]",
+        "Rows out of a file, or into one. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (how null is written; reading it leaves the column as it is), CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0,\n  MAXROWS = 100 (the first rows only), FORMAT = csv | tsv | json | deb822 (reading: all but csv find columns by their names).",
+        "COPY users (login, country) FROM 'users.csv' WITH HEADER = true AND NULL = '\\N';",
+    ),
+    ("EXPAND", "EXPAND [ON | OFF]", "A row as a list of its columns.", "EXPAND ON"),
+    (
+        "PAGING",
+        "PAGING [ON | OFF | rows]",
+        "How many rows are asked for at once, and whether to stop after each page.",
+        "PAGING 50",
+    ),
+    ("SHOW VERSION", "SHOW VERSION", "Which versions these are.", "SHOW VERSION"),
+    ("CONSISTENCY", "CONSISTENCY [level]", "Every level is the same: there is one node.", "CONSISTENCY QUORUM"),
+    ("CLEAR", "CLEAR", "Empties the screen.", "CLEAR"),
+    ("HELP", "HELP [topic]", "This.", "HELP UPDATE"),
+    ("EXIT", "EXIT", "Leaves; QUIT and Ctrl-D do, too.", "EXIT"),
+    ("QUIT", "QUIT", "Leaves.", "QUIT"),
+];
+
+fn names(topics: &[Topic]) -> String {
+    let mut out = String::new();
+    for (i, topic) in topics.iter().enumerate() {
+        out.push_str(if i % 6 == 0 { "\n  " } else { "" });
+        out.push_str(&format!("{:<17}", topic.0));
+    }
+    out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// What there is to say about a topic, or which topics there are; an error when there is none of this name.
+pub fn text(topic: Option<&str>) -> Result<String, String> {
+    let list = || {
+        format!(
+            "Statements end with ';', commands of the shell with their line. HELP and a name tells more.\n\nStatements:{}\n\nThe shell:{}\n",
+            names(&STATEMENTS),
+            names(&COMMANDS)
+        )
+    };
+    let Some(topic) = topic else { return Ok(list()) };
+    let wanted = topic.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_uppercase();
+    let all = || STATEMENTS.iter().chain(&COMMANDS);
+    let exact: Vec<_> = all().filter(|t| t.0 == wanted).collect();
+    let found = if exact.is_empty() { all().filter(|t| t.0.split(' ').any(|w| w == wanted)).collect() } else { exact };
+    if found.is_empty() {
+        return Err(format!("there is no help on {topic}; HELP lists what there is"));
+    }
+    let shown = |t: &&Topic| format!("{}\n  {}\n\n  {}\n", t.1, t.2, t.3);
+    Ok(found.iter().map(shown).collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cql::command;
+    use firn_cql::syntax::Script;
+
+    #[test]
+    fn every_example_is_a_statement_or_a_command() {
+        for topic in STATEMENTS.iter().chain(&COMMANDS) {
+            let example = topic.3;
+            let is_command =
+                command::parse(example.trim_end_matches(';')).unwrap_or_else(|e| panic!("{example}: {e}")).is_some();
+            let good = Script::new(example).all(|p| p.parse().is_ok());
+            assert!(is_command || good, "{example}");
+            assert!(text(Some(topic.0)).unwrap().contains(example));
+        }
+    }
+
+    #[test]
+    fn topics_are_found_by_a_word() {
+        assert!(text(Some("table")).unwrap().matches("TABLE").count() >= 3);
+        assert!(text(None).unwrap().contains("CREATE KEYSPACE"));
+        assert!(text(Some("nothing")).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! `firn cql`: CQL against a store of this machine, as a shell or as a script.
+//!
+//! Invariants: a script stops at the first statement that fails unless told otherwise; rows go to standard output page by page, why a statement
+//! failed to standard error, with its place.
+
+mod cell;
+mod command;
+mod complete;
+mod copy;
+mod cut;
+mod help;
+mod shell;
+mod show;
+
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use firn_cql::Session;
+use firn_cql::syntax::quote_if_needed;
+use firn_tools::io::{self, Input};
+use firn_tools::output::{Done, Failure};
+use firn_wide::Wide;
+
+use crate::cli::wide_failure;
+use crate::store::Global;
+use shell::{Outcome, Shell};
+
+pub const EXAMPLES: &str = "\
+Statements end with ';', comments are //, -- and /* */. HELP lists what there is, HELP UPDATE explains one. Without -f and -e, statements come
+from the terminal (with completion by tab, and a history), or from whatever is piped in. The shell has commands of its own: DESCRIBE, SOURCE,
+COPY, EXPAND, PAGING, SHOW VERSION, CLEAR, CONSISTENCY, EXIT.
+
+With --json every row is an object on a line of its own. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
+
+Examples:
+  firn --db shop cql                              a shell
+  firn --db shop cql -f schema.cql                a script; it stops at the first statement that fails
+  firn --db shop cql -k shop -e \"SELECT * FROM items;\"
+  firn --db shop cql -k shop --json -e \"SELECT * FROM items;\" | jq .id
+  firn --db shop cql -e \"COPY shop.items FROM 'items.csv' WITH HEADER = true\"";
+
+/// What `firn cql` takes.
+#[derive(Args, Clone, Debug)]
+pub struct CqlArgs {
+    /// Run the statements of a file; - is standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "execute")]
+    file: Option<PathBuf>,
+    /// Run these statements
+    #[arg(short, long, value_name = "STATEMENTS")]
+    execute: Option<String>,
+    /// Begin in this keyspace
+    #[arg(short, long, value_name = "NAME")]
+    keyspace: Option<String>,
+    /// In a script: go on after a statement that failed
+    #[arg(long, alias = "go-on")]
+    continue_on_error: bool,
+    /// In a script: print each statement before its answer
+    #[arg(long)]
+    echo: bool,
+}
+
+/// Runs `firn cql`.
+pub fn run(global: &Global, args: &CqlArgs) -> Done {
+    let wide = Wide::open(&global.db).map_err(|e| wide_failure(e, &global.db))?;
+    let session = Session::new(wide).map_err(|e| Failure::new(format!("cannot open {}: {e}", global.db.display())))?;
+    if let Some(name) = &args.keyspace {
+        let failed = |e: firn_cql::Error| {
+            Failure::with_next(e.to_string(), "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one")
+        };
+        session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(failed)?;
+    }
+    let typed = args.file.is_none() && args.execute.is_none() && io::stdin_is_terminal() && io::stdout_is_terminal();
+    let mut shell = Shell::new(session, global, typed, args.continue_on_error, args.echo);
+    if typed {
+        return shell.converse();
+    }
+    let outcome = match (&args.file, &args.execute) {
+        (None, Some(text)) => shell.script("-e", text.as_bytes())?,
+        (file, _) => {
+            let file = file.as_deref().unwrap_or(Path::new("-"));
+            let input = Input::open(file).map_err(|e| Failure::file("read", file, &e))?;
+            shell.script(&file.display().to_string(), BufReader::with_capacity(64 << 10, input))?
+        }
+    };
+    match outcome {
+        Outcome::Failed => Err(Failure::Found),
+        _ if shell.has_failed() => Err(Failure::Found),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,343 @@
+//! The shell: runs statements and commands, prints what they give, and says where they fail.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+use firn_cql::session::Run;
+use firn_cql::syntax::SyntaxError;
+use firn_cql::syntax::lexer::{Lexer, Tok};
+use firn_cql::{Error, Session};
+use firn_tools::io::{self, Input};
+use firn_tools::output::{Done, Failure, Style};
+use serde_json::json;
+
+use super::command::{self, Command, Paging};
+use super::complete::complete;
+use super::cut::{Cutter, Source};
+use super::help;
+use super::show::{Look, Printer};
+use crate::prompt::{self, Conversation};
+use crate::store::Global;
+
+/// Rows that are asked for at once, and rows of a page on a terminal.
+const PAGE: usize = 1000;
+const TERMINAL_PAGE: usize = 100;
+/// A statement that is longer is not waited for.
+const MAX_STATEMENT: usize = firn_cql::syntax::MAX_LENGTH;
+/// How deep files may `SOURCE` files.
+const MAX_DEPTH: u32 = 16;
+
+/// How a statement or a script went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was carried out.
+    Good,
+    /// It failed, and that was said.
+    Failed,
+    /// The user wants to leave.
+    Leave,
+}
+
+/// A session with what the shell remembers.
+pub struct Shell {
+    session: Session,
+    look: Look,
+    style: Style,
+    /// Statements are typed at a terminal.
+    typed: bool,
+    go_on: bool,
+    echo: bool,
+    page: usize,
+    /// On a terminal: to stop after each page.
+    stops: bool,
+    depth: u32,
+    failed: bool,
+}
+
+impl Shell {
+    /// For a terminal (`typed`) or a script; `go_on` after statements that fail.
+    pub fn new(session: Session, global: &Global, typed: bool, go_on: bool, echo: bool) -> Shell {
+        let look = if global.json { Look::Json } else { Look::Table };
+        let page = if typed { TERMINAL_PAGE } else { PAGE };
+        Shell { session, look, style: global.style(), typed, go_on, echo, page, stops: true, depth: 0, failed: false }
+    }
+
+    /// Whether any statement failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Reads statements from the terminal until the user leaves.
+    pub fn converse(self) -> Done {
+        println!("Statements end with ';'. HELP lists them, EXIT leaves.");
+        prompt::converse(Typed { shell: self, cutter: Cutter::new() })
+    }
+
+    /// Runs the statements of a text, one after the other.
+    pub fn script(&mut self, name: &str, mut input: impl BufRead) -> Done<Outcome> {
+        let failed = |e: std::io::Error| Failure::file("read", Path::new(name), &e);
+        let (mut cutter, mut rest, mut ended) = (Cutter::new(), vec![], false);
+        while !ended {
+            let chunk = input.fill_buf().map_err(failed)?;
+            ended = chunk.is_empty();
+            // Whole lines are fed, so that no character and no comment is cut.
+            let taken = if ended { 0 } else { chunk.iter().rposition(|b| *b == b'\n').map_or(chunk.len(), |i| i + 1) };
+            let whole = ended || chunk[..taken].last() == Some(&b'\n');
+            rest.extend_from_slice(&chunk[..taken]);
+            input.consume(taken);
+            if rest.len() + cutter.waiting() > MAX_STATEMENT {
+                return Err(Failure::new(format!("{name}: a statement is longer than {MAX_STATEMENT} bytes")));
+            }
+            if !whole {
+                continue;
+            }
+            let text = std::str::from_utf8(&rest).map_err(|_| Failure::new(format!("{name}: the text is not UTF-8")))?;
+            cutter.feed(text);
+            rest.clear();
+            while let Some(source) = cutter.next(ended) {
+                match self.run(&source, Some(name))? {
+                    Outcome::Good => {}
+                    Outcome::Failed if self.go_on => {}
+                    other => return Ok(other),
+                }
+            }
+        }
+        Ok(Outcome::Good)
+    }
+
+    /// Runs a statement or command; `file` is where it stands.
+    fn run(&mut self, source: &Source, file: Option<&str>) -> Done<Outcome> {
+        if self.echo {
+            println!("{};", source.text);
+        }
+        let command = command::parse(&source.text);
+        let outcome = match command {
+            Ok(Some(command)) => self.command(command, source, file)?,
+            Ok(None) => self.statement(source, file)?,
+            Err(why) => self.complain(source, file, "SyntaxException", &why),
+        };
+        self.failed |= outcome == Outcome::Failed;
+        Ok(outcome)
+    }
+
+    fn statement(&mut self, source: &Source, file: Option<&str>) -> Done<Outcome> {
+        let mut how = Run { page_size: Some(self.page), ..Run::default() };
+        let mut printer = Printer::new(self.look, self.style);
+        let mut out = io::stdout();
+        loop {
+            let page = match self.session.execute_as(&source.text, (), &how) {
+                Ok(page) => page,
+                Err(e) => {
+                    out.flush()?;
+                    return Ok(self.refused(source, file, &e));
+                }
+            };
+            printer.page(&page, &mut out)?;
+            let goes_on = page.paging().is_some();
+            if !goes_on {
+                printer.end(&page, &mut out)?;
+            }
+            out.flush()?;
+            for warning in page.warnings().iter().filter(|_| how.paging.is_none()) {
+                eprintln!("{} {warning}", self.style.bold("warning:"));
+            }
+            how.paging = page.paging().cloned();
+            if !goes_on || (self.typed && self.stops && !more()?) {
+                return Ok(Outcome::Good);
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command, source: &Source, file: Option<&str>) -> Done<Outcome> {
+        let on = |b: bool| if b { "on" } else { "off" };
+        match command {
+            Command::Help(topic) => match help::text(topic.as_deref()) {
+                Ok(text) => print!("{text}"),
+                Err(why) => return Ok(self.complain(source, file, "", &why)),
+            },
+            Command::Source(path) => return self.source(&path, source, file),
+            Command::Copy(copy) => {
+                let mut out = io::stdout();
+                let done = copy.run(&self.session, &mut out);
+                out.flush()?;
+                match done {
+                    Ok(()) => {}
+                    Err(Failure::Failed { what, next }) => {
+                        let next = next.map_or(String::new(), |n| format!("\n{} {n}", self.style.bold(" next:")));
+                        return Ok(self.complain(source, file, "", &format!("{what}{next}")));
+                    }
+                    Err(other) => return Err(other),
+                }
+            }
+            Command::Expand(change) => {
+                let is_on = change.unwrap_or(self.look == Look::Expanded);
+                if self.look != Look::Json {
+                    self.look = if is_on { Look::Expanded } else { Look::Table };
+                }
+                eprintln!("expanded output is {}", on(is_on));
+            }
+            Command::Paging(change) => {
+                match change {
+                    Some(Paging::On(stops)) => self.stops = stops,
+                    Some(Paging::Rows(rows)) => (self.stops, self.page) = (true, rows),
+                    None => {}
+                }
+                eprintln!("paging is {}, {} rows a page", on(self.stops), self.page);
+            }
+            Command::ShowVersion => println!("[firn {} | CQL spec 3.4.5]", env!("CARGO_PKG_VERSION")),
+            Command::Clear if self.typed => print!("\x1b[2J\x1b[H"),
+            Command::Clear => {}
+            Command::Exit => return Ok(Outcome::Leave),
+            Command::Consistency(_) => eprintln!("there is one node: what it has written, every read finds, at every level"),
+        }
+        Ok(Outcome::Good)
+    }
+
+    fn source(&mut self, path: &Path, source: &Source, file: Option<&str>) -> Done<Outcome> {
+        if self.depth == MAX_DEPTH {
+            return Ok(self.complain(source, file, "", &format!("files may SOURCE each other {MAX_DEPTH} deep")));
+        }
+        let input = match Input::open(path) {
+            Ok(input) => input,
+            Err(e) => return Ok(self.complain(source, file, "", &format!("cannot read {}: {e}", path.display()))),
+        };
+        self.depth += 1;
+        let outcome = self.script(&path.display().to_string(), BufReader::with_capacity(64 << 10, input));
+        self.depth -= 1;
+        // EXIT ends the file that it stands in.
+        outcome.map(|o| if o == Outcome::Leave { Outcome::Good } else { o })
+    }
+
+    /// Says why a statement was refused, and where in it.
+    fn refused(&self, source: &Source, file: Option<&str>, e: &Error) -> Outcome {
+        let class = e.class().name();
+        match e {
+            Error::Syntax(error) => self.point(source, file, class, error),
+            _ => match blamed(&source.text, &e.to_string()) {
+                Some((start, end)) => {
+                    self.point(source, file, class, &SyntaxError::about(&source.text, start, end, e.to_string()));
+                }
+                None => return self.complain(source, file, class, &e.to_string()),
+            },
+        }
+        Outcome::Failed
+    }
+
+    /// Says what is wrong, with the place marked.
+    fn point(&self, source: &Source, file: Option<&str>, class: &str, error: &SyntaxError) {
+        let (line, column) = match (file, error.line) {
+            (None, line) => (line, error.column),
+            (Some(_), 1) => (source.line, source.column + error.column - 1),
+            (Some(_), line) => (source.line + line - 1, error.column),
+        };
+        if self.look == Look::Json {
+            return complain_json(class, &error.to_string(), file, line, Some(column));
+        }
+        let pretty = error.pretty();
+        let words = pretty.strip_prefix(&format!("line {}:{} ", error.line, error.column)).unwrap_or(&pretty);
+        let place = file.map_or(format!("line {line}:{column}"), |f| format!("{f}:{line}:{column}"));
+        eprintln!("{place}: {} {words}", self.style.error(format!("{class}:")));
+    }
+
+    fn complain(&self, source: &Source, file: Option<&str>, class: &str, why: &str) -> Outcome {
+        if self.look == Look::Json {
+            complain_json(class, why, file, source.line, None);
+            return Outcome::Failed;
+        }
+        let place = file.map_or(String::new(), |f| format!("{f}:{}: ", source.line));
+        let class = if class.is_empty() { "error" } else { class };
+        eprintln!("{place}{} {why}", self.style.error(format!("{class}:")));
+        Outcome::Failed
+    }
+}
+
+fn complain_json(class: &str, why: &str, file: Option<&str>, line: u32, column: Option<u32>) {
+    eprintln!("{}", json!({"error": {"class": class, "message": why, "file": file, "line": line, "column": column}}));
+}
+
+/// Asks whether to go on.
+fn more() -> Done<bool> {
+    eprint!("--- more: Enter, or q ---");
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line)?;
+    Ok(read > 0 && !line.trim().eq_ignore_ascii_case("q"))
+}
+
+/// The name or constant of a statement that the words of an error are about.
+fn blamed(statement: &str, why: &str) -> Option<(usize, usize)> {
+    let words: Vec<&str> = why.split_whitespace().collect();
+    let about =
+        ["name", "column", "table", "type", "keyspace", "function", "constant", "identifier", "Keyspace", "Column", "Table"];
+    let bare = |w: &str| w.trim_matches(|c: char| !c.is_alphanumeric() && c != '_').to_owned();
+    let mut named = words.windows(2).filter(|w| about.contains(&w[0])).map(|w| bare(w[1])).filter(|w| !w.is_empty());
+    named.find_map(|name| {
+        let last = name.rsplit('.').next().unwrap_or(&name).to_lowercase();
+        let mut lexer = Lexer::new(statement, 0);
+        loop {
+            let token = lexer.next_token();
+            let (start, end) = (token.start as usize, token.end as usize);
+            match token.kind {
+                Tok::End => return None,
+                Tok::Ident | Tok::Quoted | Tok::Str | Tok::Integer | Tok::Float
+                    if statement[start..end].trim_matches(['\'', '"']).to_lowercase() == last =>
+                {
+                    return Some((start, end));
+                }
+                _ => {}
+            }
+        }
+    })
+}
+
+/// What is typed at a terminal.
+struct Typed {
+    shell: Shell,
+    cutter: Cutter,
+}
+
+impl Conversation for Typed {
+    fn prompt(&self) -> String {
+        let keyspace = self.shell.session.keyspace().map_or(String::new(), |k| format!(":{k}"));
+        let prompt = format!("cql{keyspace}> ");
+        if self.is_waiting() { format!("{:>1$}", "... ", prompt.len()) } else { prompt }
+    }
+
+    fn complete(&self, before: &str) -> (usize, Vec<String>) {
+        complete(before, &self.shell.session)
+    }
+
+    fn take(&mut self, line: &str) -> Done<bool> {
+        self.cutter.feed(line);
+        while let Some(source) = self.cutter.next(false) {
+            if self.shell.run(&source, None)? == Outcome::Leave {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.cutter.is_open()
+    }
+
+    fn abandon(&mut self) {
+        self.cutter = Cutter::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blamed;
+
+    #[test]
+    fn errors_point_at_what_they_name() {
+        let at = |statement: &str, why: &str| blamed(statement, why).map(|(a, b)| statement[a..b].to_owned());
+        assert_eq!(at("SELECT nope FROM t", "Undefined column name nope"), Some("nope".into()));
+        assert_eq!(
+            at("INSERT INTO t (k) VALUES ('a')", "Invalid STRING constant (a) for \"k\" of type int"),
+            Some("'a'".into())
+        );
+        assert_eq!(at("SELECT * FROM x.T", "table x.t does not exist"), Some("T".into()));
+        assert_eq!(at("SELECT * FROM t", "Something else is wrong"), None);
+    }
+}

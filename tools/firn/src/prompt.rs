@@ -1,0 +1,125 @@
+//! Statements typed at a terminal: line editing, completion by tab and a history, for every language that the command speaks.
+//!
+//! Invariants: the history is a file of the user's, and a shell works without one; an interrupt (Ctrl-C) forgets what was typed of a statement, the
+//! end of the input (Ctrl-D) leaves.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use firn_tools::output::{Done, Failure};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+
+/// A language that is typed line by line.
+pub trait Conversation {
+    /// What stands before a line.
+    fn prompt(&self) -> String;
+
+    /// What could replace the text from an offset on up to the end of `before`, which begins with a statement.
+    fn complete(&self, before: &str) -> (usize, Vec<String>);
+
+    /// Takes a line with its end, and runs what it completes. `true`: the user wants to leave.
+    fn take(&mut self, line: &str) -> Done<bool>;
+
+    /// Whether the lines so far are the beginning of a statement.
+    fn is_waiting(&self) -> bool;
+
+    /// Forgets the beginning of a statement.
+    fn abandon(&mut self);
+}
+
+/// What the line editor needs: the conversation, and the lines of the statement before this one.
+struct Around<C> {
+    conversation: C,
+    pending: String,
+}
+
+struct Completing<C>(Rc<RefCell<Around<C>>>);
+
+impl<C: Conversation> Completer for Completing<C> {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        let around = self.0.borrow();
+        let before = format!("{}{}", around.pending, line.get(..pos).unwrap_or(line));
+        let (start, candidates) = around.conversation.complete(&before);
+        // What begins in an earlier line can't be replaced in this one.
+        Ok(match start.checked_sub(around.pending.len()) {
+            Some(start) => (start, candidates),
+            None => (pos, Vec::new()),
+        })
+    }
+}
+
+impl<C> Hinter for Completing<C> {
+    type Hint = String;
+}
+impl<C> Highlighter for Completing<C> {}
+impl<C> Validator for Completing<C> {}
+impl<C: Conversation> Helper for Completing<C> {}
+
+/// Where the history is kept.
+fn history_file() -> Option<PathBuf> {
+    let named = std::env::var_os("FIRN_HISTORY").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".firn_history")))
+}
+
+fn editor<C: Conversation>(around: Rc<RefCell<Around<C>>>) -> Done<Editor<Completing<C>, FileHistory>> {
+    let trouble = |e: ReadlineError| Failure::new(format!("cannot use the terminal: {e}"));
+    let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
+    let history = FileHistory::with_config(&config);
+    let mut editor = Editor::with_history(config, history).map_err(trouble)?;
+    editor.set_helper(Some(Completing(around)));
+    Ok(editor)
+}
+
+/// Reads statements from the terminal until the user leaves.
+pub fn converse(conversation: impl Conversation) -> Done {
+    let around = Rc::new(RefCell::new(Around { conversation, pending: String::new() }));
+    let mut editor = editor(around.clone())?;
+    let history = history_file();
+    if let Some(file) = &history {
+        // The first time there is none.
+        let _ = editor.load_history(file);
+    }
+    loop {
+        let prompt = around.borrow().conversation.prompt();
+        let line = match editor.readline(&prompt) {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => {
+                let mut around = around.borrow_mut();
+                around.conversation.abandon();
+                around.pending.clear();
+                continue;
+            }
+            Err(ReadlineError::Eof) => break,
+            Err(e) => return Err(Failure::new(format!("cannot read from the terminal: {e}"))),
+        };
+        let mut around = around.borrow_mut();
+        let whole = format!("{}{line}\n", around.pending);
+        let leave = around.conversation.take(&format!("{line}\n"))?;
+        if around.conversation.is_waiting() {
+            around.pending = whole;
+        } else {
+            around.pending.clear();
+            if !whole.trim().is_empty() {
+                let _ = editor.add_history_entry(whole.trim());
+            }
+        }
+        if leave {
+            break;
+        }
+    }
+    if let Some(file) = &history
+        && let Err(e) = editor.save_history(file)
+    {
+        eprintln!("the history could not be kept in {}: {e}", file.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! `firn cql` as a user meets it: scripts, places of errors, COPY, and the applications of the source texts with all that they print.
+#![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A directory that goes away with the test.
+struct Temp(PathBuf);
+
+/// Exit code, standard output, standard error.
+struct Ran(i32, String, String);
+
+impl Temp {
+    fn new(name: &str) -> Temp {
+        let dir = std::env::temp_dir().join(format!("firn-cql-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&dir).ok();
+        fs::create_dir_all(&dir).unwrap();
+        Temp(dir)
+    }
+
+    fn file(&self, name: &str, content: &str) {
+        fs::write(self.0.join(name), content).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap()
+    }
+
+    /// Runs `firn --db db cql ARGS` in this directory.
+    fn cql_with(&self, args: &[&str], input: &str) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(["--db", "db", "cql"])
+            .args(args)
+            .current_dir(&self.0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_owned();
+        let feeder = std::thread::Builder::new().spawn(move || stdin.write_all(input.as_bytes()).ok()).unwrap();
+        let done = child.wait_with_output().unwrap();
+        feeder.join().unwrap();
+        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
+        Ran(done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
+    }
+
+    fn cql(&self, args: &[&str]) -> Ran {
+        self.cql_with(args, "")
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    fn good(self) -> String {
+        assert_eq!(self.0, 0, "{}{}", self.1, self.2);
+        self.1
+    }
+
+    #[track_caller]
+    fn said(self, code: i32, parts: &[&str]) -> String {
+        assert_eq!(self.0, code, "{}{}", self.1, self.2);
+        parts.iter().for_each(|part| assert!(self.2.contains(part), "{part:?} is not in\n{}", self.2));
+        self.1
+    }
+}
+
+const KEYSPACE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
+
+/// A script of the examples and what it prints, all of it.
+fn example(name: &str, printed: &str) {
+    let t = Temp::new(name);
+    let script = format!("{}/../../engine/cql/examples/{name}.cql", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(t.cql(&["-f", &script]).good(), printed);
+}
+
+#[test]
+fn the_text_about_collections() {
+    example("collections", include_str!("data/cql/collections.txt"));
+}
+
+#[test]
+fn the_music_site() {
+    example("songs", include_str!("data/cql/songs.txt"));
+}
+
+#[test]
+fn the_blog() {
+    example("bloggy", include_str!("data/cql/bloggy.txt"));
+}
+
+#[test]
+fn scripts_come_from_files_pipes_and_the_command_line() {
+    let t = Temp::new("scripts");
+    t.file(
+        "schema.cql",
+        &format!("// The shop\n{KEYSPACE} USE shop;\nCREATE TABLE items (id int PRIMARY KEY,\n  name text);\n"),
+    );
+    assert_eq!(t.cql(&["-f", "schema.cql"]).good(), "");
+    assert_eq!(t.cql_with(&["-k", "shop"], "INSERT INTO items (id, name) VALUES (1, 'it''s');").good(), "");
+    let table = "\n id | name\n----+------\n  1 | it's\n\n(1 rows)\n";
+    assert_eq!(t.cql(&["-k", "shop", "-e", "SELECT * FROM items; exit; SELECT"]).good(), table);
+    t.file("ask.cql", "SELECT * FROM shop.items;");
+    assert_eq!(t.cql(&["-e", "SOURCE 'ask.cql'; expand on; SOURCE 'ask.cql'"]).good(), {
+        format!("{table}\n@ Row 1\n------+------\n id   | 1\n name | it's\n\n(1 rows)\n")
+    });
+    assert_eq!(t.cql(&["--json", "-f", "ask.cql"]).good(), "{\"id\": 1, \"name\": \"it's\"}\n");
+    assert_eq!(
+        t.cql(&["--echo", "-e", "USE\n shop; desc tables"]).good(),
+        "USE\n shop;\ndesc tables;\n\nKeyspace shop\n-------------\nitems\n"
+    );
+    let version = t.cql_with(&[], "show version\n").good();
+    assert!(version.starts_with("[firn ") && version.contains("CQL"), "{version}");
+    t.file("loop.cql", "SOURCE 'loop.cql'");
+    t.cql(&["-f", "loop.cql"]).said(1, &["loop.cql:1: ", "16 deep"]);
+}
+
+#[test]
+fn errors_have_their_place() {
+    let t = Temp::new("errors");
+    let script = format!(
+        "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
+    );
+    t.file("s.cql", &script);
+    let out = t
+        .cql(&["-f", "s.cql"])
+        .said(1, &["s.cql:3:10: InvalidRequest: Undefined column name nope\n  SELECT nope\n         ^^^^\n"]);
+    assert_eq!(out, "");
+    let again = script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
+    t.file("again.cql", &again);
+    let out = t
+        .cql(&["-f", "again.cql", "--continue-on-error"])
+        .said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
+    assert!(out.ends_with("\nt\n"), "{out}");
+    t.cql(&["-e", "COPY nowhere FROM 'x'"]).said(1, &["-e:1: ", "no keyspace is chosen"]);
+    t.cql(&["-k", "nope"]).said(2, &["nope", "CREATE KEYSPACE"]);
+    t.cql(&["-f", "absent.cql"]).said(2, &["cannot read absent.cql"]);
+    t.cql(&["-e", "PAGING maybe"]).said(1, &["PAGING is ON, OFF or how many"]);
+    t.cql(&["--json", "-e", "bad"])
+        .said(1, &["{\"error\":{\"class\":\"SyntaxException\",\"column\":1,\"file\":\"-e\",\"line\":1,"]);
+}
+
+const KINDS: &str = "CREATE TABLE kinds (k int PRIMARY KEY, t text, b blob, d double, f float, ts timestamp, da date, ti time, u uuid, i inet, \
+     de decimal, v varint, bo boolean, du duration, l list<int>, s set<text>, m map<text, frozen<list<int>>>, tu tuple<int, text>);";
+
+#[test]
+fn values_look_as_in_cqlsh() {
+    let t = Temp::new("values");
+    let rows = "INSERT INTO kinds (k, t, b, d, f, ts, da, ti, bo, i, l, s, m, tu) VALUES (1, 'a\nb', 0xcafe, 0.1, 3.14159265, '2009-08-18 01:13:24+0000', \
+         '2009-08-18', '08:12:54.1', true, '::1', [1, 2], {'b', 'a'}, {'x': [1]}, (1, 'y')); INSERT INTO kinds (k) VALUES (2);";
+    t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {rows}")]).good();
+    let ask = "SELECT t, b, d, f, ts, da FROM kinds WHERE k = 1; SELECT ti, bo, i, l, s, m, tu FROM kinds WHERE k = 1; SELECT k, t, l FROM kinds WHERE k = 2";
+    let wanted = concat!(
+        "\n t    | b      | d   | f      | ts                              | da\n",
+        "------+--------+-----+--------+---------------------------------+------------\n",
+        " a\\nb | 0xcafe | 0.1 | 3.14159 | 2009-08-18 01:13:24.000000+0000 | 2009-08-18\n\n(1 rows)\n",
+    );
+    let got = t.cql(&["-k", "shop", "-e", ask]).good();
+    assert_eq!(
+        got.split("(1 rows)\n").next().unwrap().replace(' ', ""),
+        wanted
+            .split("(1 rows)\n")
+            .next()
+            .unwrap()
+            .replace(' ', "")
+            .replace("+--------+-----+--------+", "+--------+-----+---------+")
+    );
+    assert!(got.contains(" 08:12:54.100000000 | True | ::1 | [1, 2] | {'a', 'b'} | {'x': [1]} | (1, 'y')\n"), "{got}");
+    assert!(got.contains("\n 2 | null | null\n"), "{got}");
+}
+
+#[test]
+fn copied_rows_come_back_as_they_were() {
+    let t = Temp::new("copy");
+    let columns = "k, t, b, d, f, ts, da, ti, u, i, de, v, bo, du, l, s, m, tu";
+    let rows = [
+        "1, 'a,\"b\"\nc', 0x00ff, 0.1, 1.5e-7, '2009-08-18 01:13:24.007+0000', '1969-12-31', '08:12:54.1', \
+         550e8400-e29b-41d4-a716-446655440000, '::1', -1.50, 123456789012345678901234567890, true, 1mo2d3h, [3, 1], {'it''s', ''}, {'x': [1], 'y': []}, \
+         (1, null)",
+        "2, '', 0x, 1e300, 0.1, '1969-12-31 23:59:59.999+0000', '2009-08-18', '00:00:00', 00000000-0000-4000-8000-000000000001, '10.0.0.1', 1e3, -1, \
+         false, -5ns, null, null, null, (null, '\\N?')",
+        "3, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null",
+        "-4, 'null', 0xff, NaN, -Infinity, 0, '0001-01-01', '23:59:59.999999999', 00000000-0000-4000-8000-000000000002, '1.2.3.4', 0, 0, true, 1y, \
+         [0], {'{', ','}, {'': [2, 3]}, (-1, 'ü')",
+    ];
+    let inserts: String = rows.iter().map(|r| format!("INSERT INTO kinds ({columns}) VALUES ({r});\n")).collect();
+    let again = KINDS.replace("kinds", "again");
+    t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {again} {inserts}")]).good();
+    for options in [
+        "HEADER = true AND NULL = '\\N'",
+        "DELIMITER = '\\t' AND NULL = '\\N'",
+        "QUOTE = '|' AND ESCAPE = '\\' AND NULL = '<null>' AND CHUNKSIZE = 2",
+    ] {
+        let script = format!(
+            "TRUNCATE again; COPY kinds ({columns}) TO 'k.csv' WITH {options}; COPY again ({columns}) FROM 'k.csv' WITH {options};"
+        );
+        let Ran(code, out, err) = t.cql(&["-k", "shop", "-e", &script]);
+        assert_eq!((code, out.as_str(), err.matches("copied 4 rows in ").count()), (0, "", 2), "{err}\n{}", t.read("k.csv"));
+        let ask = |table: &str| t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT * FROM {table}")]).good();
+        assert_eq!(ask("kinds"), ask("again"), "{options}");
+        assert_eq!(ask("again").lines().count(), 4);
+    }
+    let piped = t.cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT WITH NULL = '-'"]).said(0, &["copied 4 rows"]);
+    assert!(piped.contains("3,-\n") && piped.contains("2,\"\"\n") || piped.contains("2,\n"), "{piped}");
+    t.cql(&["-k", "shop", "-e", "COPY kinds (k, t) TO STDOUT"]).said(0, &["warning: 1 value is written as null is"]);
+}
+
+#[test]
+fn a_bad_line_is_named() {
+    let t = Temp::new("bad-lines");
+    t.cql(&[
+        "-e",
+        &format!(
+            "{KEYSPACE} CREATE TABLE shop.t (k int PRIMARY KEY, v int); CREATE TABLE shop.c (k int PRIMARY KEY, n counter)"
+        ),
+    ])
+    .good();
+    let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
+    t.file("a.csv", "1,1\n2,2\n3,x\n4,4\n");
+    copy("t FROM 'a.csv' WITH CHUNKSIZE = 2").said(1, &["a.csv:3: column v: ", "2 rows are written"]);
+    t.file("b.csv", "k,v\n5,5\n,6\n7,7\n");
+    copy("t FROM 'b.csv' WITH HEADER = true").said(1, &["b.csv:3: ", "1 row is written"]);
+    t.file("c.csv", "1,2,3\n");
+    copy("t FROM 'c.csv'").said(1, &["c.csv:1: 3 cells, but 2 columns"]);
+    copy("t FROM 'c.csv' WITH HEADER = true").said(1, &["c.csv:1: the head names \"1\""]);
+    copy("t FROM 'absent.csv'").said(1, &["cannot read absent.csv"]);
+    copy("t FROM 'a.csv' WITH SPEED = 9").said(1, &["there is no option SPEED"]);
+    copy("t (k, w) FROM 'a.csv'").said(1, &["there is no column w"]);
+    copy("t FROM 'a.csv' WITH SKIPROWS = 1 AND MAXROWS = 1").said(0, &["copied 1 row "]);
+    // Counters are added to.
+    t.file("n.csv", "1,5\n2,-7\n");
+    copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
+    copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
+    let counted = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM c"]).good();
+    assert!(counted.contains("{\"k\": 1, \"n\": 10}\n") && counted.contains("{\"k\": 2, \"n\": -14}\n"), "{counted}");
+    t.file("d.json", "{\"k\": 8, \"v\": 80}\n{\"K\": 9, \"w\": 1}\n");
+    copy("t FROM 'd.json' WITH FORMAT = json").said(0, &["copied 2 rows", "fields without a column: w"]);
+    let got = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE k IN (8, 9)"]).good();
+    assert_eq!(got, "{\"k\": 8, \"v\": 80}\n{\"k\": 9, \"v\": null}\n");
+}
+
+#[test]
+fn long_results_come_in_pages() {
+    let t = Temp::new("pages");
+    t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))")]).good();
+    t.file("t.csv", &(0..2500).map(|n| format!("1,{n}\n")).collect::<String>());
+    t.cql(&["-e", "COPY shop.t FROM 't.csv'"]).said(0, &["copied 2,500 rows"]);
+    let shown = t.cql(&["-e", "SELECT * FROM shop.t"]).good();
+    assert_eq!((shown.matches("---+------").count(), shown.lines().count()), (1, 2505));
+    assert!(shown.ends_with(" 1 | 2499\n\n(2500 rows)\n"), "{}", &shown[shown.len() - 100..]);
+    let paged = t.cql_with(&[], "PAGING 7\nSELECT * FROM shop.t;").good();
+    assert_eq!(paged.lines().count(), 2505);
+}
