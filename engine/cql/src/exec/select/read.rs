@@ -58,7 +58,7 @@ impl SelectPlan {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
-        let from = request.paging.map(|state| Position::decode(state, self.table.id)).transpose()?;
+        let from = request.paging.map(|state| Position::decode(state, &self.table)).transpose()?;
         let is_short = |page: u64| limit.is_some_and(|l| l <= page);
         if !self.order.sort.is_empty() && page.is_some_and(|p| !is_short(p)) {
             return Err(invalid(
@@ -197,7 +197,7 @@ impl Run<'_> {
     /// The static cells of a partition, where they are wanted.
     fn statics(&self, key: &[u8]) -> Result<Row> {
         if !self.plan.shape.wants_statics() {
-            return Ok(Row::none(&self.plan.shape));
+            return Ok(Row::none());
         }
         let reader = self.source.read(&self.family, key, &Slice::statics())?;
         let mut rows = RowReader::new(&self.plan.shape, reader, false);
@@ -227,7 +227,7 @@ impl Run<'_> {
         }
         let mut left = from.as_ref().map(|f| (f.key.clone(), f.left_in_partition));
         let (mut key, mut row, mut place) = (vec![], vec![], vec![]);
-        let mut statics = Row::none(&self.plan.shape);
+        let mut statics = Row::none();
         loop {
             let Some(hit) = hits.next()? else { return Ok(()) };
             if matches!(&range.until, End::Excluded(until) if hit.partition >= &**until)
