@@ -3,6 +3,7 @@
 //! - [`Restrictions`]: a `WHERE` clause. With bound values it gives the keys of partitions ([`Restrictions::keys`]), a range of them, the
 //!   [`Intervals`] of rows within each, and the [`Filter`] for what neither of those says.
 
+mod evaluate;
 mod filter;
 mod intervals;
 mod merge;

@@ -113,12 +113,8 @@ pub struct Row {
 
 impl Row {
     /// A row without any cells.
-    pub fn none(shape: &Shape) -> Row {
-        Row {
-            slots: vec![Slot::default(); shape.forms.len()],
-            clustering: vec![vec![]; shape.clustering.len()],
-            ..Row::default()
-        }
+    pub fn none() -> Row {
+        Row::default()
     }
 
     /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether a wanted one is there.
@@ -151,8 +147,10 @@ impl Row {
         self.slots.get(slot).filter(|s| s.there).and_then(|s| s.ttl)
     }
 
-    fn clear(&mut self) {
+    /// Empties it, with a slot for each that the shape has.
+    fn clear(&mut self, shape: &Shape) {
         self.exists = false;
+        self.slots.resize_with(shape.forms.len(), Slot::default);
         for slot in &mut self.slots {
             slot.there = false;
             slot.bytes.clear();
@@ -162,7 +160,8 @@ impl Row {
 
     /// Takes over where the row lies.
     fn begin(&mut self, shape: &Shape, place: &[u8]) -> Result<()> {
-        self.clear();
+        self.clear(shape);
+        self.clustering.resize_with(shape.clustering.len(), Vec::new);
         self.place.clear();
         self.place.extend_from_slice(place);
         let mut rest = place;
@@ -323,18 +322,8 @@ impl<'s> RowReader<'s> {
     /// `reverse`: as its slice is.
     pub fn new(shape: &'s Shape, mut reader: Reader, reverse: bool) -> RowReader<'s> {
         let now = if shape.times { reader.now() } else { 0 };
-        let row = Row::none(shape);
-        RowReader {
-            shape,
-            reader,
-            reverse,
-            now,
-            statics: row.clone(),
-            row: row.clone(),
-            next: row,
-            begun: false,
-            scratch: vec![],
-        }
+        let (statics, row, next) = (Row::none(), Row::none(), Row::none());
+        RowReader { shape, reader, reverse, now, statics, row, next, begun: false, scratch: vec![] }
     }
 
     /// Reads the static cells of the partition, where the slice has them before the rows.
@@ -342,7 +331,9 @@ impl<'s> RowReader<'s> {
     /// # Errors
     /// Errors of the engine, and of cells that can't be.
     pub fn start(&mut self) -> Result<()> {
-        self.statics.clear();
+        if self.shape.statics {
+            self.statics.clear(self.shape);
+        }
         self.begun = false;
         while let Some(item) = self.reader.next()? {
             let id = column_of(item.place.name)?;

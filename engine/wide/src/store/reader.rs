@@ -561,8 +561,10 @@ impl Reader {
         self.state = State::Done;
         for _ in 0..PATIENCE {
             self.step()?;
-            let place = self.cursor.key().get(self.partition.len()..).unwrap_or_default();
-            if !self.cursor.valid() || !place.starts_with(&self.row) {
+            let key = self.cursor.key();
+            // In another partition the same bytes may stand where the row does in this one.
+            let is_here = self.cursor.valid() && (!self.scans || crate::key::is_inside(key, &self.partition));
+            if !is_here || !key.get(self.partition.len()..).unwrap_or_default().starts_with(&self.row) {
                 self.state = State::Fresh;
                 return Ok(());
             }

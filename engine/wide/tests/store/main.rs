@@ -64,3 +64,32 @@ fn row(f: &Family, row: &[u8]) -> Vec<u8> {
     f.layout().put_row(&[row], &mut place).unwrap();
     place
 }
+
+/// Keys of different lengths, so that a place begins elsewhere in the next key.
+#[test]
+fn leaving_the_last_row_of_a_partition_leaves_no_other_partition_out() {
+    use firn_kv::Durability;
+    use firn_wide::store::{Mutation, Partitions, Slice};
+    let env = MemEnv::new(1);
+    let store = open(&env);
+    let f = store.open_family(spec(7, Layout::table(Partitioner::ByteOrdered, vec![]))).unwrap();
+    let keys: Vec<Vec<u8>> = (1..40u8).map(|i| vec![i; 1 + usize::from(i) / 2 % 3]).collect();
+    for key in &keys {
+        let mut m = Mutation::new(key);
+        for id in [1u16, 2, 3] {
+            let mut place = vec![];
+            f.layout().put_cell(&[], &id.to_be_bytes(), &mut place).unwrap();
+            m.put(&f, &place, 1, b"v");
+        }
+        store.apply(&[m], Durability::Process).unwrap();
+    }
+    let mut reader = store.scan(&f, &Partitions::all(), &Slice::rows()).unwrap();
+    let mut seen = vec![];
+    while reader.next_partition().unwrap() {
+        assert!(reader.next().unwrap().is_some_and(|i| i.new_row));
+        reader.skip_row().unwrap();
+        assert!(reader.next().unwrap().is_none());
+        seen.push(reader.key().to_vec());
+    }
+    assert_eq!(seen, keys);
+}

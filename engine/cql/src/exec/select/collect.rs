@@ -237,8 +237,11 @@ impl<'p> Collector<'p> {
 
     fn is_same(&self, group: &Group, key: &[u8], row: Option<&Row>) -> bool {
         let Groups::By(prefix) = self.plan.groups else { return true };
-        let value = |row: Option<&Row>, i: usize| row.map(|r| r.clustering(i).to_vec());
-        group.key == key && (0..prefix).all(|i| value(group.row.as_ref(), i) == value(row, i))
+        let has_same = |i: usize| match (&group.row, row) {
+            (Some(first), Some(row)) => first.clustering(i) == row.clustering(i),
+            (first, row) => first.is_none() && row.is_none(),
+        };
+        group.key == key && (0..prefix).all(has_same)
     }
 
     fn finish_group(&mut self) -> Result<()> {
@@ -256,7 +259,7 @@ impl<'p> Collector<'p> {
     /// What there is of an aggregate over nothing.
     fn finish_nothing(&mut self) -> Result<()> {
         let results = self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
-        let none = Row::none(&self.plan.shape);
+        let none = Row::none();
         let values = self.values(&self.source(&[], &none, None, &results))?;
         self.rows.push(values);
         Ok(())

@@ -8,6 +8,7 @@
 
 use md5::{Digest, Md5};
 
+use crate::catalog::Table;
 use crate::error::{Result, invalid};
 use crate::exec::PagingState;
 
@@ -53,9 +54,11 @@ impl Position {
     /// The position that these bytes are.
     ///
     /// # Errors
-    /// `Invalid value for the paging state` for anything that [`encode`](Position::encode) didn't make for this table.
-    pub fn decode(state: &PagingState, table: u32) -> Result<Position> {
-        Position::read(&state.0, table).ok_or_else(|| invalid("Invalid value for the paging state"))
+    /// `Invalid value for the paging state` for anything that can't be of a statement about this table.
+    pub fn decode(state: &PagingState, table: &Table) -> Result<Position> {
+        // Clients could make the checksum, too.
+        let good = |p: &Position| p.left > 0 && !p.key.is_empty() && table.split_key(&p.key).is_ok();
+        Position::read(&state.0, table.id).filter(good).ok_or_else(|| invalid("Invalid value for the paging state"))
     }
 
     fn read(bytes: &[u8], table: u32) -> Option<Position> {
@@ -73,5 +76,26 @@ impl Position {
             _ => return None,
         };
         Some(Position { left: number(9)?, left_in_partition: number(17)?, key: key.to_vec(), row })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_read_as_they_were_written_and_nothing_else_is() {
+        for row in [None, Some(vec![]), Some(vec![0x40, 1, 2])] {
+            let position = Position { left: 7, left_in_partition: u64::MAX, key: vec![1, 2, 3], row };
+            let state = position.encode(9).0;
+            assert_eq!(Position::read(&state, 9), Some(position));
+            assert_eq!(Position::read(&state, 8), None);
+            for i in 0..state.len() {
+                assert_eq!(Position::read(&state[..i], 9), None);
+                let mut wrong = state.clone();
+                wrong[i] ^= 0x10;
+                assert_eq!(Position::read(&wrong, 9), None);
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Bound as End;
 
-use firn_wide::key::{AFTER, BEFORE, END, ROWS, STATIC};
+use firn_wide::key::{AFTER, BEFORE, END, ROWS};
 use firn_wide::store::{Family, IndexScan, Partitions, Reader, Slice, Store, View};
 
 use super::SelectPlan;
@@ -58,7 +58,7 @@ impl SelectPlan {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
-        let from = request.paging.map(|state| Position::decode(state, self.table.id)).transpose()?;
+        let from = request.paging.map(|state| Position::decode(state, &self.table)).transpose()?;
         let is_short = |page: u64| limit.is_some_and(|l| l <= page);
         if !self.order.sort.is_empty() && page.is_some_and(|p| !is_short(p)) {
             return Err(invalid(
@@ -197,7 +197,7 @@ impl Run<'_> {
     /// The static cells of a partition, where they are wanted.
     fn statics(&self, key: &[u8]) -> Result<Row> {
         if !self.plan.shape.wants_statics() {
-            return Ok(Row::none(&self.plan.shape));
+            return Ok(Row::none());
         }
         let reader = self.source.read(&self.family, key, &Slice::statics())?;
         let mut rows = RowReader::new(&self.plan.shape, reader, false);
@@ -216,12 +216,18 @@ impl Run<'_> {
         let start = from.as_ref().map(|f| &f.key).or(only);
         let mut hits = self.source.index(&self.family, index, start.map(|k| &**k))?;
         if let Some(from) = &from {
-            let row = from.row.as_ref().map_or(vec![], |row| place_of(row));
+            let mut row = from.row.as_ref().map_or(vec![], |row| place_of(row));
+            if index.finds_partitions {
+                if self.partition(&from.key, Some(from))? == Step::Stop {
+                    return Ok(());
+                }
+                row.clear();
+            }
             hits.go_on_after(&from.key, &row)?;
         }
         let mut left = from.as_ref().map(|f| (f.key.clone(), f.left_in_partition));
         let (mut key, mut row, mut place) = (vec![], vec![], vec![]);
-        let mut statics = Row::none(&self.plan.shape);
+        let mut statics = Row::none();
         loop {
             let Some(hit) = hits.next()? else { return Ok(()) };
             if matches!(&range.until, End::Excluded(until) if hit.partition >= &**until)
@@ -234,17 +240,23 @@ impl Run<'_> {
             }
             row.clear();
             row.extend_from_slice(hit.row);
-            let is_partition = row.is_empty() || row == [STATIC];
             if hit.key != &*key {
                 key.clear();
                 key.extend_from_slice(hit.key);
-                if !is_partition {
+                if !index.finds_partitions {
                     statics = self.statics(&key)?;
                     let left = left.take().filter(|(k, _)| *k == key).map(|(_, left)| left);
                     self.out.enter(&key, left);
                 }
             }
-            let step = if is_partition { self.partition(&key, None)? } else { self.hit(&key, &row, &statics, &mut place)? };
+            if index.finds_partitions {
+                if self.partition(&key, None)? == Step::Stop {
+                    return Ok(());
+                }
+                hits.go_on_after(&key, &[])?;
+                continue;
+            }
+            let step = self.hit(&key, &row, &statics, &mut place)?;
             match step {
                 Step::Stop => return Ok(()),
                 Step::NextPartition => hits.go_on_after(&key, &[])?,

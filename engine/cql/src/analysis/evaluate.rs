@@ -1,0 +1,328 @@
+//! A prepared `WHERE` clause with bound values: keys, ranges, intervals of rows, conditions.
+
+use std::ops::Bound as End;
+
+use firn_wide::key::{Layout, ROWS};
+use firn_wide::ring::{Partitioner, Token};
+use firn_wide::store::Partitions;
+
+use super::filter::{Condition, Filter, Test};
+use super::intervals::Intervals;
+use super::relation::{Choices, Restriction, Tuple, What, needed};
+use super::restrictions::{IndexUse, Restrictions};
+use crate::catalog::{ColumnKind, IndexTarget};
+use crate::error::{Error, Result, invalid};
+use crate::values::{Bound, Env, Term};
+
+/// The most keys, or rows of a partition, that the lists of a statement may name together.
+const MAX_CHOICES: usize = 1 << 20;
+
+impl Restrictions {
+    /// The look into an index that finds the rows; `None` when they are found by keys or by reading all of them. What is found must
+    /// still meet the rest.
+    ///
+    /// # Errors
+    /// As [`keys`](Restrictions::keys).
+    pub fn index(&self, env: &Env<'_>) -> Result<Option<IndexUse>> {
+        if !self.uses_index {
+            return Ok(None);
+        }
+        let stored = self.all().find_map(|r| Some((r, self.index_for(r).filter(|i| i.is_stored(&self.table))?)));
+        let Some((restriction, index)) = stored else { return Ok(None) };
+        let name = &self.table.columns()[restriction.first()].name;
+        let value = |value: Bound| match value {
+            Bound::Bytes(bytes) => Ok(bytes),
+            _ => Err(invalid(format!("Unsupported null value for column {name}"))),
+        };
+        let (key, value) = match (&restriction.what, index.target) {
+            (What::Eq(tuple), _) => (None, value(tuple.eval(env, &[name])?.into_iter().next().flatten().into())?),
+            (What::Contains { keys, .. }, IndexTarget::Keys) => (None, value(keys[0].eval(env)?)?),
+            (What::Contains { entries, .. }, IndexTarget::Entries) => {
+                (Some(value(entries[0].0.eval(env)?)?), value(entries[0].1.eval(env)?)?)
+            }
+            (What::Contains { values, .. }, _) => (None, value(values[0].eval(env)?)?),
+            (What::In(_) | What::Slice { .. }, _) => return Ok(None),
+        };
+        let value = index.key_for(key.as_deref(), &value).into_owned();
+        let kind = self.table.columns()[restriction.first()].kind;
+        let finds_partitions = matches!(kind, ColumnKind::Partition | ColumnKind::Static);
+        Ok(Some(IndexUse { id: index.id, value, finds_partitions }))
+    }
+
+    /// The keys of the partitions that are named, in the order of their values, each once.
+    ///
+    /// # Errors
+    /// `Invalid` for null, unset and wrong values.
+    pub fn keys(&self, env: &Env<'_>) -> Result<Vec<Vec<u8>>> {
+        let mut parts: Vec<Vec<Vec<u8>>> = vec![vec![]];
+        for (restriction, column) in self.partition.iter().zip(self.table.partition()) {
+            let mut choices = self.choices(restriction, env)?;
+            let of = &column.of.of;
+            choices.sort_by(|a, b| of.compare(&a[0], &b[0]));
+            choices.dedup_by(|a, b| of.compare(&a[0], &b[0]).is_eq());
+            parts = product(parts, &choices)?;
+        }
+        let mut keys = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let mut key = vec![];
+            self.table.put_partition_key(part, &mut key)?;
+            keys.push(key);
+        }
+        if let Some(range) = self.token_range(env)? {
+            let mut bytes = vec![];
+            keys.retain(|key| {
+                bytes.clear();
+                env.partitioner.put_token(key, &mut bytes).is_ok() && {
+                    bytes.push(firn_wide::types::NEXT);
+                    let after = match &range.from {
+                        End::Included(from) => *bytes >= **from,
+                        _ => true,
+                    };
+                    after && !matches!(&range.until, End::Excluded(until) if *bytes >= **until)
+                }
+            });
+        }
+        Ok(keys)
+    }
+
+    /// The range of partitions that is read where none are named; `None`: an empty one.
+    ///
+    /// # Errors
+    /// As [`keys`](Restrictions::keys).
+    pub fn partitions(&self, env: &Env<'_>) -> Result<Option<Partitions>> {
+        let range = self.token_range(env)?.unwrap_or_else(Partitions::all);
+        let empty = match (&range.from, &range.until) {
+            (End::Included(from), End::Excluded(until)) => from >= until,
+            _ => false,
+        };
+        Ok((!empty).then_some(range))
+    }
+
+    fn token_range(&self, env: &Env<'_>) -> Result<Option<Partitions>> {
+        let Some(token) = &self.token else { return Ok(None) };
+        let bound = |term: &Term| {
+            let value = needed(term.eval(env)?, "partition key token")?;
+            token_of(env.partitioner, &value)
+        };
+        let (start, end) = match &token.equal {
+            Some(term) => {
+                let token = bound(term)?;
+                (Some((token.clone(), true)), Some((token, true)))
+            }
+            None => {
+                let side = |side: &Option<(Term, bool)>| {
+                    side.as_ref().map(|(term, inclusive)| Ok::<_, Error>((bound(term)?, *inclusive))).transpose()
+                };
+                (side(&token.start)?, side(&token.end)?)
+            }
+        };
+        let bytes = |token: &Token, after: bool| {
+            let mut out = vec![];
+            env.partitioner.put_token_bound(token, after, &mut out);
+            out
+        };
+        Ok(Some(Partitions {
+            from: start.map_or(End::Unbounded, |(token, inclusive)| End::Included(bytes(&token, !inclusive))),
+            // The smallest token as an end is that of the ring.
+            until: match end {
+                Some((token, inclusive))
+                    if token != Token::Long(i64::MIN) || self.token.as_ref().is_some_and(|t| t.equal.is_some()) =>
+                {
+                    End::Excluded(bytes(&token, inclusive))
+                }
+                _ => End::Unbounded,
+            },
+        }))
+    }
+
+    fn names(&self, restriction: &Restriction) -> Vec<&str> {
+        restriction.columns.iter().map(|c| &*self.table.columns()[*c].name).collect()
+    }
+
+    /// The values that `=` or `IN` allows, one for each column.
+    fn choices(&self, restriction: &Restriction, env: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
+        let names = self.names(restriction);
+        let tuples = match &restriction.what {
+            What::Eq(tuple) => vec![tuple.eval(env, &names)?],
+            What::In(choices) => choices.eval(env, &names)?,
+            What::Slice { .. } | What::Contains { .. } => vec![],
+        };
+        let whole = |tuple: Vec<Option<Vec<u8>>>| {
+            let each = tuple.into_iter().zip(&names).map(|(value, name)| needed(value.into(), name));
+            each.collect::<Result<Vec<_>>>()
+        };
+        tuples.into_iter().map(whole).collect()
+    }
+
+    /// The clustering values of the rows that are named, in no order, perhaps some twice. Only where [`names_rows`](Restrictions::names_rows).
+    ///
+    /// # Errors
+    /// As [`keys`](Restrictions::keys).
+    pub fn rows(&self, env: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
+        let mut rows = vec![vec![]];
+        for restriction in &self.clustering {
+            rows = product(rows, &self.choices(restriction, env)?)?;
+        }
+        Ok(rows)
+    }
+
+    /// Which rows of a partition are asked for, as far as the clustering says it.
+    ///
+    /// # Errors
+    /// As [`keys`](Restrictions::keys).
+    pub fn intervals(&self, env: &Env<'_>, layout: &Layout) -> Result<Intervals> {
+        let mut prefixes: Vec<Vec<Vec<u8>>> = vec![vec![]];
+        for restriction in &self.clustering[..self.prefix] {
+            if let What::Slice { start, end } = &restriction.what {
+                let names = self.names(restriction);
+                let side = |side: &Option<(Tuple, bool)>| {
+                    side.as_ref().map(|(tuple, inclusive)| Ok::<_, Error>((tuple.eval(env, &names)?, *inclusive))).transpose()
+                };
+                return self.slices(layout, &prefixes, side(start)?, side(end)?);
+            }
+            prefixes = product(prefixes, &self.choices(restriction, env)?)?;
+        }
+        if self.prefix == 0 {
+            return Ok(Intervals::all());
+        }
+        let all = prefixes.iter().map(|prefix| Ok((bound(layout, prefix, false)?, bound(layout, prefix, true)?)));
+        Ok(Intervals::union(all.collect::<Result<_>>()?))
+    }
+
+    fn slices(
+        &self,
+        layout: &Layout,
+        prefixes: &[Vec<Vec<u8>>],
+        start: Option<(Vec<Option<Vec<u8>>>, bool)>,
+        end: Option<(Vec<Option<Vec<u8>>>, bool)>,
+    ) -> Result<Intervals> {
+        let mut all = vec![];
+        for prefix in prefixes {
+            let whole = (bound(layout, prefix, false)?, bound(layout, prefix, true)?);
+            let mut found = Intervals::union(vec![whole]);
+            for (side, upper) in [(&start, false), (&end, true)] {
+                if let Some((values, inclusive)) = side {
+                    found = found.intersection(&self.side(layout, prefix, values, *inclusive, upper)?);
+                }
+            }
+            all.extend(found.slices().map(|s| (s.from, s.until)));
+        }
+        Ok(Intervals::union(all))
+    }
+
+    /// The rows whose columns after a prefix are larger (`upper`: smaller) than these values.
+    fn side(
+        &self,
+        layout: &Layout,
+        prefix: &[Vec<u8>],
+        values: &[Option<Vec<u8>>],
+        inclusive: bool,
+        upper: bool,
+    ) -> Result<Intervals> {
+        let mut all = vec![];
+        let mut stem = prefix.to_vec();
+        for (i, value) in values.iter().enumerate() {
+            let column = &self.table.clustering()[stem.len()];
+            // Whether what is wanted lies behind the value in the order of the table.
+            let behind = upper == column.descending;
+            let Some(value) = value else {
+                // Null is before all values.
+                if behind {
+                    all.push((bound(layout, &stem, false)?, bound(layout, &stem, true)?));
+                }
+                break;
+            };
+            let mut place = stem.clone();
+            place.push(value.clone());
+            let with_equal = inclusive && i + 1 == values.len();
+            all.push(if behind {
+                (bound(layout, &place, !with_equal)?, bound(layout, &stem, true)?)
+            } else {
+                (bound(layout, &stem, false)?, bound(layout, &place, with_equal)?)
+            });
+            stem = place;
+        }
+        Ok(Intervals::union(all))
+    }
+
+    /// What keys and intervals don't say.
+    ///
+    /// # Errors
+    /// `Invalid` for null, unset and wrong values.
+    pub fn filter(&self, env: &Env<'_>) -> Result<Filter> {
+        let partition = if self.is_range { &self.partition[..] } else { &[] };
+        let left = partition.iter().chain(&self.clustering[self.prefix..]).chain(&self.others);
+        Ok(Filter(left.map(|r| self.condition(r, env)).collect::<Result<_>>()?))
+    }
+
+    fn condition(&self, restriction: &Restriction, env: &Env<'_>) -> Result<Condition> {
+        let names = self.names(restriction);
+        let value = |value: Bound, name: &str| match value {
+            Bound::Bytes(bytes) => Ok(bytes),
+            Bound::Null => Err(invalid(format!("Unsupported null value for column {name}"))),
+            Bound::Unset => Err(invalid(format!("Unsupported unset value for column {name}"))),
+        };
+        let tuple = |tuple: &Tuple| {
+            let values = tuple.eval(env, &names)?.into_iter().zip(&names);
+            values.map(|(v, name)| value(v.into(), name)).collect::<Result<Vec<_>>>()
+        };
+        let test = match &restriction.what {
+            What::Eq(equal) => Test::In(vec![tuple(equal)?]),
+            What::In(Choices::List(list)) => Test::In(list.iter().map(tuple).collect::<Result<_>>()?),
+            What::In(_) => Test::In(self.choices(restriction, env)?),
+            What::Slice { start, end } => {
+                let side =
+                    |side: &Option<(Tuple, bool)>| side.as_ref().map(|(t, i)| Ok::<_, Error>((tuple(t)?, *i))).transpose();
+                Test::Range { start: side(start)?, end: side(end)? }
+            }
+            What::Contains { values, keys, entries } => {
+                let terms = |terms: &[Term]| terms.iter().map(|t| value(t.eval(env)?, names[0])).collect::<Result<Vec<_>>>();
+                let pair = |(k, v): &(Term, Term)| Ok((value(k.eval(env)?, names[0])?, value(v.eval(env)?, names[0])?));
+                Test::Contains {
+                    values: terms(values)?,
+                    keys: terms(keys)?,
+                    entries: entries.iter().map(pair).collect::<Result<_>>()?,
+                }
+            }
+        };
+        let typed = |c: &usize| (*c, self.table.columns()[*c].of.of.clone());
+        Ok(Condition { columns: restriction.columns.iter().map(typed).collect(), test })
+    }
+}
+
+/// Every one of `before` followed by every one of `choices`.
+fn product(before: Vec<Vec<Vec<u8>>>, choices: &[Vec<Vec<u8>>]) -> Result<Vec<Vec<Vec<u8>>>> {
+    if before.len().saturating_mul(choices.len()) > MAX_CHOICES {
+        return Err(invalid(format!("the IN lists name more than {MAX_CHOICES} keys or rows together")));
+    }
+    if let [only] = choices {
+        let mut before = before;
+        before.iter_mut().for_each(|b| b.extend(only.iter().cloned()));
+        return Ok(before);
+    }
+    Ok(before.iter().flat_map(|b| choices.iter().map(|c| [&b[..], &c[..]].concat())).collect())
+}
+
+/// A bound before or after the rows that begin with these values.
+fn bound(layout: &Layout, values: &[Vec<u8>], after: bool) -> Result<Vec<u8>> {
+    let mut out = vec![];
+    if values.is_empty() {
+        out.push(if after { ROWS + 1 } else { ROWS });
+        return Ok(out);
+    }
+    let lent: Vec<&[u8]> = values.iter().map(|v| &**v).collect();
+    layout.put_bound(&lent, after, &mut out)?;
+    Ok(out)
+}
+
+fn token_of(partitioner: Partitioner, value: &[u8]) -> Result<Token> {
+    let wrong = || invalid(format!("{} bytes are no token of {partitioner}", value.len()));
+    Ok(match partitioner {
+        Partitioner::Murmur3 => Token::Long(value.try_into().map(i64::from_be_bytes).map_err(|_| wrong())?),
+        Partitioner::Random => {
+            let number = num_bigint::BigInt::from_signed_bytes_be(value);
+            Token::Big(number.try_into().map_err(|_| wrong())?)
+        }
+        _ => Token::Key(value.to_vec()),
+    })
+}

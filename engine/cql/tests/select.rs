@@ -1,0 +1,190 @@
+//! Conversations about `SELECT`: statements and what is answered, in `data/select/*.txt`, a database a file.
+//!
+//! - `cql`: the statements of the input, each ended by `;`; rows are told as literals, errors with their class;
+//! - `columns`: as `cql`, with the names and types of the columns before the rows;
+//! - `pages SIZE`: as `cql` in pages of so many rows, which are told apart; once in a file the database is opened anew after the first;
+//! - `bound VALUE | VALUE | …`: one statement with these bound to its markers: numbers, texts, `[a, b]`, `(a, b)`, `null`, `unset`;
+//! - `reopen`: closes the database and opens it again.
+
+use firn_cql::exec::{Kind, PagingState};
+use firn_cql::session::Run;
+use firn_cql::syntax::Script;
+use firn_cql::values::literal;
+use firn_cql::{Rows, Session, Value};
+use firn_kv::env::mem::MemEnv;
+use firn_testkit::datadriven::{Case, files, walk};
+use firn_wide::{Options, Wide};
+use std::path::Path;
+use std::sync::Arc;
+
+struct World {
+    env: MemEnv,
+    session: Option<Session>,
+    reopened: bool,
+}
+
+fn open(env: &MemEnv) -> Session {
+    let wide = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();
+    Session::new(wide).unwrap()
+}
+
+fn shown(rows: &Rows, with_columns: bool) -> String {
+    match rows.kind() {
+        Kind::Rows => {
+            let mut lines = vec![];
+            if with_columns {
+                let column = |c: &firn_cql::values::ColumnSpec| format!("{} {}", c.name, c.of);
+                lines.push(rows.columns().iter().map(column).collect::<Vec<_>>().join(" | "));
+            }
+            for row in rows.iter() {
+                let value = |(i, c): (usize, &firn_cql::values::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                lines.push(rows.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | "));
+            }
+            if rows.is_empty() {
+                lines.push("none".into());
+            }
+            lines.extend(rows.warnings().iter().map(|w| format!("warning: {w}")));
+            lines.join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+impl World {
+    fn session(&self) -> &Session {
+        self.session.as_ref().unwrap()
+    }
+
+    fn reopen(&mut self) {
+        let keyspace = self.session().keyspace();
+        self.session = None;
+        self.session = Some(open(&self.env));
+        if let Some(keyspace) = keyspace {
+            self.session().execute(&format!("USE \"{keyspace}\""), ()).unwrap();
+        }
+    }
+
+    fn run(&mut self, case: &Case) -> String {
+        let words: Vec<_> = case.words().collect();
+        match case.directive.as_str() {
+            "cql" => self.each(&case.input, |s, text| s.session().execute(text, ()).map(|r| shown(&r, false))),
+            "columns" => self.each(&case.input, |s, text| s.session().execute(text, ()).map(|r| shown(&r, true))),
+            "pages" => {
+                let size = words[0].parse().unwrap();
+                self.each(&case.input, |s, text| s.pages(text, size))
+            }
+            "bound" => {
+                let values: Vec<Value> = words.join(" ").split(" | ").map(value).collect();
+                self.each(&case.input, |s, text| s.session().execute(text, values.clone()).map(|r| shown(&r, false)))
+            }
+            "reopen" => {
+                self.reopen();
+                String::new()
+            }
+            other => panic!("{}:{}: unknown directive {other}", case.file.display(), case.line),
+        }
+    }
+
+    fn each(&mut self, script: &str, mut run: impl FnMut(&mut World, &str) -> firn_cql::Result<String>) -> String {
+        let mut out = vec![];
+        for piece in Script::new(script) {
+            match run(self, &script[piece.start..piece.end]) {
+                Ok(text) if text.is_empty() => {}
+                Ok(text) => out.push(text),
+                Err(e) => out.push(format!("{}: {e}", e.class().name())),
+            }
+        }
+        out.join("\n")
+    }
+
+    /// The pages of a statement, which are compared with its rows without pages.
+    fn pages(&mut self, text: &str, size: usize) -> firn_cql::Result<String> {
+        let mut paging: Option<PagingState> = None;
+        let (mut pages, mut lines) = (vec![], vec![]);
+        loop {
+            // The state holds over a restart.
+            if size == 1 && pages.len() == 1 && !std::mem::replace(&mut self.reopened, true) {
+                self.reopen();
+            }
+            let prepared = self.session().prepare(text)?;
+            let how = Run { page_size: Some(size), paging, timestamp: None };
+            let rows = self.session().run(&prepared, (), &how)?;
+            assert!(rows.len() <= size, "{text}: a page of {}", rows.len());
+            let page = shown(&rows.clone().with_warnings(vec![]), false);
+            if !rows.is_empty() {
+                lines.push(page.clone());
+            }
+            pages.push(page);
+            paging = rows.paging().cloned();
+            if paging.is_none() {
+                break;
+            }
+        }
+        let whole = self.session().execute(text, ())?;
+        let joined = if lines.is_empty() { "none".into() } else { lines.join("\n") };
+        assert_eq!(joined, shown(&whole.with_warnings(vec![]), false), "{text}: pages and the whole differ");
+        Ok(pages.join("\n-\n"))
+    }
+}
+
+fn value(text: &str) -> Value {
+    match text {
+        "null" => Value::Null,
+        "unset" => Value::Unset,
+        text if text.starts_with('[') => {
+            let inner = text.trim_start_matches('[').trim_end_matches(']');
+            Value::List(inner.split(", ").filter(|t| !t.is_empty()).map(value).collect())
+        }
+        text if text.starts_with('(') => {
+            let inner = text.trim_start_matches('(').trim_end_matches(')');
+            Value::Tuple(inner.split(", ").map(value).collect())
+        }
+        text => text.parse().map_or_else(|_| Value::Text(text.into()), Value::Int),
+    }
+}
+
+#[test]
+fn select() {
+    for file in files(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/select").as_path()) {
+        let env = MemEnv::new(1);
+        let session = Some(open(&env));
+        let mut world = World { env, session, reopened: false };
+        walk(&file, |case| world.run(case));
+    }
+}
+
+/// States that were not made by a page of the same table, whichever byte is changed.
+#[test]
+fn a_wrong_paging_state_is_refused() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.a (k int, c int, PRIMARY KEY (k, c))",
+        "CREATE TABLE ks.b (k int, c int, PRIMARY KEY (k, c))",
+        "INSERT INTO ks.a (k, c) VALUES (1, 1)",
+        "INSERT INTO ks.a (k, c) VALUES (1, 2)",
+    ] {
+        session.execute(text, ()).unwrap();
+    }
+    let prepared = session.prepare("SELECT * FROM ks.a").unwrap();
+    let page = |text: &str, state: Option<Vec<u8>>| {
+        let how = Run { page_size: Some(1), paging: state.map(PagingState), timestamp: None };
+        session.run(&session.prepare(text).unwrap(), (), &how)
+    };
+    let first = session.run(&prepared, (), &Run { page_size: Some(1), ..Run::default() }).unwrap();
+    let good = first.paging().unwrap().0.clone();
+    assert_eq!(page("SELECT * FROM ks.a", Some(good.clone())).unwrap().len(), 1);
+    let refused = |text: &str, state: Vec<u8>| {
+        let error = page(text, Some(state)).unwrap_err();
+        assert_eq!(error.to_string(), "Invalid value for the paging state");
+    };
+    refused("SELECT * FROM ks.b", good.clone());
+    refused("SELECT * FROM ks.a WHERE k = 2", good.clone());
+    for i in 0..good.len() {
+        let mut bad = good.clone();
+        bad[i] ^= 1;
+        refused("SELECT * FROM ks.a", bad);
+        refused("SELECT * FROM ks.a", good[..i].to_vec());
+    }
+}
