@@ -101,7 +101,10 @@ fn the_blog() {
 #[test]
 fn scripts_come_from_files_pipes_and_the_command_line() {
     let t = Temp::new("scripts");
-    t.file("schema.cql", &format!("// The shop\n{KEYSPACE} USE shop;\nCREATE TABLE items (id int PRIMARY KEY,\n  name text);\n"));
+    t.file(
+        "schema.cql",
+        &format!("// The shop\n{KEYSPACE} USE shop;\nCREATE TABLE items (id int PRIMARY KEY,\n  name text);\n"),
+    );
     assert_eq!(t.cql(&["-f", "schema.cql"]).good(), "");
     assert_eq!(t.cql_with(&["-k", "shop"], "INSERT INTO items (id, name) VALUES (1, 'it''s');").good(), "");
     let table = "\n id | name\n----+------\n  1 | it's\n\n(1 rows)\n";
@@ -111,7 +114,10 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
         format!("{table}\n@ Row 1\n------+------\n id   | 1\n name | it's\n\n(1 rows)\n")
     });
     assert_eq!(t.cql(&["--json", "-f", "ask.cql"]).good(), "{\"id\": 1, \"name\": \"it's\"}\n");
-    assert_eq!(t.cql(&["--echo", "-e", "USE\n shop; desc tables"]).good(), "USE\n shop;\ndesc tables;\n\nKeyspace shop\n-------------\nitems\n");
+    assert_eq!(
+        t.cql(&["--echo", "-e", "USE\n shop; desc tables"]).good(),
+        "USE\n shop;\ndesc tables;\n\nKeyspace shop\n-------------\nitems\n"
+    );
     let version = t.cql_with(&[], "show version\n").good();
     assert!(version.starts_with("[firn ") && version.contains("CQL"), "{version}");
     t.file("loop.cql", "SOURCE 'loop.cql'");
@@ -121,19 +127,26 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
 #[test]
 fn errors_have_their_place() {
     let t = Temp::new("errors");
-    let script = format!("{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n");
+    let script = format!(
+        "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
+    );
     t.file("s.cql", &script);
-    let out = t.cql(&["-f", "s.cql"]).said(1, &["s.cql:3:10: InvalidRequest: Undefined column name nope\n  SELECT nope\n         ^^^^\n"]);
+    let out = t
+        .cql(&["-f", "s.cql"])
+        .said(1, &["s.cql:3:10: InvalidRequest: Undefined column name nope\n  SELECT nope\n         ^^^^\n"]);
     assert_eq!(out, "");
     let again = script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
     t.file("again.cql", &again);
-    let out = t.cql(&["-f", "again.cql", "--continue-on-error"]).said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
+    let out = t
+        .cql(&["-f", "again.cql", "--continue-on-error"])
+        .said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
     assert!(out.ends_with("\nt\n"), "{out}");
     t.cql(&["-e", "COPY nowhere FROM 'x'"]).said(1, &["-e:1: ", "no keyspace is chosen"]);
     t.cql(&["-k", "nope"]).said(2, &["nope", "CREATE KEYSPACE"]);
     t.cql(&["-f", "absent.cql"]).said(2, &["cannot read absent.cql"]);
     t.cql(&["-e", "PAGING maybe"]).said(1, &["PAGING is ON, OFF or how many"]);
-    t.cql(&["--json", "-e", "bad"]).said(1, &["{\"error\":{\"class\":\"SyntaxException\",\"column\":1,\"file\":\"-e\",\"line\":1,"]);
+    t.cql(&["--json", "-e", "bad"])
+        .said(1, &["{\"error\":{\"class\":\"SyntaxException\",\"column\":1,\"file\":\"-e\",\"line\":1,"]);
 }
 
 const KINDS: &str = "CREATE TABLE kinds (k int PRIMARY KEY, t text, b blob, d double, f float, ts timestamp, da date, ti time, u uuid, i inet, \
@@ -152,7 +165,15 @@ fn values_look_as_in_cqlsh() {
         " a\\nb | 0xcafe | 0.1 | 3.14159 | 2009-08-18 01:13:24.000000+0000 | 2009-08-18\n\n(1 rows)\n",
     );
     let got = t.cql(&["-k", "shop", "-e", ask]).good();
-    assert_eq!(got.split("(1 rows)\n").next().unwrap().replace(' ', ""), wanted.split("(1 rows)\n").next().unwrap().replace(' ', "").replace("+--------+-----+--------+", "+--------+-----+---------+"));
+    assert_eq!(
+        got.split("(1 rows)\n").next().unwrap().replace(' ', ""),
+        wanted
+            .split("(1 rows)\n")
+            .next()
+            .unwrap()
+            .replace(' ', "")
+            .replace("+--------+-----+--------+", "+--------+-----+---------+")
+    );
     assert!(got.contains(" 08:12:54.100000000 | True | ::1 | [1, 2] | {'a', 'b'} | {'x': [1]} | (1, 'y')\n"), "{got}");
     assert!(got.contains("\n 2 | null | null\n"), "{got}");
 }
@@ -174,8 +195,14 @@ fn copied_rows_come_back_as_they_were() {
     let inserts: String = rows.iter().map(|r| format!("INSERT INTO kinds ({columns}) VALUES ({r});\n")).collect();
     let again = KINDS.replace("kinds", "again");
     t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {again} {inserts}")]).good();
-    for options in ["HEADER = true AND NULL = '\\N'", "DELIMITER = '\\t' AND NULL = '\\N'", "QUOTE = '|' AND ESCAPE = '\\' AND NULL = '<null>' AND CHUNKSIZE = 2"] {
-        let script = format!("TRUNCATE again; COPY kinds ({columns}) TO 'k.csv' WITH {options}; COPY again ({columns}) FROM 'k.csv' WITH {options};");
+    for options in [
+        "HEADER = true AND NULL = '\\N'",
+        "DELIMITER = '\\t' AND NULL = '\\N'",
+        "QUOTE = '|' AND ESCAPE = '\\' AND NULL = '<null>' AND CHUNKSIZE = 2",
+    ] {
+        let script = format!(
+            "TRUNCATE again; COPY kinds ({columns}) TO 'k.csv' WITH {options}; COPY again ({columns}) FROM 'k.csv' WITH {options};"
+        );
         let Ran(code, out, err) = t.cql(&["-k", "shop", "-e", &script]);
         assert_eq!((code, out.as_str(), err.matches("copied 4 rows in ").count()), (0, "", 2), "{err}\n{}", t.read("k.csv"));
         let ask = |table: &str| t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT * FROM {table}")]).good();
@@ -190,7 +217,13 @@ fn copied_rows_come_back_as_they_were() {
 #[test]
 fn a_bad_line_is_named() {
     let t = Temp::new("bad-lines");
-    t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t (k int PRIMARY KEY, v int); CREATE TABLE shop.c (k int PRIMARY KEY, n counter)")]).good();
+    t.cql(&[
+        "-e",
+        &format!(
+            "{KEYSPACE} CREATE TABLE shop.t (k int PRIMARY KEY, v int); CREATE TABLE shop.c (k int PRIMARY KEY, n counter)"
+        ),
+    ])
+    .good();
     let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
     t.file("a.csv", "1,1\n2,2\n3,x\n4,4\n");
     copy("t FROM 'a.csv' WITH CHUNKSIZE = 2").said(1, &["a.csv:3: column v: ", "2 rows are written"]);

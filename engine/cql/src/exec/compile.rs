@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::change::ChangePlan;
 use super::select::SelectPlan;
 use super::{Engine, PagingState, Rows};
 use crate::catalog::Catalog;
@@ -45,7 +46,9 @@ pub trait Plan: Send + Sync {
 pub fn compile(engine: &Engine, catalog: &Arc<Catalog>, keyspace: Option<&str>, parsed: &Parsed<'_>) -> Result<Box<dyn Plan>> {
     match &parsed.statement {
         Statement::Select(select) => Ok(Box::new(SelectPlan::compile(engine, catalog, keyspace, select, parsed.markers)?)),
-        other => Err(invalid(format!("statements about rows are not compiled here: {other}"))),
+        Statement::Change(change) => Ok(Box::new(ChangePlan::change(engine, catalog, keyspace, change, parsed.markers)?)),
+        Statement::Batch(batch) => Ok(Box::new(ChangePlan::batch(engine, catalog, keyspace, batch, parsed.markers)?)),
+        definition => Err(invalid(format!("a definition can't be compiled: {definition}"))),
     }
 }
 

@@ -10,6 +10,7 @@ use firn_wide::schema::KsDef;
 use firn_wide::store::{Family, FamilySpec, Store};
 use parking_lot::{Mutex, RwLock};
 
+use super::change::lists::ListClock;
 use crate::catalog::{Catalog, FIRST_ID, Keyspace, RECORD_PREFIX, Table};
 use crate::error::{Result, invalid};
 
@@ -22,6 +23,7 @@ struct Shared {
     catalog: RwLock<Arc<Catalog>>,
     /// Held by whoever changes definitions.
     changes: Mutex<()>,
+    lists: ListClock,
 }
 
 impl std::fmt::Debug for Engine {
@@ -67,7 +69,8 @@ impl Engine {
             store.open_family(spec(table, wide.partitioner()))?;
         }
         let catalog = RwLock::new(Arc::new(catalog));
-        Ok(Engine(Arc::new(Shared { wide, catalog, changes: Mutex::new(()) })))
+        let lists = ListClock::new(super::random_bits());
+        Ok(Engine(Arc::new(Shared { wide, catalog, changes: Mutex::new(()), lists })))
     }
 
     /// The database of the older interface that this is, too.
@@ -78,6 +81,11 @@ impl Engine {
     /// The store beneath.
     pub fn store(&self) -> &Store {
         self.0.wide.store()
+    }
+
+    /// Where new elements of lists go.
+    pub(super) fn lists(&self) -> &ListClock {
+        &self.0.lists
     }
 
     /// How keys are spread.

@@ -8,6 +8,7 @@
 //! Invariant: a definition is recorded durably in one batch before it is seen; what a crash leaves undone (a tree that is not needed any
 //! more) is done when the database is opened again.
 
+mod change;
 mod compile;
 mod define;
 mod describe;

@@ -26,7 +26,7 @@ pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
-pub use term::{Context, Markers, Receiver, Term, is_assignable, own_type};
+pub use term::{Context, Given, Markers, Receiver, Term, is_assignable, own_type};
 pub use value::Value;
 
 use crate::catalog::ColumnType;

@@ -86,6 +86,17 @@ pub struct Context<'a> {
     pub markers: Markers,
 }
 
+/// What a term gives, borrowed where it can be.
+#[derive(Clone, Debug)]
+pub enum Given<'v> {
+    /// Nothing is said.
+    Unset,
+    /// No value.
+    Null,
+    /// The value.
+    Bytes(Cow<'v, [u8]>),
+}
+
 /// A prepared term.
 #[derive(Clone, Debug)]
 pub enum Term {
@@ -252,20 +263,44 @@ impl Term {
         }
     }
 
+    /// Its value, without a copy where it is there already.
+    ///
+    /// # Errors
+    /// As [`eval`](Term::eval).
+    pub fn value<'v>(&'v self, env: &Env<'v>) -> Result<Given<'v>> {
+        match self {
+            Term::Constant(Some(bytes)) => Ok(Given::Bytes(Cow::Borrowed(bytes))),
+            Term::Constant(None) => Ok(Given::Null),
+            Term::Marker(index, of) => {
+                let bound = env.bound.get(usize::from(*index)).ok_or_else(|| invalid("Invalid amount of bind variables"))?;
+                Ok(match bound {
+                    Bound::Unset => Given::Unset,
+                    Bound::Null => Given::Null,
+                    Bound::Bytes(bytes) => {
+                        of.validate(bytes).map_err(|e| invalid(e.0))?;
+                        Given::Bytes(Cow::Borrowed(bytes))
+                    }
+                })
+            }
+            Term::Many(..) | Term::Call(..) => Ok(match self.eval(env)? {
+                Bound::Unset => Given::Unset,
+                Bound::Null => Given::Null,
+                Bound::Bytes(bytes) => Given::Bytes(Cow::Owned(bytes)),
+            }),
+        }
+    }
+
     /// Its value.
     ///
     /// # Errors
     /// `Invalid` when a bound value is not of its type, or a function refuses its arguments.
     pub fn eval(&self, env: &Env<'_>) -> Result<Bound> {
         match self {
-            Term::Constant(value) => Ok(value.clone().into()),
-            Term::Marker(index, of) => {
-                let bound = env.bound.get(usize::from(*index)).ok_or_else(|| invalid("Invalid amount of bind variables"))?;
-                if let Bound::Bytes(bytes) = bound {
-                    of.validate(bytes).map_err(|e| invalid(e.0))?;
-                }
-                Ok(bound.clone())
-            }
+            Term::Constant(_) | Term::Marker(..) => Ok(match self.value(env)? {
+                Given::Unset => Bound::Unset,
+                Given::Null => Bound::Null,
+                Given::Bytes(bytes) => Bound::Bytes(bytes.into_owned()),
+            }),
             Term::Many(of, parts) => {
                 let mut values = Vec::with_capacity(parts.len());
                 for part in parts {

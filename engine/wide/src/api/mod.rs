@@ -189,6 +189,11 @@ impl Wide {
         &self.0.registry
     }
 
+    /// What writes wait for.
+    pub fn durability(&self) -> Durability {
+        self.0.durability
+    }
+
     /// The store beneath.
     pub fn store(&self) -> &Store {
         &self.0.store

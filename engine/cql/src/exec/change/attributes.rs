@@ -1,0 +1,81 @@
+//! `USING TIMESTAMP … AND TTL …`.
+
+use firn_wide::types::Type;
+
+use crate::catalog::ColumnType;
+use crate::error::{Result, invalid};
+use crate::syntax::ast;
+use crate::values::{Bound, Context, Env, Receiver, Term};
+
+/// The longest time to live, seconds: twenty years.
+const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
+
+/// What a statement says of its writes, prepared.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attributes {
+    timestamp: Option<Term>,
+    ttl: Option<Term>,
+}
+
+impl Attributes {
+    /// Of a statement about the table of this name (`[batch]` for a whole batch).
+    pub fn prepare(
+        timestamp: Option<&ast::Term<'_>>,
+        ttl: Option<&ast::Term<'_>>,
+        keyspace: &str,
+        table: &str,
+        context: &mut Context<'_>,
+    ) -> Result<Attributes> {
+        let receiver = |name: &str, of: Type| Receiver {
+            name: name.into(),
+            of: ColumnType::frozen(of),
+            keyspace: keyspace.into(),
+            table: table.into(),
+        };
+        let (stamp, life) = (receiver("[timestamp]", Type::Long), receiver("[ttl]", Type::Int32));
+        Ok(Attributes {
+            timestamp: timestamp.map(|t| Term::prepare(t, &stamp, context)).transpose()?,
+            ttl: ttl.map(|t| Term::prepare(t, &life, context)).transpose()?,
+        })
+    }
+
+    /// Whether a timestamp is said.
+    pub fn has_timestamp(&self) -> bool {
+        self.timestamp.is_some()
+    }
+
+    /// Whether a time to live is said.
+    pub fn has_ttl(&self) -> bool {
+        self.ttl.is_some()
+    }
+
+    /// The timestamp that is said, microseconds; `None` for none and unset.
+    pub fn timestamp(&self, env: &Env<'_>) -> Result<Option<i64>> {
+        let Some(term) = &self.timestamp else { return Ok(None) };
+        let bytes = match term.eval(env)? {
+            Bound::Unset => return Ok(None),
+            Bound::Null => return Err(invalid("Invalid null value of timestamp")),
+            Bound::Bytes(bytes) => bytes,
+        };
+        let timestamp = <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes).map_err(|_| invalid("Invalid timestamp value"))?;
+        if timestamp == i64::MIN {
+            return Err(invalid(format!("Out of bound timestamp, must be in [{}, {}]", -i64::MAX, i64::MAX)));
+        }
+        Ok(Some(timestamp))
+    }
+
+    /// Seconds to live; 0: no end. `default` is the table's.
+    pub fn ttl(&self, env: &Env<'_>, default: u32) -> Result<u32> {
+        let Some(term) = &self.ttl else { return Ok(default) };
+        let bytes = match term.eval(env)? {
+            Bound::Unset => return Ok(default),
+            Bound::Null => return Ok(0),
+            Bound::Bytes(bytes) => bytes,
+        };
+        let ttl = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes).map_err(|_| invalid("Invalid TTL value"))?;
+        if ttl > MAX_TTL {
+            return Err(invalid(format!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")));
+        }
+        u32::try_from(ttl).map_err(|_| invalid(format!("A TTL must be greater or equal to 0, but was {ttl}")))
+    }
+}

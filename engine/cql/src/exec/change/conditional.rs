@@ -1,0 +1,206 @@
+//! Changes that happen only when something holds: compared and written while nobody else writes to the partition, so that they are as if one
+//! after the other.
+
+use std::sync::Arc;
+
+use firn_wide::store::{Family, Slice, View};
+use firn_wide::types::Type;
+
+use super::statement::{Guard, Verb};
+use super::{ChangePlan, Given, alone, write};
+use crate::catalog::{Column, ColumnType, Table};
+use crate::error::{Result, invalid};
+use crate::exec::row::{Row, RowReader, Shape};
+use crate::exec::{Engine, Rows};
+use crate::values::{ColumnSpec, Env};
+
+/// The partition as it is before.
+struct Partition<'p> {
+    table: &'p Table,
+    key: &'p [u8],
+    view: &'p View,
+    family: &'p Family,
+    shape: &'p Shape,
+    statics: Row,
+}
+
+/// What a guarded change is about: a row, or the static cells.
+type Target = Option<Vec<Vec<u8>>>;
+
+impl<'p> Partition<'p> {
+    fn read(table: &'p Table, key: &'p [u8], view: &'p View, family: &'p Family, shape: &'p Shape) -> Result<Partition<'p>> {
+        let mut reader = RowReader::new(shape, view.read(family, key, &Slice::statics())?, false);
+        reader.start()?;
+        let statics = reader.statics().clone();
+        Ok(Partition { table, key, view, family, shape, statics })
+    }
+
+    /// A row, when it is there. Without clustering: the first one.
+    fn row(&self, clustering: &[Vec<u8>]) -> Result<Option<Row>> {
+        let layout = self.family.layout();
+        let clustering: Vec<&[u8]> = clustering.iter().map(|v| &**v).collect();
+        let (mut from, mut until) = (vec![], vec![]);
+        layout.put_bound(&clustering, false, &mut from)?;
+        layout.put_bound(&clustering, true, &mut until)?;
+        let reader = self.view.read(self.family, self.key, &Slice::between(from, until))?;
+        let mut rows = RowReader::new(self.shape, reader, false);
+        rows.start()?;
+        Ok(rows.advance()?.then(|| rows.row().clone()))
+    }
+
+    /// The place of a column's value in rows.
+    fn slot(&self, column: usize) -> usize {
+        column - self.table.partition().len() - self.table.clustering().len()
+    }
+
+    fn value<'v>(&'v self, row: Option<&'v Row>, column: usize) -> Option<&'v [u8]> {
+        match self.table.columns()[column].is_static() {
+            true => self.statics.value(self.slot(column)),
+            false => row?.value(self.slot(column)),
+        }
+    }
+
+    fn holds(&self, given: &Given<'_>, row: Option<&Row>, is_static: bool, env: &Env<'_>) -> Result<bool> {
+        let exists = if is_static { self.statics.exists() } else { row.is_some() };
+        match &given.change.guard {
+            Guard::None => Ok(true),
+            Guard::Exists => Ok(exists),
+            Guard::NotExists => Ok(!exists),
+            Guard::Columns(all) => {
+                for condition in all {
+                    let column = &self.table.columns()[condition.column];
+                    if !condition.holds(column, self.value(row, condition.column), env)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// A row of the answer: that it was not applied, and what is there.
+    fn shown(&self, row: Option<&Row>, columns: &[usize]) -> Result<Vec<Option<Vec<u8>>>> {
+        let parts = self.table.split_key(self.key)?;
+        let mut cells = vec![Some(vec![0])];
+        for &i in columns {
+            let column = &self.table.columns()[i];
+            let clustering = i.checked_sub(self.table.partition().len()).filter(|c| *c < self.table.clustering().len());
+            cells.push(match (parts.get(i), clustering) {
+                (Some(part), _) => Some(part.to_vec()),
+                (None, Some(c)) => row.map(|r| r.clustering(c).to_vec()),
+                (None, None) => self.value(row, i).map(<[u8]>::to_vec),
+            });
+            debug_assert!(i >= parts.len() || column.is_primary_key());
+        }
+        Ok(cells)
+    }
+}
+
+fn applied(table: &Table) -> ColumnSpec {
+    let of = ColumnType::frozen(Type::Boolean);
+    ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name: "[applied]".into(), of }
+}
+
+fn spec(table: &Table, column: &Column) -> ColumnSpec {
+    ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name: column.name.clone(), of: column.of.clone() }
+}
+
+impl ChangePlan {
+    /// Runs changes of which some have conditions: all of them happen, or none.
+    ///
+    /// # Errors
+    /// `Invalid` with the servers' text.
+    pub(super) fn run_conditional(&self, engine: &Engine, all: &[Given<'_>], env: &Env<'_>) -> Result<Rows> {
+        let key = self.one_key(all)?;
+        let Some(first) = self.changes.first() else { return Ok(Rows::void()) };
+        let table = &first.table;
+        let mut targets: Vec<(&Given<'_>, Target)> = vec![];
+        for given in all.iter().filter(|g| !matches!(g.change.guard, Guard::None)) {
+            let target = match given.change.concerns_rows() {
+                true => given.change.restrictions.rows(&given.env(env))?.into_iter().next(),
+                false => None,
+            };
+            targets.push((given, target));
+        }
+        let family = engine.family(table)?;
+        let shape = Shape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
+        alone(engine, &[key], |view| {
+            let partition = Partition::read(table, key, view, &family, &shape)?;
+            let mut rows = vec![];
+            let mut good = true;
+            for (given, target) in &targets {
+                let row = target.as_ref().map(|t| partition.row(t)).transpose()?.flatten();
+                good &= partition.holds(given, row.as_ref(), target.is_none(), &given.env(env))?;
+                rows.push(row);
+            }
+            if good {
+                let mutations = write(engine, all, env, engine.store().timestamp(), Some(view))?;
+                return Ok((mutations, Rows::new(Arc::new([applied(table)]), vec![vec![Some(vec![1])]])));
+            }
+            Ok((vec![], self.refused(&partition, &targets, rows)?))
+        })
+    }
+
+    /// The answer when a condition doesn't hold: the rows that were looked at.
+    fn refused(&self, partition: &Partition<'_>, targets: &[(&Given<'_>, Target)], rows: Vec<Option<Row>>) -> Result<Rows> {
+        let table = partition.table;
+        let mut columns: Vec<usize> = vec![];
+        let mut want = |i: usize| {
+            if !columns.contains(&i) {
+                columns.push(i);
+            }
+        };
+        let guards = || targets.iter().map(|(g, _)| &g.change.guard);
+        if guards().any(|g| matches!(g, Guard::Exists | Guard::NotExists)) {
+            (0..table.columns().len()).for_each(want);
+        } else {
+            if self.is_batch {
+                (0..table.partition().len() + table.clustering().len()).for_each(&mut want);
+            }
+            let tested = guards().filter_map(|g| if let Guard::Columns(all) = g { Some(all) } else { None });
+            tested.flatten().for_each(|c| want(c.column));
+        }
+        let mut there: Vec<Row> = rows.into_iter().flatten().collect();
+        if targets.iter().all(|(_, t)| t.is_none()) {
+            there.extend(partition.row(&[])?);
+        }
+        there.sort_by(|a, b| a.place().cmp(b.place()));
+        there.dedup_by(|a, b| a.place() == b.place());
+        let mut cells = there.iter().map(|r| partition.shown(Some(r), &columns)).collect::<Result<Vec<_>>>()?;
+        if cells.is_empty() && partition.statics.exists() {
+            cells.push(partition.shown(None, &columns)?);
+        }
+        if cells.is_empty() {
+            return Ok(Rows::new(Arc::new([applied(table)]), vec![vec![Some(vec![0])]]));
+        }
+        let specs = std::iter::once(applied(table)).chain(columns.iter().map(|i| spec(table, &table.columns()[*i])));
+        Ok(Rows::new(specs.collect(), cells))
+    }
+
+    /// The one partition that all of it is about.
+    fn one_key<'k>(&self, all: &'k [Given<'_>]) -> Result<&'k [u8]> {
+        let mut key: Option<&[u8]> = None;
+        for Given { change, keys, .. } in all {
+            let what = if change.verb == Verb::Delete { "deletions" } else { "updates" };
+            let [one] = &**keys else {
+                return Err(match self.is_batch {
+                    true => {
+                        let text = "(you cannot use IN on the partition key)";
+                        invalid(format!("Batch with conditions cannot span multiple partitions {text}"))
+                    }
+                    false => invalid(format!("IN on the partition key is not supported with conditional {what}")),
+                });
+            };
+            if change.restrictions.has_key_in() && !self.is_batch {
+                return Err(invalid(format!("IN on the partition key is not supported with conditional {what}")));
+            }
+            if change.restrictions.has_clustering_in() {
+                return Err(invalid(format!("IN on the clustering key columns is not supported with conditional {what}")));
+            }
+            if **key.get_or_insert(one) != **one {
+                return Err(invalid("Batch with conditions cannot span multiple partitions"));
+            }
+        }
+        key.ok_or_else(|| invalid("a batch without statements has no conditions"))
+    }
+}

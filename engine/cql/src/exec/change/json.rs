@@ -1,0 +1,72 @@
+//! `INSERT … JSON`: a text that gives the values of all columns.
+
+use firn_wide::types::Type;
+use serde_json::{Map, Value as Json};
+
+use crate::catalog::{ColumnType, Table};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{Marker, Name, Pos, Term as AstTerm, TermKind};
+use crate::values::{Bound, Context, Env, Given, Receiver, Term, from_json};
+
+/// Where the text comes from, and what columns get that it doesn't name.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    text: Term,
+    default_unset: bool,
+}
+
+/// All columns of a table, each with a marker of its number in [`Table::columns`].
+pub(super) fn all_columns(table: &Table) -> Vec<(Name<'static>, AstTerm<'static>)> {
+    let marker = |i: usize| TermKind::Marker(Marker { index: i as u16, name: None });
+    let name = |text: &str| Name { text: text.to_owned().into(), at: Pos::default() };
+    let each = |(i, c): (usize, &crate::catalog::Column)| (name(&c.name), AstTerm { at: Pos::default(), kind: marker(i) });
+    table.columns().iter().enumerate().map(each).collect()
+}
+
+impl Source {
+    /// The text of a statement.
+    pub fn prepare(table: &Table, text: &AstTerm<'_>, default_unset: bool, context: &mut Context<'_>) -> Result<Source> {
+        let of = ColumnType::frozen(Type::Utf8);
+        let receiver = Receiver { name: "[json]".into(), of, keyspace: table.keyspace.clone(), table: table.name.clone() };
+        Ok(Source { text: Term::prepare(text, &receiver, context)?, default_unset })
+    }
+
+    /// The values of all columns, by their number.
+    ///
+    /// # Errors
+    /// `Invalid` when it is no JSON object, has names that are no columns, or values of other types.
+    pub fn values(&self, table: &Table, env: &Env<'_>) -> Result<Vec<Bound>> {
+        let bytes = match self.text.value(env)? {
+            Given::Bytes(bytes) => bytes,
+            Given::Null | Given::Unset => return Err(invalid("Got null for INSERT JSON values")),
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|e| invalid(format!("JSON values are no UTF-8: {e}")))?;
+        let parsed: Option<Map<String, Json>> = serde_json::from_str(text)
+            .map_err(|e| invalid(format!("Could not decode JSON string as a map: {e}. (String was: {text})")))?;
+        let mut given = parsed.ok_or_else(|| invalid("Got null for INSERT JSON values"))?;
+        let mut values = Vec::with_capacity(table.columns().len());
+        for column in table.columns() {
+            let value = take(&mut given, &column.name);
+            values.push(match value {
+                None if self.default_unset => Bound::Unset,
+                None | Some(Json::Null) => Bound::Null,
+                Some(json) => from_json(&column.of.of, &json)
+                    .map_err(|e| invalid(format!("Error decoding JSON value for {}: {e}", column.name)))?,
+            });
+        }
+        match given.keys().next() {
+            Some(unknown) => Err(invalid(format!("JSON values map contains unrecognized column: {unknown}"))),
+            None => Ok(values),
+        }
+    }
+}
+
+/// The value of a column: its name is told without quotes in any case of letters, or within quotes as it is.
+fn take(given: &mut Map<String, Json>, column: &str) -> Option<Json> {
+    let names = |key: &String| match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
+        Some(exact) => exact == column,
+        None => key.to_lowercase() == column,
+    };
+    let key = given.keys().rfind(|k| names(k))?.clone();
+    given.remove(&key)
+}

@@ -1,0 +1,470 @@
+//! What a statement does to one column of a row (model 3.3).
+
+use firn_wide::store::{Family, Mutation, Slice, View};
+use firn_wide::types::Type;
+use std::collections::BTreeMap;
+
+use super::lists::ListClock;
+use crate::catalog::{Column, Table};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{self, Assign, Part};
+use crate::values::{Context, Env, Given, Receiver, Term, split};
+
+/// Larger than every path that continues the place of a cell.
+const BEYOND: u8 = firn_wide::key::BEYOND;
+
+/// An operation on a column.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub column: Column,
+    /// What the place of its cells ends with, after the row's.
+    name: Vec<u8>,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// The value is one cell.
+    Set(Term),
+    /// All elements are replaced.
+    Replace(Term),
+    /// Elements of a set or map are written.
+    Add(Term),
+    Append(Term),
+    Prepend(Term),
+    /// Elements of a set, or keys of a map, are deleted.
+    RemoveKeys(Term, Type),
+    /// Elements of a list with these values are deleted.
+    RemoveValues(Term),
+    SetKey(Term, Term),
+    SetIndex(Term, Term),
+    SetField(u16, Term),
+    Increment(Term),
+    Decrement(Term),
+    Delete,
+    /// The word is for messages: `map key`, `set element`.
+    DeleteKey(Term, &'static str),
+    DeleteIndex(Term),
+    DeleteField(u16),
+}
+
+/// Where the operations of a statement on one row write to.
+pub(super) struct Writer<'w> {
+    pub mutation: &'w mut Mutation,
+    pub family: &'w Family,
+    pub env: &'w Env<'w>,
+    pub lists: &'w ListClock,
+    /// The state before, for operations that read.
+    pub view: Option<&'w View>,
+    pub timestamp: i64,
+    pub ttl: u32,
+    /// The place of the row (or of static cells), and what is appended to it for the moment.
+    pub place: Vec<u8>,
+    pub row_len: usize,
+    /// What this statement has written to lists of the row, by place, when it reads lists.
+    pub written: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+}
+
+impl Writer<'_> {
+    fn at(&mut self, name: &[u8]) {
+        self.place.truncate(self.row_len);
+        self.place.extend_from_slice(name);
+    }
+
+    /// Writes a cell at the present place.
+    pub fn put(&mut self, value: &[u8]) {
+        match self.ttl {
+            0 => self.mutation.put(self.family, &self.place, self.timestamp, value),
+            ttl => self.mutation.put_ttl(self.family, &self.place, self.timestamp, value, ttl),
+        };
+    }
+
+    /// Deletes the cell at the present place.
+    fn delete(&mut self) {
+        self.mutation.delete(self.family, &self.place, self.timestamp);
+    }
+
+    /// Goes to an element of the cell at the present place, does something there and comes back.
+    fn within(&mut self, of: &Type, path: &[u8], work: impl FnOnce(&mut Self)) -> Result<()> {
+        let len = self.place.len();
+        self.family.layout().put_path(of, path, &mut self.place)?;
+        work(self);
+        self.place.truncate(len);
+        Ok(())
+    }
+
+    fn put_element(&mut self, of: &Type, path: &[u8], value: &[u8]) -> Result<()> {
+        self.within(of, path, |w| w.put(value))
+    }
+
+    fn delete_element(&mut self, of: &Type, path: &[u8]) -> Result<()> {
+        self.within(of, path, |w| w.delete())
+    }
+
+    /// The live elements of the list at the present place, with their places.
+    fn elements(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let Some(view) = self.view else { return Err(invalid("a list is read without a state to read")) };
+        let until = [&self.place, &[BEYOND][..]].concat();
+        let mut reader = view.read(self.family, self.mutation.key(), &Slice::between(self.place.clone(), until.clone()))?;
+        let mut all = BTreeMap::new();
+        while let Some(item) = reader.next()? {
+            let Some(cell) = item.cell() else { continue };
+            let mut place = vec![];
+            item.place.put(&mut place);
+            all.insert(place, Some(cell.value().to_vec()));
+        }
+        if let Some(written) = &self.written {
+            all.extend(written.range(self.place.clone()..until).map(|(k, v)| (k.clone(), v.clone())));
+        }
+        Ok(all.into_iter().filter_map(|(k, v)| Some((k, v?))).collect())
+    }
+
+    fn note(&mut self, place: Vec<u8>, value: Option<&[u8]>) {
+        if let Some(written) = &mut self.written {
+            written.insert(place, value.map(<[u8]>::to_vec));
+        }
+    }
+
+    /// Writes or deletes the element of a list at a place.
+    fn change_element(&mut self, place: Vec<u8>, value: Option<&[u8]>) {
+        match (value, self.ttl) {
+            (None, _) => self.mutation.delete(self.family, &place, self.timestamp),
+            (Some(v), 0) => self.mutation.put(self.family, &place, self.timestamp, v),
+            (Some(v), ttl) => self.mutation.put_ttl(self.family, &place, self.timestamp, v, ttl),
+        };
+        self.note(place, value);
+    }
+
+    fn add_to_list(&mut self, of: &Type, list: &[u8], before: bool) -> Result<()> {
+        let parts = parts(of, list)?;
+        let (now, lists) = (self.env.now, self.lists);
+        let paths: Vec<_> =
+            if before { lists.prepend(now, parts.len()).collect() } else { lists.append(now, parts.len()).collect() };
+        for (part, path) in parts.into_iter().zip(paths) {
+            let mut place = self.place.clone();
+            self.family.layout().put_path(&Type::TimeUuid, &path, &mut place)?;
+            self.change_element(place, Some(part));
+        }
+        Ok(())
+    }
+
+    /// The element of the list with this index, of a list that is there.
+    fn element(&self, index: i32, doing: &str) -> Result<Vec<u8>> {
+        let mut all = self.elements()?;
+        if all.is_empty() {
+            return Err(invalid(format!("Attempted to {doing} a list which is null")));
+        }
+        match usize::try_from(index) {
+            Ok(i) if i < all.len() => Ok(all.swap_remove(i).0),
+            _ => Err(invalid(format!("List index {index} out of bound, list has size {}", all.len()))),
+        }
+    }
+}
+
+/// The parts of a serialised collection, none of which is null.
+fn parts<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<&'b [u8]>> {
+    let whole: Option<Vec<_>> = split(of, bytes)?.into_iter().collect();
+    whole.ok_or_else(|| invalid("null is not supported inside collections"))
+}
+
+fn fixed<const N: usize>(bytes: &[u8], receiver: &str) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| invalid(format!("{receiver} has {} bytes, and not {N}", bytes.len())))
+}
+
+impl Operation {
+    /// Of an `INSERT`: the column gets the value.
+    pub fn set(table: &Table, column: &Column, value: &ast::Term<'_>, context: &mut Context<'_>) -> Result<Operation> {
+        let receiver = Receiver::column(table, column);
+        let term = Term::prepare(value, &receiver, context)?;
+        if column.is_counter() {
+            let text = "(counters can only be incremented/decremented, not set)";
+            return Err(invalid(format!("Cannot set the value of counter column {} {text}", column.name)));
+        }
+        Ok(Operation::of(column, if column.of.multicell { What::Replace(term) } else { What::Set(term) }))
+    }
+
+    /// Of an `UPDATE`.
+    ///
+    /// # Errors
+    /// `Invalid operation (…) for … column …` and what is wrong with its terms.
+    pub fn assign(table: &Table, column: &Column, how: &Assign<'_>, context: &mut Context<'_>) -> Result<Operation> {
+        let receiver = Receiver::column(table, column);
+        let (of, name) = (&column.of, &column.name);
+        let refused = |shown: String, what: &str| invalid(format!("Invalid operation ({shown}) for {what} column {name}"));
+        let what = match how {
+            Assign::Set(value) => return Operation::set(table, column, value, context),
+            Assign::Append(value) => {
+                let shown = || format!("{name} = {name} + {value}");
+                match &of.of {
+                    Type::Counter => What::Increment(Term::prepare(value, &receiver, context)?),
+                    _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
+                    _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
+                    Type::List(_) => What::Append(Term::prepare(value, &receiver, context)?),
+                    Type::Map(_) => {
+                        let wrong = |_| invalid(format!("Value for a map addition has to be a map, but was: '{value}'"));
+                        What::Add(Term::prepare(value, &receiver, context).map_err(wrong)?)
+                    }
+                    _ => What::Add(Term::prepare(value, &receiver, context)?),
+                }
+            }
+            Assign::Remove(value) => {
+                let shown = || format!("{name} = {name} - {value}");
+                match &of.of {
+                    Type::Counter => What::Decrement(Term::prepare(value, &receiver, context)?),
+                    _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
+                    _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
+                    Type::List(_) => What::RemoveValues(Term::prepare(value, &receiver, context)?),
+                    Type::Map(kv) => {
+                        let keys = receiver.other(name.clone(), Type::Set(kv.0.clone().into()));
+                        let wrong = |_| invalid(format!("Value for a map substraction has to be a set, but was: '{value}'"));
+                        What::RemoveKeys(Term::prepare(value, &keys, context).map_err(wrong)?, keys.of.of)
+                    }
+                    set => What::RemoveKeys(Term::prepare(value, &receiver, context)?, set.clone()),
+                }
+            }
+            Assign::Prepend(value) => {
+                let term = Term::prepare(value, &receiver, context)?;
+                // Servers print the sign of the other operation here.
+                let shown = || format!("{name} = {value} - {name}");
+                match &of.of {
+                    Type::List(_) if of.multicell => What::Prepend(term),
+                    Type::List(_) => return Err(refused(shown(), "frozen list")),
+                    _ => return Err(refused(shown(), "non list")),
+                }
+            }
+            Assign::Element { key, value } => {
+                let shown = || format!("{name}[{key}] = {value}");
+                match &of.of {
+                    _ if !of.is_collection() => return Err(refused(shown(), "non collection")),
+                    _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
+                    Type::Map(kv) => {
+                        let key = Term::prepare(key, &receiver.other(format!("key({name})"), kv.0.clone()), context)?;
+                        let to = receiver.other(format!("value({name})"), kv.1.clone());
+                        What::SetKey(key, Term::prepare(value, &to, context)?)
+                    }
+                    Type::List(element) => {
+                        let index = Term::prepare(key, &receiver.other(format!("idx({name})"), Type::Int32), context)?;
+                        let to = receiver.other(format!("value({name})"), (**element).clone());
+                        What::SetIndex(index, Term::prepare(value, &to, context)?)
+                    }
+                    _ => return Err(refused(shown(), "set")),
+                }
+            }
+            Assign::Field { field, value } => {
+                let shown = || format!("{name}.{field} = {value}");
+                let Type::Udt(user) = &of.of else { return Err(refused(shown(), "non-UDT")) };
+                if !of.multicell {
+                    return Err(refused(shown(), "frozen UDT"));
+                }
+                let (number, of) = field_of(user, name, &field.text)?;
+                What::SetField(number, Term::prepare(value, &receiver.other(format!("{name}.{field}"), of), context)?)
+            }
+        };
+        Ok(Operation::of(column, what))
+    }
+
+    /// Of a `DELETE`.
+    ///
+    /// # Errors
+    /// `Invalid deletion operation …` and what is wrong with its terms.
+    pub fn delete(table: &Table, column: &Column, part: &Part<'_>, context: &mut Context<'_>) -> Result<Operation> {
+        let receiver = Receiver::column(table, column);
+        let (of, name) = (&column.of, &column.name);
+        let refused = |what: &str| Err(invalid(format!("Invalid deletion operation for {what} column {name}")));
+        let what = match part {
+            Part::Whole => What::Delete,
+            Part::Element(_) if !of.is_collection() => return refused("non collection"),
+            Part::Element(_) if !of.multicell => return refused("frozen collection"),
+            Part::Element(key) => match &of.of {
+                Type::Map(kv) => {
+                    let receiver = receiver.other(format!("key({name})"), kv.0.clone());
+                    What::DeleteKey(Term::prepare(key, &receiver, context)?, "map key")
+                }
+                Type::Set(element) => {
+                    let receiver = receiver.other(format!("value({name})"), (**element).clone());
+                    What::DeleteKey(Term::prepare(key, &receiver, context)?, "set element")
+                }
+                _ => {
+                    let receiver = receiver.other(format!("idx({name})"), Type::Int32);
+                    What::DeleteIndex(Term::prepare(key, &receiver, context)?)
+                }
+            },
+            Part::Field(field) => {
+                let Type::Udt(user) = &of.of else {
+                    return Err(invalid(format!("Invalid field deletion operation for non-UDT column {name}")));
+                };
+                if !of.multicell {
+                    return Err(invalid(format!("Frozen UDT column {name} does not support field deletions")));
+                }
+                What::DeleteField(field_of(user, name, &field.text)?.0)
+            }
+        };
+        Ok(Operation::of(column, what))
+    }
+
+    fn of(column: &Column, what: What) -> Operation {
+        Operation { name: super::cell_name(&column.raw_name()), column: column.clone(), what }
+    }
+
+    /// Whether it must know what is there.
+    pub fn reads(&self) -> bool {
+        matches!(self.what, What::RemoveValues(_) | What::SetIndex(..) | What::DeleteIndex(_))
+    }
+
+    /// Writes what it does to a row.
+    ///
+    /// # Errors
+    /// `Invalid` for values that can't be.
+    pub fn apply(&self, w: &mut Writer<'_>) -> Result<()> {
+        w.at(&self.name);
+        let (of, env) = (&self.column.of.of, w.env);
+        match &self.what {
+            What::Set(term) => match term.value(env)? {
+                Given::Unset => {}
+                Given::Null => w.delete(),
+                Given::Bytes(bytes) => w.put(&bytes),
+            },
+            What::Replace(term) => {
+                let value = term.value(env)?;
+                if !matches!(value, Given::Unset) {
+                    // Elements that the statement itself writes must outlive it.
+                    w.mutation.delete_complex(w.family, &w.place, w.timestamp.saturating_sub(1));
+                    self.forget(w)?;
+                }
+                if let Given::Bytes(bytes) = value {
+                    self.add(w, &bytes)?;
+                }
+            }
+            What::Add(term) | What::Append(term) => {
+                if let Given::Bytes(bytes) = term.value(env)? {
+                    self.add(w, &bytes)?;
+                }
+            }
+            What::Prepend(term) => {
+                if let Given::Bytes(bytes) = term.value(env)? {
+                    w.add_to_list(of, &bytes, true)?;
+                }
+            }
+            What::RemoveKeys(term, keys) => {
+                if let (Given::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
+                    parts(keys, &bytes)?.into_iter().try_for_each(|k| w.delete_element(key, k))?;
+                }
+            }
+            What::RemoveValues(term) => {
+                if let Given::Bytes(bytes) = term.value(env)? {
+                    let values = parts(of, &bytes)?;
+                    for (place, _) in w.elements()?.into_iter().filter(|(_, v)| values.contains(&&**v)) {
+                        w.change_element(place, None);
+                    }
+                }
+            }
+            What::SetKey(key, value) => self.set_key(w, key, value)?,
+            What::SetIndex(index, value) => {
+                let index = index_of(index, env)?.ok_or_else(|| invalid("Invalid unset value for list index"))?;
+                let place = w.element(index, "set an element on")?;
+                match value.value(env)? {
+                    Given::Unset => {}
+                    Given::Null => w.change_element(place, None),
+                    Given::Bytes(bytes) => w.change_element(place, Some(&bytes)),
+                }
+            }
+            What::SetField(number, value) => match value.value(env)? {
+                Given::Unset => {}
+                Given::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
+                Given::Bytes(bytes) => w.put_element(&Type::Short, &number.to_be_bytes(), &bytes)?,
+            },
+            What::Increment(term) | What::Decrement(term) => {
+                let delta = match term.value(env)? {
+                    Given::Unset => return Ok(()),
+                    Given::Null => return Err(invalid("Invalid null value for counter increment")),
+                    Given::Bytes(bytes) => i64::from_be_bytes(fixed(&bytes, &self.column.name)?),
+                };
+                let overflows = || {
+                    let text = "overflows supported counter precision (signed 8 bytes integer)";
+                    invalid(format!("The negation of {delta} {text}"))
+                };
+                let is_increment = matches!(self.what, What::Increment(_));
+                let delta = if is_increment { delta } else { delta.checked_neg().ok_or_else(overflows)? };
+                w.mutation.add(w.family, &w.place, delta);
+            }
+            What::Delete if self.column.of.multicell => {
+                w.mutation.delete_complex(w.family, &w.place, w.timestamp);
+                self.forget(w)?;
+            }
+            What::Delete => w.delete(),
+            What::DeleteKey(term, what) => {
+                let key = match term.value(env)? {
+                    Given::Unset => return Err(invalid(format!("Invalid unset {what}"))),
+                    Given::Null => return Err(invalid(format!("Invalid null {what}"))),
+                    Given::Bytes(bytes) => bytes,
+                };
+                if let Some(path) = self.column.of.path_type() {
+                    w.delete_element(&path, &key)?;
+                }
+            }
+            What::DeleteIndex(index) => {
+                if let Some(index) = index_of(index, env)? {
+                    let place = w.element(index, "delete an element from")?;
+                    w.change_element(place, None);
+                }
+            }
+            What::DeleteField(number) => w.delete_element(&Type::Short, &number.to_be_bytes())?,
+        }
+        Ok(())
+    }
+
+    /// The list at the present place is empty now, for later operations of the statement.
+    fn forget(&self, w: &mut Writer<'_>) -> Result<()> {
+        if w.written.is_some() && matches!(self.column.of.of, Type::List(_)) {
+            for (place, _) in w.elements()? {
+                w.note(place, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the elements of a serialised value.
+    fn add(&self, w: &mut Writer<'_>, bytes: &[u8]) -> Result<()> {
+        let of = &self.column.of.of;
+        match of {
+            Type::List(_) => w.add_to_list(of, bytes, false),
+            Type::Set(element) => parts(of, bytes)?.into_iter().try_for_each(|e| w.put_element(element, e, &[])),
+            Type::Map(kv) => parts(of, bytes)?.chunks_exact(2).try_for_each(|p| w.put_element(&kv.0, p[0], p[1])),
+            _ => {
+                let fields = split(of, bytes)?.into_iter().enumerate();
+                let mut given = fields.filter_map(|(i, f)| Some((u16::try_from(i).ok()?, f?)));
+                given.try_for_each(|(i, value)| w.put_element(&Type::Short, &i.to_be_bytes(), value))
+            }
+        }
+    }
+
+    fn set_key(&self, w: &mut Writer<'_>, key: &Term, value: &Term) -> Result<()> {
+        let Some(path) = self.column.of.path_type() else { return Ok(()) };
+        let key = match key.value(w.env)? {
+            Given::Unset => return Err(invalid("Invalid unset map key")),
+            Given::Null => return Err(invalid("Invalid null map key")),
+            Given::Bytes(bytes) => bytes,
+        };
+        match value.value(w.env)? {
+            Given::Unset => Ok(()),
+            Given::Null => w.delete_element(&path, &key),
+            Given::Bytes(bytes) => w.put_element(&path, &key, &bytes),
+        }
+    }
+}
+
+/// The index of a list; `None`: unset.
+fn index_of(term: &Term, env: &Env<'_>) -> Result<Option<i32>> {
+    match term.value(env)? {
+        Given::Unset => Ok(None),
+        Given::Null => Err(invalid("Invalid null value for list index")),
+        Given::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
+    }
+}
+
+/// The number and type of a field.
+fn field_of(user: &firn_wide::types::UserType, column: &str, field: &str) -> Result<(u16, Type)> {
+    let found = user.fields.iter().position(|f| f.0 == field).and_then(|i| Some((u16::try_from(i).ok()?, i)));
+    let (number, i) = found.ok_or_else(|| invalid(format!("UDT column {column} does not have a field named {field}")))?;
+    Ok((number, user.fields[i].1.clone()))
+}

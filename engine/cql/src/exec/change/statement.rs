@@ -1,0 +1,358 @@
+//! One change, prepared: which rows, what is done to them, under what condition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_wide::key::STATIC;
+use firn_wide::store::{Mutation, View};
+
+use super::attributes::Attributes;
+use super::condition::Condition;
+use super::json;
+use super::operation::{Operation, Writer};
+use crate::analysis::{Purpose, Restrictions};
+use crate::catalog::{Catalog, Table};
+use crate::error::{Result, invalid};
+use crate::exec::Engine;
+use crate::syntax::ast::{self, Comparison, Inserted, Relation};
+use crate::values::{Bound, Context, Env, Markers};
+
+/// What kind of statement it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// Under what condition it happens.
+#[derive(Clone, Debug)]
+pub(super) enum Guard {
+    None,
+    Exists,
+    NotExists,
+    Columns(Vec<Condition>),
+}
+
+/// A change, prepared.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub table: Arc<Table>,
+    pub verb: Verb,
+    pub restrictions: Restrictions,
+    pub attributes: Attributes,
+    pub guard: Guard,
+    /// On regular columns.
+    operations: Vec<Operation>,
+    /// On static columns.
+    statics: Vec<Operation>,
+    /// The values of `INSERT JSON`: they stand for the markers of all columns.
+    json: Option<json::Source>,
+    /// The name of the row's marker, in places.
+    marker: Vec<u8>,
+}
+
+/// What the preparation of a statement's relations, operations and conditions gives.
+struct Parts<'a> {
+    verb: Verb,
+    relations: Vec<Relation<'a>>,
+    operations: Vec<Operation>,
+    guard: Guard,
+    attributes: Attributes,
+    json: Option<json::Source>,
+}
+
+fn checked_guard(table: &Table, guard: &ast::Guard<'_>, context: &mut Context<'_>) -> Result<Guard> {
+    Ok(match guard {
+        ast::Guard::None => Guard::None,
+        ast::Guard::Exists => Guard::Exists,
+        ast::Guard::Conditions(all) => {
+            Guard::Columns(all.iter().map(|c| Condition::prepare(table, c, context)).collect::<Result<_>>()?)
+        }
+    })
+}
+
+impl Change {
+    /// Checks a change. The markers of `markers` that it has get what they want.
+    ///
+    /// # Errors
+    /// `Invalid` with the servers' text.
+    pub fn prepare(
+        engine: &Engine,
+        catalog: &Catalog,
+        keyspace: Option<&str>,
+        change: &ast::Change<'_>,
+        markers: &mut Markers,
+    ) -> Result<Change> {
+        let name = match change {
+            ast::Change::Insert(insert) => &insert.table,
+            ast::Change::Update(update) => &update.table,
+            ast::Change::Delete(delete) => &delete.table,
+        };
+        let table = catalog.table(name, keyspace)?.clone();
+        let mut context = Context {
+            catalog,
+            keyspace: &table.keyspace,
+            partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
+            markers: std::mem::take(markers),
+        };
+        let prepared = match change {
+            ast::Change::Insert(insert) => Change::insert(engine, &table, insert, &mut context),
+            ast::Change::Update(update) => Change::update(engine, &table, update, &mut context),
+            ast::Change::Delete(delete) => Change::delete(engine, &table, delete, &mut context),
+        };
+        *markers = context.markers;
+        prepared
+    }
+
+    fn insert(engine: &Engine, table: &Arc<Table>, insert: &ast::Insert<'_>, context: &mut Context<'_>) -> Result<Change> {
+        if table.is_counter() {
+            return Err(invalid("INSERT statements are not allowed on counter tables, use UPDATE instead"));
+        }
+        let using = &insert.using;
+        let (ts, ttl) = (using.timestamp.as_ref(), using.ttl.as_ref());
+        let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
+        let guard = if insert.if_not_exists { Guard::NotExists } else { Guard::None };
+        match &insert.what {
+            Inserted::Values { columns, values } => {
+                if columns.len() != values.len() {
+                    return Err(invalid("Unmatched column names/values"));
+                }
+                let doubled = |(i, c): (usize, &ast::Name<'_>)| columns[..i].iter().any(|b| b.text == c.text);
+                if columns.iter().enumerate().any(doubled) {
+                    return Err(invalid("The column names contains duplicates"));
+                }
+                let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
+                let (relations, operations) = values_of(table, given, context)?;
+                Change::of(
+                    engine,
+                    table,
+                    Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: None },
+                    context,
+                )
+            }
+            Inserted::Json { value, default_unset } => {
+                let json = json::Source::prepare(table, value, *default_unset, context)?;
+                // The JSON text gives the values of markers, one for each column.
+                let outer = std::mem::replace(&mut context.markers, Markers::new(table.columns().len() as u16));
+                let (relations, operations) = values_of(table, json::all_columns(table), context)?;
+                let parts = Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: Some(json) };
+                let change = Change::of(engine, table, parts, context);
+                context.markers = outer;
+                change
+            }
+        }
+    }
+
+    fn update(engine: &Engine, table: &Arc<Table>, update: &ast::Update<'_>, context: &mut Context<'_>) -> Result<Change> {
+        let (ts, ttl) = (update.using.timestamp.as_ref(), update.using.ttl.as_ref());
+        let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
+        let mut operations = vec![];
+        for assignment in &update.assignments {
+            let column = table.known_column(&assignment.column.text)?;
+            if column.is_primary_key() {
+                return Err(invalid(format!("PRIMARY KEY part {} found in SET part", column.name)));
+            }
+            operations.push(Operation::assign(table, column, &assignment.operation, context)?);
+        }
+        let guard = checked_guard(table, &update.guard, context)?;
+        let relations = update.relations.clone();
+        Change::of(engine, table, Parts { verb: Verb::Update, relations, operations, guard, attributes, json: None }, context)
+    }
+
+    fn delete(engine: &Engine, table: &Arc<Table>, delete: &ast::Delete<'_>, context: &mut Context<'_>) -> Result<Change> {
+        let attributes = Attributes::prepare(delete.timestamp.as_ref(), None, &table.keyspace, &table.name, context)?;
+        let mut operations = vec![];
+        for target in &delete.targets {
+            let column = table.known_column(&target.column.text)?;
+            if column.is_primary_key() {
+                let text = "for deletion (should not be a PRIMARY KEY part)";
+                return Err(invalid(format!("Invalid identifier {} {text}", column.name)));
+            }
+            operations.push(Operation::delete(table, column, &target.part, context)?);
+        }
+        let guard = checked_guard(table, &delete.guard, context)?;
+        let relations = delete.relations.clone();
+        Change::of(engine, table, Parts { verb: Verb::Delete, relations, operations, guard, attributes, json: None }, context)
+    }
+
+    fn of(engine: &Engine, table: &Arc<Table>, parts: Parts<'_>, context: &mut Context<'_>) -> Result<Change> {
+        let Parts { verb, relations, operations, guard, attributes, json } = parts;
+        let (statics, operations): (Vec<_>, Vec<_>) = operations.into_iter().partition(|o| o.column.is_static());
+        let tested: &[Condition] = if let Guard::Columns(all) = &guard { all } else { &[] };
+        let tests_regular = tested.iter().any(|c| !table.columns()[c.column].is_static());
+        let sets_clustering = verb == Verb::Insert && !relations.is_empty() && names_clustering(table, &relations);
+        // A deletion of nothing in particular is one of whole rows.
+        let deletes_rows = verb == Verb::Delete && operations.is_empty() && statics.is_empty();
+        let has_statics = !statics.is_empty() || !tested.is_empty();
+        let only_statics = operations.is_empty() && !deletes_rows && !tests_regular && has_statics && !sets_clustering;
+        let purpose = if verb == Verb::Delete { Purpose::Delete } else { Purpose::Update };
+        let restrictions = Restrictions::prepare(purpose, only_statics, table, engine.partitioner(), &relations, context)?;
+        let change = Change {
+            table: table.clone(),
+            verb,
+            restrictions,
+            attributes,
+            guard,
+            operations,
+            statics,
+            json,
+            marker: super::cell_name(&[]),
+        };
+        change.check(tests_regular)?;
+        Ok(change)
+    }
+
+    fn check(&self, tests_regular: bool) -> Result<()> {
+        let (is_guarded, is_counter) = (!matches!(self.guard, Guard::None), self.table.is_counter());
+        let refused = |text: &str| Err(invalid(text));
+        if is_guarded && is_counter {
+            return refused("Conditional updates are not supported on counter tables");
+        }
+        if is_guarded && self.attributes.has_timestamp() {
+            return refused("Cannot provide custom timestamp for conditional updates");
+        }
+        if is_counter && self.verb != Verb::Delete && self.attributes.has_timestamp() {
+            return refused("Cannot provide custom timestamp for counter updates");
+        }
+        if is_counter && self.attributes.has_ttl() {
+            return refused("Cannot provide custom TTL for counter updates");
+        }
+        if self.verb != Verb::Delete {
+            return Ok(());
+        }
+        if is_guarded && !self.restrictions.is_one_row() {
+            let text = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to";
+            if !self.operations.is_empty() || self.statics.is_empty() {
+                return Err(invalid(format!("{text} delete non static columns")));
+            }
+            if tests_regular {
+                return Err(invalid(format!("{text} use IF condition on non static columns")));
+            }
+        }
+        let of_columns = !self.operations.is_empty() || (!self.statics.is_empty() && self.restrictions.has_clustering());
+        if of_columns && !self.restrictions.names_rows() {
+            return refused("Range deletions are not supported for specific columns");
+        }
+        Ok(())
+    }
+
+    /// Whether it must know what is there, without being conditional.
+    pub fn reads(&self) -> bool {
+        self.operations.iter().chain(&self.statics).any(Operation::reads)
+    }
+
+    /// Whether rows are concerned, and not only the static cells of a partition.
+    pub fn concerns_rows(&self) -> bool {
+        self.table.clustering().is_empty() || self.restrictions.has_clustering()
+    }
+
+    /// The values that stand for the markers, when they come from JSON.
+    pub fn json_values(&self, env: &Env<'_>) -> Result<Option<Vec<Bound>>> {
+        self.json.as_ref().map(|json| json.values(&self.table, env)).transpose()
+    }
+
+    /// Appends what it writes to these partitions: one mutation each. `env` is the statement's, `values` the one of its row (the same but for
+    /// `INSERT JSON`); `timestamp` is that of statements that name none.
+    ///
+    /// # Errors
+    /// `Invalid` for bound values that can't be.
+    pub fn write(
+        &self,
+        engine: &Engine,
+        envs: (&Env<'_>, &Env<'_>),
+        timestamp: i64,
+        keys: &[Vec<u8>],
+        view: Option<&View>,
+        out: &mut Vec<Mutation>,
+    ) -> Result<()> {
+        let (env, values) = envs;
+        let family = engine.family(&self.table)?;
+        let timestamp = self.attributes.timestamp(env)?.unwrap_or(timestamp);
+        let ttl = self.attributes.ttl(env, self.table.options.default_ttl())?;
+        let rows = match self.concerns_rows() && self.restrictions.names_rows() {
+            true => self.restrictions.rows(values)?,
+            false => vec![],
+        };
+        for key in keys {
+            let at = out.iter().position(|m| m.key() == key).unwrap_or_else(|| {
+                out.push(Mutation::new(key));
+                out.len() - 1
+            });
+            let mut writer = Writer {
+                mutation: &mut out[at],
+                family: &family,
+                env: values,
+                lists: engine.lists(),
+                view,
+                timestamp,
+                ttl,
+                place: vec![],
+                row_len: 0,
+                written: self.reads().then(BTreeMap::new),
+            };
+            if self.verb == Verb::Delete && self.operations.is_empty() && self.statics.is_empty() {
+                self.delete_rows(&mut writer, &rows)?;
+                continue;
+            }
+            for row in &rows {
+                let row: Vec<&[u8]> = row.iter().map(|v| &**v).collect();
+                writer.place.clear();
+                family.layout().put_row(&row, &mut writer.place)?;
+                writer.row_len = writer.place.len();
+                if self.verb == Verb::Insert {
+                    writer.place.extend_from_slice(&self.marker);
+                    writer.put(&[]);
+                }
+                self.operations.iter().try_for_each(|o| o.apply(&mut writer))?;
+            }
+            writer.place.clear();
+            writer.place.push(STATIC);
+            writer.row_len = 1;
+            self.statics.iter().try_for_each(|o| o.apply(&mut writer))?;
+        }
+        Ok(())
+    }
+
+    /// A whole partition, single rows, or ranges of them.
+    fn delete_rows(&self, w: &mut Writer<'_>, rows: &[Vec<Vec<u8>>]) -> Result<()> {
+        if !self.restrictions.has_clustering() {
+            w.mutation.delete_partition(w.family, w.timestamp);
+        } else if self.restrictions.names_rows() {
+            for row in rows {
+                let row: Vec<&[u8]> = row.iter().map(|v| &**v).collect();
+                w.place.clear();
+                w.family.layout().put_row(&row, &mut w.place)?;
+                w.mutation.delete_row(w.family, &w.place, w.timestamp);
+            }
+        } else {
+            for slice in self.restrictions.intervals(w.env, w.family.layout())?.slices() {
+                w.mutation.delete_range(w.family, &slice.from, &slice.until, w.timestamp);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn names_clustering(table: &Table, relations: &[Relation<'_>]) -> bool {
+    let is = |name: &str| table.clustering().iter().any(|c| c.name == name);
+    relations.iter().any(|r| matches!(r, Relation::Compare { column, .. } if is(&column.text)))
+}
+
+/// The columns of an `INSERT` with their terms: those of the primary key as relations, the others as operations.
+fn values_of<'a>(
+    table: &Table,
+    given: Vec<(ast::Name<'a>, ast::Term<'a>)>,
+    context: &mut Context<'_>,
+) -> Result<(Vec<Relation<'a>>, Vec<Operation>)> {
+    let (mut relations, mut operations) = (vec![], vec![]);
+    for (name, value) in given {
+        let column = table.known_column(&name.text)?;
+        if column.is_primary_key() {
+            relations.push(Relation::Compare { column: name, comparison: Comparison::Eq, value });
+        } else {
+            operations.push(Operation::set(table, column, &value, context)?);
+        }
+    }
+    Ok((relations, operations))
+}
