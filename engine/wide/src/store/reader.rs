@@ -561,8 +561,9 @@ impl Reader {
         self.state = State::Done;
         for _ in 0..PATIENCE {
             self.step()?;
-            let place = self.cursor.key().get(self.partition.len()..).unwrap_or_default();
-            if !self.cursor.valid() || !place.starts_with(&self.row) {
+            // The next partition may have a row of the same clustering.
+            let place = Some(&self.cursor).filter(|c| c.valid()).and_then(|c| c.key().strip_prefix(&*self.partition));
+            if !place.is_some_and(|place| place.starts_with(&self.row)) {
                 self.state = State::Fresh;
                 return Ok(());
             }
