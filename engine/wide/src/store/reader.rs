@@ -561,10 +561,9 @@ impl Reader {
         self.state = State::Done;
         for _ in 0..PATIENCE {
             self.step()?;
-            let key = self.cursor.key();
-            // In another partition the same bytes may stand where the row does in this one.
-            let is_here = self.cursor.valid() && (!self.scans || crate::key::is_inside(key, &self.partition));
-            if !is_here || !key.get(self.partition.len()..).unwrap_or_default().starts_with(&self.row) {
+            // The next partition may have a row of the same clustering.
+            let place = Some(&self.cursor).filter(|c| c.valid()).and_then(|c| c.key().strip_prefix(&*self.partition));
+            if !place.is_some_and(|place| place.starts_with(&self.row)) {
                 self.state = State::Fresh;
                 return Ok(());
             }

@@ -4,6 +4,7 @@
 //! that names file and line, with all before its batch written; what `COPY TO` writes, `COPY FROM` with the same options reads as the same
 //! rows, where no text is the one that stands for null.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -115,6 +116,16 @@ impl How {
     }
 }
 
+impl How {
+    /// A text as the writer takes it.
+    fn escaped<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
+        match self.escape.map(char::from) {
+            Some(escape) => Cow::Owned(text.replace(escape, &format!("{escape}{escape}")).into_bytes()),
+            None => Cow::Borrowed(text.as_bytes()),
+        }
+    }
+}
+
 impl Copy {
     /// The command whose words follow `COPY`.
     pub fn parse(words: &mut Words<'_>) -> Result<Copy, String> {
@@ -204,7 +215,8 @@ impl Copy {
         let mut builder = WriterBuilder::new();
         builder.delimiter(self.how.delimiter).quote(self.how.quote).quote_style(QuoteStyle::Necessary);
         if let Some(escape) = self.how.escape {
-            builder.double_quote(false).escape(escape);
+            // The writer escapes quotes only, and readers know escapes within quotes only.
+            builder.double_quote(false).escape(escape).quote_style(QuoteStyle::Always);
         }
         let mut writer = builder.from_writer(sink);
         if self.how.header {
@@ -219,7 +231,8 @@ impl Copy {
                 for (i, of) in types.iter().enumerate() {
                     let text = row.bytes(i).map(|bytes| plain(of, bytes));
                     like_null += u64::from(text.as_ref() == Some(&self.how.null));
-                    writer.write_field(text.as_ref().unwrap_or(&self.how.null)).map_err(csv_failure)?;
+                    let text = text.as_ref().unwrap_or(&self.how.null);
+                    writer.write_field(&*self.how.escaped(text)).map_err(csv_failure)?;
                 }
                 writer.write_record(None::<&[u8]>).map_err(csv_failure)?;
             }

@@ -137,7 +137,7 @@ const COMMANDS: [Topic; 11] = [
     (
         "COPY",
         "COPY table [(columns)] FROM 'file' | STDIN [WITH option = value AND …]\n  COPY table [(columns)] TO 'file' | STDOUT [WITH …]",
-        "Rows out of a file, or into one. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (how null is written; reading it leaves the column as it is), CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0,\n  MAXROWS = 100 (the first rows only), FORMAT = csv | tsv | json | deb822 (reading: all but csv find columns by their names).",
+        "Rows out of a file, or into one. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (how null is written; reading it leaves the column as it is), CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0,\n  MAXROWS = n (only the first n), FORMAT = csv | tsv | json | deb822 (reading: all but csv find columns by their names).",
         "COPY users (login, country) FROM 'users.csv' WITH HEADER = true AND NULL = '\\N';",
     ),
     ("EXPAND", "EXPAND [ON | OFF]", "A row as a list of its columns.", "EXPAND ON"),
