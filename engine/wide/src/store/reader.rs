@@ -16,7 +16,7 @@ use crate::key::{BEYOND, DELETION, Place, RANGES as RANGES_SECTION, ROWS as ROWS
 
 use super::Store;
 use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
-use super::point::range_at;
+use super::point::{range_at, with_key};
 use super::slice::{Partitions, Slice};
 use super::view::At;
 
@@ -118,9 +118,14 @@ impl Store {
     pub(super) fn read_at(&self, at: At<'_>, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
         let mut partition = Vec::with_capacity(key.len() + 32);
         family.layout().put_partition(key, &mut partition)?;
-        let until: &[u8] = if slice.until.is_empty() { &[BEYOND] } else { &slice.until };
-        let range = [&partition, &[DELETION][..]].concat()..[&partition, until].concat();
-        let mut reader = self.reader(at, family, (Bound::Included(range.start), Bound::Excluded(range.end)), slice)?;
+        let len = partition.len();
+        let mut reader = with_key(|until| {
+            until.extend_from_slice(&partition);
+            until.extend_from_slice(if slice.until.is_empty() { &[BEYOND] } else { &slice.until });
+            partition.push(DELETION);
+            self.reader(at, family, (Bound::Included(&*partition), Bound::Excluded(&**until)), slice)
+        })?;
+        partition.truncate(len);
         reader.partition = partition;
         reader.key.extend_from_slice(key);
         reader.enter(false)?;
@@ -140,20 +145,20 @@ impl Store {
             Bound::Excluded(b) => Bound::Excluded(b.clone()),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let mut reader = self.reader(at, family, (from, until), slice)?;
+        let mut reader = self.reader(at, family, (from.as_ref().map(|b| &**b), until.as_ref().map(|b| &**b)), slice)?;
         reader.scans = true;
         Ok(reader)
     }
 
-    fn reader(&self, at: At<'_>, family: &Family, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), slice: &Slice) -> Result<Reader> {
+    fn reader(&self, at: At<'_>, family: &Family, range: (Bound<&[u8]>, Bound<&[u8]>), slice: &Slice) -> Result<Reader> {
         let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
         let mut snapshot = if let At::Then(s) = at { Some(s.clone()) } else { None };
-        let mut cursor = at.cursor(family.tree(), range.clone())?;
+        let mut cursor = at.cursor::<&[u8]>(family.tree(), range)?;
         // The state first, then the kinds: they tell of all that can be in it.
         let mut kinds = family.kinds();
         if snapshot.is_none() && fetches(kinds) {
             let s = self.db().snapshot();
-            cursor = At::Then(&s).cursor(family.tree(), range)?;
+            cursor = At::Then(&s).cursor::<&[u8]>(family.tree(), range)?;
             kinds = family.kinds();
             snapshot = Some(s);
         }
@@ -252,7 +257,12 @@ impl Reader {
 
     fn go_to(&mut self, slice: &Slice, at_first: bool, has_head: bool) -> Result<()> {
         if !slice.reverse && slice.is_from_start() {
-            return if at_first { Ok(()) } else { self.seek_to(if slice.from.is_empty() { &[DELETION] } else { &slice.from }) };
+            return match (at_first, slice.from.is_empty()) {
+                (true, _) => Ok(()),
+                // The range of a reader of one partition begins there.
+                (false, true) => Ok(self.cursor.first()?),
+                (false, false) => self.seek_to(&slice.from),
+            };
         }
         if has_head {
             if !at_first {

@@ -1,0 +1,422 @@
+//! What is measured, step by step.
+
+use firn_kv::{Batch, Durability, Tree};
+use firn_wide::store::{Family, Mutation, Slice};
+use firn_wide::{Column, ColumnParent, ColumnPath, SlicePredicate};
+use firn_workload::process::Usage;
+
+use super::meter::{Duel, Meter};
+use super::report::Report;
+use super::store::{Bench, COLUMNS, VALUE, cell_key, column_name, failure, place, row_key, stored};
+use firn_tools::io::Watch;
+use firn_tools::output::{Done, Failure, Progress, bytes, count, nanos, rate};
+
+/// Rows and columns below which there is nothing to measure.
+pub const LEAST_ROWS: u64 = 100;
+/// See [`LEAST_ROWS`].
+pub const LEAST_COLUMNS: u64 = 1000;
+
+/// Operations of a round.
+const EACH: u64 = 500;
+/// Rounds of reads.
+const ROUNDS: u64 = 41;
+/// Reads a little slower or faster than others of the same kind are as fast.
+const NOISE: f64 = 1.05;
+/// The key of the widest row, and of one of 100 columns.
+const WIDEST: &[u8] = b"the widest row";
+const NARROW: &[u8] = b"a row of 100 columns";
+const NARROW_COLUMNS: u64 = 100;
+/// Late and counting writes.
+const THREADS: u64 = 8;
+const COUNTERS: u64 = 16;
+
+const WHOLE_ROW: &str = "read a row of 10 columns";
+
+fn expect(what: &str, found: u64, expected: u64) -> Done {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{what}: found {}, and not {}", count(found), count(expected))))
+}
+
+/// A column that is to be written, with all forms of it made before the clock runs.
+struct Prepared {
+    key: Vec<u8>,
+    name: Vec<u8>,
+    place: Vec<u8>,
+    value: [u8; VALUE],
+    timestamp: i64,
+    full: Vec<u8>,
+    stored: Vec<u8>,
+}
+
+fn prepare(b: &Bench, f: &Family, row: u64, column: u64, timestamp: i64) -> Done<Prepared> {
+    let (key, name) = (row_key(row), column_name(column));
+    let value = b.value(row * COLUMNS + column);
+    let (place, full) = (place(f, &name)?, cell_key(f, &key, &name)?);
+    Ok(Prepared { stored: stored(timestamp, &value), key, name, place, value, timestamp, full })
+}
+
+/// A timestamp of a step: each step's are newer than those of the steps before, else all of its writes would be late ones.
+fn timestamp(step: i64, n: u64) -> i64 {
+    (step << 32) + n as i64 + 1
+}
+
+fn columns_of(b: &Bench, f: &Family, step: i64, from: u64, until: u64) -> Done<Vec<Prepared>> {
+    (from..until).map(|n| prepare(b, f, n / COLUMNS, n % COLUMNS, timestamp(step, n))).collect()
+}
+
+/// Columns one by one, through the store and through the operations; rows at once.
+pub fn inserts(b: &Bench, report: &mut Report) -> Done {
+    let (rows, kv) = (b.family("Rows")?, b.tree("beside-rows")?);
+    let all = b.rows * COLUMNS;
+    let mut meter = Meter::new("insert columns", all.div_ceil(EACH), EACH);
+    let mut m = Mutation::new(b"");
+    for from in (0..all).step_by(EACH as usize) {
+        let columns = columns_of(b, &rows, 0, from, all.min(from + EACH))?;
+        let ours = || {
+            columns.iter().try_for_each(|c| {
+                m.reset(&c.key);
+                m.put(&rows, &c.place, c.timestamp, &c.value);
+                b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)
+            })
+        };
+        meter.round(ours, || put_all(&kv, &columns))?;
+    }
+    report.add("insert a column", "kv put", meter.done(), Some(1.3));
+
+    let (family, kv, parent) = (b.family("Inserts")?, b.tree("beside-inserts")?, ColumnParent::new("Inserts"));
+    let tenth = all / 10;
+    let mut meter = Meter::new("insert() columns", tenth.div_ceil(EACH), EACH);
+    for from in (0..tenth).step_by(EACH as usize) {
+        let columns = columns_of(b, &family, 1, from, tenth.min(from + EACH))?;
+        let named: Vec<Column> = columns.iter().map(|c| Column::new(c.name.clone(), c.value, c.timestamp)).collect();
+        let ours = || {
+            let mut both = columns.iter().zip(&named);
+            both.try_for_each(|(c, column)| b.keyspace.insert(&c.key, &parent, column).map_err(failure))
+        };
+        meter.round(ours, || put_all(&kv, &columns))?;
+    }
+    report.add("insert() a column by name", "kv put", meter.done(), Some(1.3));
+    batches(b, report)
+}
+
+fn put_all(kv: &Tree, columns: &[Prepared]) -> Done {
+    Ok(columns.iter().try_for_each(|c| kv.put_with(&c.full, &c.stored, Durability::Process))?)
+}
+
+fn batches(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Batches")?, b.tree("beside-batches")?);
+    let rows = (b.rows / 10).max(1);
+    let each = EACH / COLUMNS;
+    let mut meter = Meter::new("insert rows", rows.div_ceil(each), each);
+    let mut m = Mutation::new(b"");
+    for from in (0..rows).step_by(each as usize) {
+        let columns = columns_of(b, &family, 2, from * COLUMNS, rows.min(from + each) * COLUMNS)?;
+        let ours = || {
+            columns.chunks(COLUMNS as usize).try_for_each(|row| {
+                m.reset(&row[0].key);
+                for c in row {
+                    m.put(&family, &c.place, c.timestamp, &c.value);
+                }
+                b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)
+            })
+        };
+        let beside = || {
+            Ok(columns.chunks(COLUMNS as usize).try_for_each(|row| {
+                let mut batch = Batch::new();
+                row.iter().try_for_each(|c| batch.put(&kv, &c.full, &c.stored))?;
+                b.store.db().write_with(batch, Durability::Process)
+            })?)
+        };
+        meter.round(ours, beside)?;
+    }
+    report.add("insert a row of 10 at once", "kv batch of 10", meter.done(), Some(1.3));
+    let values = b.tree("beside-values")?;
+    let progress = Progress::operations("load the kv values", Some(b.rows));
+    for row in 0..b.rows {
+        let columns = columns_of(b, &family, 2, row * COLUMNS, (row + 1) * COLUMNS)?;
+        let mut value = vec![];
+        for c in &columns {
+            value.extend_from_slice(&c.place);
+            value.extend_from_slice(&c.stored);
+        }
+        values.put_with(&row_key(row), &value, Durability::Process)?;
+        progress.at(row);
+    }
+    Ok(b.store.db().wait_idle()?)
+}
+
+fn cells_of_row(b: &Bench, f: &Family, key: &[u8], slice: &Slice, limit: u64) -> Done<u64> {
+    let mut reader = b.store.read(f, key, slice).map_err(failure)?;
+    let (mut cells, mut bytes) = (0, 0);
+    while cells < limit
+        && let Some(item) = reader.next().map_err(failure)?
+    {
+        cells += 1;
+        bytes += item.cell().map_or(0, |c| c.value().len());
+    }
+    expect("bytes of the values read", bytes as u64, cells * VALUE as u64)?;
+    Ok(cells)
+}
+
+/// Whole rows at random.
+pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
+    let (family, values, parent) = (b.family("Rows")?, b.tree("beside-values")?, ColumnParent::new("Rows"));
+    let all = Slice::all();
+    let predicate = SlicePredicate::all();
+    // Everything once: what is measured is not who comes first.
+    for row in 0..b.rows {
+        cells_of_row(b, &family, &row_key(row), &all, u64::MAX)?;
+        values.get(&row_key(row))?;
+    }
+    let mut meter = Meter::new(WHOLE_ROW, ROUNDS, EACH);
+    let mut named = Meter::new("get_slice() of it", ROUNDS, EACH);
+    for round in 0..ROUNDS {
+        let keys: Vec<_> = (0..EACH).map(|i| row_key(b.random(round * EACH + i) % b.rows)).collect();
+        let ours = || keys.iter().try_for_each(|k| expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS));
+        let beside = || keys.iter().try_for_each(|k| expect("rows", values.get(k)?.is_some().into(), 1));
+        meter.round(ours, beside)?;
+        let ours = || {
+            keys.iter().try_for_each(|k| {
+                let columns = b.keyspace.get_slice(k, &parent, &predicate).map_err(failure)?;
+                expect("columns of a row", columns.len() as u64, COLUMNS)
+            })
+        };
+        named.round(ours, beside)?;
+    }
+    report.add(format!("{WHOLE_ROW}, {state}"), "kv get of its bytes", meter.done(), None);
+    report.add(format!("get_slice() of it, {state}"), "kv get of its bytes", named.done(), None);
+    Ok(())
+}
+
+/// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of a walk take.
+pub fn judge_row_reads(report: &mut Report) {
+    let Some(cell) = report.lines.iter().find(|l| l.beside == "kv cursor step").map(|l| l.duel.ours) else { return };
+    for l in &mut report.lines {
+        if l.beside == "kv get of its bytes" {
+            l.aim = Some(1.5 + COLUMNS as f64 * cell / l.duel.beside);
+        }
+    }
+    let walk = nanos((COLUMNS as f64 * cell).round() as u64);
+    report.notes.push(format!("The aim of a row's read is 1.5 gets and its decoding, {walk}: what 10 steps of the walk take."));
+}
+
+/// One column at random.
+pub fn point_reads(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Rows")?, b.tree("beside-rows")?);
+    let mut meter = Meter::new("read columns", ROUNDS, EACH);
+    let mut named = Meter::new("get() of them", ROUNDS, EACH);
+    for round in 0..ROUNDS {
+        let n = |i: u64| b.random(1 << 32 | (round * EACH + i)) % (b.rows * COLUMNS);
+        let columns: Done<Vec<_>> = (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, 1)).collect();
+        let columns = columns?;
+        let paths: Vec<_> = columns.iter().map(|c| ColumnPath::new("Rows").column(c.name.clone())).collect();
+        let beside = || columns.iter().try_for_each(|c| expect("columns", kv.get(&c.full)?.is_some().into(), 1));
+        let ours = || {
+            columns.iter().try_for_each(|c| {
+                let found = b.store.get(&family, &c.key, &c.place).map_err(failure)?;
+                expect("bytes of a value", found.map_or(0, |v| v.value().len()) as u64, VALUE as u64)
+            })
+        };
+        meter.round(ours, beside)?;
+        let ours = || {
+            let mut both = columns.iter().zip(&paths);
+            both.try_for_each(|(c, path)| b.keyspace.get(&c.key, path).map(|_| ()).map_err(failure))
+        };
+        named.round(ours, beside)?;
+    }
+    report.add("read one column", "kv get", meter.done(), None);
+    report.add("get() of it", "kv get", named.done(), None);
+    Ok(())
+}
+
+fn load_row(b: &Bench, family: &Family, key: &[u8], columns: u64) -> Done {
+    let progress = Progress::operations("load a wide row", Some(columns));
+    let mut m = Mutation::new(key);
+    let mut at = vec![];
+    for n in 0..columns {
+        at.clear();
+        family.layout().put_cell(&[], &n.to_be_bytes(), &mut at).map_err(failure)?;
+        m.put(family, &at, timestamp(3, n), &b.value(n));
+        if n % 1000 == 999 || n + 1 == columns {
+            b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)?;
+            m.reset(key);
+            progress.at(n);
+        }
+    }
+    Ok(())
+}
+
+/// A row of very many columns and one of few.
+pub fn load_wide_row(b: &Bench, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let watch = Watch::start();
+    load_row(b, &family, WIDEST, b.columns)?;
+    let per_second = b.columns as f64 / watch.seconds();
+    report.notes.push(format!("The wide row was written with {} columns a second, 1,000 in a batch.", rate(per_second)));
+    load_row(b, &family, NARROW, NARROW_COLUMNS)?;
+    family.tree().compact()?;
+    Ok(b.store.db().wait_idle()?)
+}
+
+/// The last ten columns.
+pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let slice = Slice::all().reversed();
+    let ten = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &slice, 10)?, 10));
+    let mut meter = Meter::new("last 10 columns", ROUNDS, EACH);
+    let mut below = Meter::new("last 10 columns", ROUNDS, EACH);
+    let [mut from, mut until] = [cell_key(&family, WIDEST, b"")?, vec![]];
+    family.layout().put_partition(WIDEST, &mut until).map_err(failure)?;
+    from.truncate(until.len());
+    until.push(0x42);
+    let cursor = || {
+        (0..EACH).try_for_each(|_| {
+            let mut c = family.tree().cursor(&*from..&*until)?;
+            c.last()?;
+            let mut n = 0;
+            while c.valid() && n < 10 {
+                n += 1;
+                c.prev()?;
+            }
+            expect("entries", n, 10)
+        })
+    };
+    for _ in 0..ROUNDS {
+        meter.round(|| ten(WIDEST), || ten(NARROW))?;
+        below.round(|| ten(WIDEST), cursor)?;
+    }
+    report.add("last 10 of the wide row", "last 10 of a row of 100", meter.done(), Some(NOISE));
+    report.add("last 10 of the wide row", "kv cursor, 10 back", below.done(), None);
+    Ok(())
+}
+
+/// All of the wide row, cell by cell.
+pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let mut meter = Meter::new(what, 3, b.columns);
+    let mut peak = 0;
+    let all = Slice::all();
+    for _ in 0..3 {
+        let ours = || expect("columns of the wide row", cells_of_row(b, &family, WIDEST, &all, u64::MAX)?, b.columns);
+        let beside = || {
+            let mut c = family.tree().cursor::<&[u8]>(..)?;
+            c.first()?;
+            let mut n = 0;
+            while c.valid() {
+                n += 1;
+                c.next()?;
+            }
+            expect("entries", n, b.columns + NARROW_COLUMNS)
+        };
+        meter.round(ours, beside)?;
+        peak = Usage::now().map_or(peak, |u| peak.max(u.rss_anon));
+    }
+    report.add(what, "kv cursor step", meter.done(), None);
+    let size = family.tree().cursor::<&[u8]>(..).and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
+    let row = bytes(size as u64 * b.columns);
+    report.notes.push(format!("{what}: a row of {row}, with {} of memory in the process.", bytes(peak)));
+    Ok(())
+}
+
+/// Threads that count on the same counters.
+pub fn counters(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Counters")?, b.tree("beside-counters")?);
+    let per_thread = EACH * 4;
+    let rounds = 5;
+    let places: Done<Vec<_>> = (0..COUNTERS).map(|n| place(&family, &column_name(n))).collect();
+    let places = places?;
+    let mut meter = Meter::new("count", rounds, THREADS * per_thread);
+    let increment = |n: u64| -> Done {
+        let mut m = Mutation::new(&row_key(n % 4));
+        m.add(&family, &places[(n % COUNTERS) as usize], 1);
+        b.store.apply(&[m], Durability::Process).map_err(failure)
+    };
+    let put = |n: u64| -> Done { Ok(kv.put_with(&row_key(n % COUNTERS), &[0; 17], Durability::Process)?) };
+    for _ in 0..rounds {
+        meter.round(|| on_threads(per_thread, &increment), || on_threads(per_thread, &put))?;
+    }
+    report.add("increment from 8 threads", "kv put from 8 threads", meter.done(), None);
+    let mut sum = 0;
+    for row in 0..4 {
+        let mut reader = b.store.read(&family, &row_key(row), &Slice::all()).map_err(failure)?;
+        while let Some(item) = reader.next().map_err(failure)? {
+            sum += item.cell().and_then(|c| c.counter()).unwrap_or(0);
+        }
+    }
+    let all = rounds * THREADS * per_thread;
+    expect("the sum of the counters", sum.try_into().unwrap_or(0), all)?;
+    report.notes.push(format!("{} increments from {THREADS} threads: none was lost.", count(all)));
+    Ok(())
+}
+
+fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
+    std::thread::scope(|s| {
+        let threads: Vec<_> =
+            (0..THREADS).map(|t| s.spawn(move || (0..each).try_for_each(|i| work(t * each + i)))).collect();
+        threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err(Failure::new("a thread has panicked"))))
+    })
+}
+
+/// Columns older than what their stripe has seen: each is compared with what is there.
+pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Batches")?, b.tree("beside-batches")?);
+    // The newest of all stripes.
+    for n in 0..4096 {
+        let mut m = Mutation::new(&row_key(n));
+        m.put(&family, &place(&family, b"newest")?, timestamp(5, 0), b"");
+        b.store.apply(&[m], Durability::Process).map_err(failure)?;
+    }
+    let mut meter = Meter::new("late writes", ROUNDS, EACH);
+    let mut m = Mutation::new(b"");
+    for round in 0..ROUNDS {
+        let n = |i: u64| b.random(2 << 32 | (round * EACH + i)) % ((b.rows / 10).max(1) * COLUMNS);
+        let late = timestamp(4, round);
+        let columns: Done<Vec<_>> = (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, late)).collect();
+        let columns = columns?;
+        let ours = || {
+            columns.iter().try_for_each(|c| {
+                m.reset(&c.key);
+                m.put(&family, &c.place, c.timestamp, &c.value);
+                b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)
+            })
+        };
+        let beside = || {
+            columns.iter().try_for_each(|c| {
+                kv.get(&c.full)?;
+                Ok(kv.put_with(&c.full, &c.stored, Durability::Process)?)
+            })
+        };
+        meter.round(ours, beside)?;
+    }
+    report.add("write a column late", "kv get and put", meter.done(), None);
+    Ok(())
+}
+
+/// Deletes the wide row, and reads what is left of it.
+pub fn deletion(b: &Bench, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let delete = |key: &[u8]| {
+        let mut m = Mutation::new(key);
+        m.delete_partition(&family, timestamp(6, 0));
+        b.store.apply(&[m], Durability::Process).map_err(failure)
+    };
+    let mut meter = Meter::new("delete rows", 1, 1);
+    meter.round(|| delete(WIDEST), || delete(NARROW))?;
+    report.add("delete the wide row", "delete a row of 100", meter.done(), None);
+    let all = Slice::all();
+    let none = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &all, 1)?, 0));
+    let read = || -> Done<Duel> {
+        let mut meter = Meter::new("read what is deleted", ROUNDS, EACH);
+        for _ in 0..ROUNDS {
+            meter.round(|| none(WIDEST), || none(b"a row that never was"))?;
+        }
+        Ok(meter.done())
+    };
+    report.add("read it afterwards", "read an empty row", read()?, Some(NOISE));
+    family.tree().flush()?;
+    b.store.db().wait_idle()?;
+    report.add("read it after a flush", "read an empty row", read()?, Some(NOISE));
+    Ok(())
+}
