@@ -91,5 +91,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     encode(&mut ops, 300, Op::Point { kind: Kind::Delete, key: b"key", value: b"" });
     encode(&mut ops, 2, Op::DeleteRange { start: b"a", end: b"b" });
     put("ops", "three", None, &ops)?;
+    // What servers were asked, one file a statement.
+    let statements = include_str!("../../engine/cql/tests/data/statements.txt").split("\n== ").skip(1);
+    for (i, statement) in statements.filter_map(|case| Some(case.split_once('\n')?.1)).enumerate() {
+        put("cql", &format!("{i}"), None, statement.as_bytes())?;
+    }
     Ok(())
 }

@@ -11,7 +11,7 @@ use firn_kv::compaction::job::{Outputs, run};
 use firn_kv::compaction::{Cuts, RunShape, Shape, TableShape, debt, pick, run_limits};
 use firn_kv::env::Env;
 use firn_kv::merge::merging::Source;
-use firn_kv::merge::retain::{Beneath, Rules};
+use firn_kv::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener, table_path};
 use firn_kv::sstable::{TableOptions, TableWriter};
 use firn_kv::{Compression, Movement, Policy, ReadMode, Result};
@@ -117,6 +117,7 @@ fn jobs(c: &mut Criterion) {
                 snapshots: vec![],
                 tombstones: Arc::default(),
                 beneath: Beneath::new(vec![]),
+                outside: Outside::new(vec![], None),
                 merge: None,
                 purge: None,
                 settle: true,

@@ -13,7 +13,7 @@ use firn_kv::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use firn_kv::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::cache::Cache;
 use firn_kv::merge::merging::{Merging, Source};
-use firn_kv::merge::retain::{Beneath, Retain, Rules};
+use firn_kv::merge::retain::{Beneath, Outside, Retain, Rules};
 use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener};
 use firn_kv::merge::shadow::Shadow;
 use firn_kv::merge::visible::{KeyRange, Visible};
@@ -135,6 +135,7 @@ fn retain(c: &mut Criterion) {
             snapshots: snapshots.clone(),
             tombstones: deletions(),
             beneath: Beneath::new(vec![]),
+            outside: Outside::new(vec![], None),
             merge: None,
             purge: None,
             settle: true,

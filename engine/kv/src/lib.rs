@@ -40,6 +40,6 @@ pub use base::key::{MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
 pub use base::options::{Compression, DbOptions, Durability, FilterKind, Movement, Policy, ReadMode, TreeOptions};
 pub use db::{
     Batch, Cursor, Db, Latencies, Latency, Memory, Pin, PinKind, Range, RunStats, Snapshot, SnapshotInfo, Space, Stats,
-    Transaction, Tree, TreeStats, Verified,
+    TableInfo, Transaction, Tree, TreeStats, Verified,
 };
 pub use merge::value::Value;

@@ -278,6 +278,26 @@ fn missing(env: &MemEnv) -> String {
     out
 }
 
+/// Under a manifest of an older time live tables look like garbage: the open that finds out removes nothing.
+#[test]
+fn an_older_manifest_removes_nothing() {
+    let env = store();
+    let old: Vec<_> = ["CURRENT", "MANIFEST"].iter().flat_map(|n| files(&env, n)).collect();
+    let old: Vec<_> = old.into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect();
+    open(&env).unwrap().existing_tree("t").unwrap().compact().unwrap();
+    let now = env.fork();
+    old.iter().for_each(|(f, bytes)| env.write_file(f, bytes).unwrap());
+    // When the tables that were merged go is up to readers.
+    let merged = PathBuf::from("/db/00000001.sst");
+    if env.files().contains(&merged) {
+        env.remove(&merged).unwrap();
+    }
+    let before = env.files();
+    assert!(open(&env).err().unwrap().message().contains("a live table is missing"));
+    assert_eq!(env.files(), before);
+    whole(&now);
+}
+
 /// Files that are not the store's stay; a table of another store, or under another name, is not taken for the store's own.
 fn foreign(env: &MemEnv) -> String {
     let strangers = ["notes.tmp", "README", "7.sst", "000000000007.sst", "+0000007.sst", "MANIFEST-7", "CURRENT.bak", "x.wal"];

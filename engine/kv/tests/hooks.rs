@@ -9,7 +9,9 @@ use std::time::Duration;
 use firn_kv::base::key::Kind;
 use firn_kv::env::Env;
 use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::{Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Snapshot, Tree, TreeOptions, Verdict};
+use firn_kv::{
+    Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Snapshot, Summary, SummaryPass, Tree, TreeOptions, Verdict,
+};
 use firn_testkit::rng::Rng;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -305,4 +307,48 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
         assert_eq!(tree.iter().count(), 0);
     }
     drop((tree, db));
+}
+
+/// The number of entries.
+struct Count(u8);
+
+impl Summary for Count {
+    fn name(&self) -> &str {
+        "count"
+    }
+    fn start(&self) -> Box<dyn SummaryPass> {
+        Box::new(Count(0))
+    }
+}
+
+impl SummaryPass for Count {
+    fn add(&mut self, _: &[u8], _: Kind, _: &[u8]) {
+        self.0 += 1;
+    }
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        vec![self.0]
+    }
+}
+
+#[test]
+fn tables_are_listed_with_what_their_summary_says() {
+    let env = MemEnv::new(1);
+    let hooks =
+        TreeOptions { summary: Some(Arc::new(Count(0))), ..options(Policy::Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }) };
+    let (db, tree) = open(&env, hooks);
+    for keys in [&["a", "c", "e"][..], &["b"]] {
+        keys.iter().for_each(|k| tree.put(k.as_bytes(), b"v").unwrap());
+        assert!(tree.tables().unwrap().len() < 2, "what is in memtables is in no table");
+        tree.flush().unwrap();
+    }
+    let tables = tree.tables().unwrap();
+    let [newer, older] = &tables[..] else { panic!("{tables:?}") };
+    assert_eq!((&older.summary[..], &*older.first_key, &*older.last_key, older.entries), (&[3][..], &b"a"[..], &b"e"[..], 3));
+    assert_eq!((&newer.summary[..], newer.min_seq, newer.max_seq, newer.level), (&[1][..], 4, 4, 0));
+    assert!(newer.run > older.run && older.bytes > 0);
+    assert_eq!(env.file_len(Path::new(&format!("/db/{:08}.sst", older.id))).unwrap(), older.bytes);
+    tree.compact().unwrap();
+    assert_eq!(tree.tables().unwrap().iter().map(|t| t.summary[0]).collect::<Vec<_>>(), [4]);
+    db.drop_tree("t").unwrap();
+    assert!(tree.tables().is_err());
 }

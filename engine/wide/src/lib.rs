@@ -1,14 +1,99 @@
 //! The Cassandra data model over the engine `firn-kv`: keyspaces, column families of columns and super columns, client timestamps,
-//! tombstones, time to live, counters, secondary indexes.
+//! tombstones, time to live, counters, secondary indexes. It follows the era of "WTF is a SuperColumn?" (2009) to Cassandra 1.1; where
+//! versions differ, the newest rule counts.
+//!
+//! # A tour
+//! A keyspace holds column families; a family holds rows by key; a row holds columns, always sorted by name as the family's comparator says:
+//!
+//! ```
+//! use firn_wide::schema::{CfDef, KsDef};
+//! use firn_wide::{Column, Wide};
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-tour-1-{}", std::process::id()));
+//! let wide = Wide::open(&dir)?;
+//! wide.system_add_keyspace(&KsDef::new("Article"))?;
+//! wide.system_add_column_family(&CfDef { comparator_type: "LongType".into(), ..CfDef::new("Article", "Numbers") })?;
+//!
+//! let row = wide.keyspace("Article")?.family("Numbers")?.row("row");
+//! for (name, value) in [(123, "hello there"), (832416, "kjjkbcjkcbbd"), (3, "101010101010"), (976, "kjjkbcjkcbbd")] {
+//!     row.insert(name as i64, value)?;
+//! }
+//! let last_two: Vec<Column> = row.slice().reversed().limit(2).columns()?.collect::<Result<_, _>>()?;
+//! assert_eq!(last_two[0].name_as::<i64>()?, 832416);
+//! assert_eq!(last_two[1].name_as::<i64>()?, 976);
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! In a Super family the columns of a row are super columns, which hold columns:
+//!
+//! ```
+//! # use firn_wide::schema::{CfDef, KsDef};
+//! # use firn_wide::Wide;
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-tour-2-{}", std::process::id()));
+//! # let wide = Wide::open(&dir)?;
+//! # wide.system_add_keyspace(&KsDef::new("Article"))?;
+//! wide.system_add_column_family(&CfDef {
+//!     column_type: "Super".into(),
+//!     comparator_type: "UTF8Type".into(),
+//!     subcomparator_type: Some("UTF8Type".into()),
+//!     ..CfDef::new("Article", "AddressBook")
+//! })?;
+//! let friends = wide.keyspace("Article")?.family("AddressBook")?.row("phatduckk");
+//! friends.super_column("friend1").insert("city", "Beverley Hills")?;
+//! friends.super_column("Kim").insert("city", "Balls")?;
+//! friends.super_column("Bob").insert("city", "Nowhere")?;
+//! let names: Vec<_> = friends.slice().super_columns()?.into_iter().map(|s| s.name).collect();
+//! assert_eq!(names, [&b"Bob"[..], b"Kim", b"friend1"]);
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Writes carry timestamps, and the larger one counts, whatever came first. A deletion is a write too:
+//!
+//! ```
+//! # use firn_wide::schema::{CfDef, KsDef};
+//! # use firn_wide::Wide;
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-tour-3-{}", std::process::id()));
+//! # let wide = Wide::open(&dir)?;
+//! # wide.system_add_keyspace(&KsDef::new("Article"))?;
+//! # wide.system_add_column_family(&CfDef::new("Article", "Users"))?;
+//! let ann = wide.keyspace("Article")?.family("Users")?.row("ann");
+//! ann.at(20).insert("city", "Rome")?;
+//! ann.at(10).insert("city", "Oslo")?;
+//! assert_eq!(ann.value::<String>("city")?.as_deref(), Some("Rome"));
+//! ann.at(30).delete("city")?;
+//! ann.at(25).insert("city", "Bonn")?;
+//! assert_eq!(ann.value::<String>("city")?, None);
+//! ann.ttl(3600).insert("session", "0x5eed")?; // gone in an hour
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`Wide`] opens a database; [`Options`] has partitioner, durability, comparators of one's own.
+//! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface; [`Keyspace::update`] reads and writes
+//!   alone on its rows.
+//! - [`Keyspace`] also has Thrift's operations by their names: `get_slice`, `batch_mutate`, `get_indexed_slices`, …
+//! - [`schema::storage_conf`] reads `storage-conf.xml`; [`cli`] is cassandra-cli's language; [`types`] are the comparators and validators.
+//! - [`ColumnFamily::purge_report`] says what keeps tombstones from going.
+//! - [`demo`] has whole applications: the article's blog, and a music site with likes.
+//!
+//! # What differs from the servers of the era
+//! Answers of real servers are replayed by the tests; differences that are kept are listed there with their reasons (`thrift_kept.jsonl` among
+//! the vectors, and the lists in `tests/vectors.rs` and `tests/cli_session.rs`). The large ones: equal timestamps follow Cassandra 4.0's
+//! rule, which doesn't depend on the order of arrival; names that compare equal are one name, in its canonical spelling; the default partitioner
+//! is Murmur3; CollatingOrderPreservingPartitioner is refused; deleted counters are gone at once and begin at 0 again; a `batch_mutate` over
+//! many rows is atomic; there is one node, and no consistency level.
 //!
 //! # The rooms
 //! Data flows downwards, and a module imports only lower floors: [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (where cells
-//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here < [`cli`] (4).
+//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here < [`cli`] (4) < [`demo`] (5).
 
 pub mod api;
 pub mod base;
 pub mod cell;
 pub mod cli;
+pub mod demo;
+pub mod json;
 pub mod key;
 pub mod ring;
 pub mod schema;

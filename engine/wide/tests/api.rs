@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::env::mem::{Cut, MemEnv};
+use firn_testkit::rng::Rng;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::*;
 
 fn options() -> Options {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, ..DbOptions::default() };
+    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
     Options { store: store::Options { db, clock: None }, ..Options::default() }
 }
 
@@ -240,4 +241,64 @@ fn super_families_have_no_index_queries() {
     let range = KeyRange::default().filter(clause.expressions[0].clone());
     let found = ks.get_range_slices(&ColumnParent::new("S"), &SlicePredicate::all(), &range);
     assert_eq!(why(found), "super columns are not supported for indexing");
+}
+
+/// Definitions come, change and go while there is data.
+fn change_definitions(env: &MemEnv) {
+    let wide = open(env, options()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F"), utf8("G")], ..KsDef::new("K") }).unwrap();
+    let family = wide.keyspace("K").unwrap().family("F").unwrap();
+    for i in 0..20_i64 {
+        family.row(i).insert("old", "v").unwrap();
+    }
+    let indexed = CfDef { column_metadata: vec![ColumnDef::new("old", "UTF8Type").indexed()], ..utf8("F") };
+    wide.system_update_column_family(&indexed).unwrap();
+    family.row(0_i64).insert("old", "w").unwrap();
+    wide.system_update_column_family(&utf8("F")).unwrap();
+    wide.system_drop_column_family("K", "F").unwrap();
+    wide.system_add_column_family(&utf8("F")).unwrap();
+    family.row(0_i64).insert("new", "v").unwrap();
+    wide.system_drop_keyspace("K").unwrap();
+}
+
+#[test]
+fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
+    let env = MemEnv::new(1);
+    env.start_journal();
+    change_definitions(&env);
+    let (ops, mut rng, mut shapes) = (env.journal_len(), Rng::new(7), std::collections::BTreeSet::new());
+    for _ in 0..150 {
+        let cut = match rng.below(3) {
+            0 => Cut::Process,
+            1 => Cut::PowerNone,
+            _ => Cut::PowerRandom(rng.next_u64()),
+        };
+        let image = env.crash_image(rng.below(ops as u64 + 1) as usize, &cut);
+        let wide = open(&image, options()).unwrap();
+        let (schema, trees) = (wide.schema(), wide.store().db().tree_names());
+        let count = |prefix: &str| trees.iter().filter(|t| t.starts_with(prefix)).count();
+        assert_eq!(count("cf-"), schema.families().count());
+        assert_eq!(count("ix-"), schema.families().flat_map(|f| f.indexes()).count());
+        let Ok(ks) = wide.keyspace("K") else {
+            shapes.insert((0, false, 0));
+            continue;
+        };
+        let Ok(family) = ks.family("F") else {
+            shapes.insert((1, false, 0));
+            continue;
+        };
+        let rows: Vec<KeySlice> = family.rows().iter().unwrap().map(|r| r.unwrap()).collect();
+        let names = |name: &str| rows.iter().filter(|r| r.columns.iter().any(|c| c.name() == name.as_bytes())).count();
+        let (old, new) = (names("old"), names("new"));
+        assert!(old == 0 || new == 0, "a family that was created again has {old} old rows");
+        let is_indexed = schema.family("K", "F").unwrap().has_indexes();
+        if is_indexed {
+            let found = |v: &str| family.find().eq("old", v).rows().unwrap().len();
+            assert_eq!(found("v") + found("w"), old);
+        }
+        shapes.insert((2 + usize::from(old > 0) + 2 * new, is_indexed, usize::from(old == 20)));
+        family.row(99_i64).insert("late", "v").unwrap();
+        wide.system_add_column_family(&utf8("H")).unwrap();
+    }
+    assert!(shapes.len() >= 6, "{shapes:?}");
 }

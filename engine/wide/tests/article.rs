@@ -8,10 +8,11 @@ use firn_kv::env::mem::MemEnv;
 use firn_wide::schema::storage_conf::StorageConf;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::types::uuids::time_uuid;
+use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
 use firn_wide::*;
 
 fn open() -> Wide {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, ..DbOptions::default() };
+    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
     let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
     Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap()
 }
@@ -209,6 +210,67 @@ fn a15_sub_columns_are_sorted_as_compare_subcolumns_with_says() {
     let all: Vec<_> = row.slice().super_columns().unwrap().iter().map(shape).collect();
     let inner = ["city", "street", "zip"].map(str::to_owned).to_vec();
     assert_eq!(all, [("homeAddress".to_owned(), inner.clone()), ("workAddress".to_owned(), inner)]);
+}
+
+/// Text by its length, then by its letters.
+struct ShortestFirst;
+
+impl Comparator for ShortestFirst {
+    fn name(&self) -> &str {
+        "com.example.ShortestFirst"
+    }
+
+    fn validate(&self, value: &[u8]) -> std::result::Result<(), TypeError> {
+        if value.len() < 256 { Ok(()) } else { Err(TypeError("at most 255 bytes".into())) }
+    }
+
+    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), TypeError> {
+        self.validate(value)?;
+        out.push(value.len() as u8);
+        out.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), Malformed> {
+        out.extend_from_slice(form.get(1..).ok_or(Malformed)?);
+        Ok(())
+    }
+
+    fn from_text(&self, text: &str, out: &mut Vec<u8>) -> std::result::Result<(), TypeError> {
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn to_text(&self, value: &[u8]) -> String {
+        String::from_utf8_lossy(value).into_owned()
+    }
+}
+
+#[test]
+fn a16_a_comparator_of_ones_own() {
+    let env = MemEnv::new(1);
+    let open = |registry: Registry| {
+        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+        let options = Options { store: store::Options { db, clock: None }, registry: Arc::new(registry), ..Options::default() };
+        Wide::open_in(Arc::new(env.clone()), "/wide", options)
+    };
+    let mut registry = Registry::new();
+    registry.register(Arc::new(ShortestFirst));
+    let wide = open(registry.clone()).unwrap();
+    let xml = r#"<ColumnFamily CompareWith="com.example.ShortestFirst" Name="Own"/>"#;
+    let families = StorageConf::parse_families(xml, "K", wide.registry()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
+    let row = wide.keyspace("K").unwrap().family("Own").unwrap().row("row");
+    insert_all(&row, &[("ccc", "3"), ("a", "1"), ("bb", "2"), ("b", "1")]);
+    assert_eq!(columns(&row), pairs([("a", "1"), ("b", "1"), ("bb", "2"), ("ccc", "3")]));
+    assert_eq!(row.insert([0_u8; 256], "x").unwrap_err().to_string(), "at most 255 bytes");
+    drop((wide, row));
+
+    // The definitions name it, so it must be there when the database is opened.
+    let Err(Error::Configuration(why)) = open(Registry::new()) else { panic!("opened without the comparator") };
+    assert!(why.contains("com.example.ShortestFirst") && why.contains("there are BytesType, AsciiType"), "{why}");
+    let wide = open(registry).unwrap();
+    assert_eq!(wide.keyspace("K").unwrap().family("Own").unwrap().row("row").slice().count().unwrap(), 4);
 }
 
 /// A post of the article.

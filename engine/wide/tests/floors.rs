@@ -13,6 +13,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("api", 3),
     ("json", 4),
     ("cli", 4),
+    ("demo", 5),
 ];
 
 /// Siblings that know each other: tokens are of types, and what compactions may forget depends on where keys lie.

@@ -40,7 +40,7 @@ fn partitioner(scenario: &str) -> &str {
 impl Server {
     fn new(scenario: &str) -> Server {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000_000));
-        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, ..DbOptions::default() };
+        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
         let options = Options {
             partitioner: Some(partitioner(scenario).into()),
             store: store::Options { db, clock: Some(clock.clone()) },

@@ -29,7 +29,7 @@ fn kept(t: &str, bytes: &[u8], theirs: &Option<String>, ours: &Option<String>) -
 
 #[test]
 fn names_values_and_keys_are_accepted_and_refused_as_by_the_server() {
-    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, ..DbOptions::default() };
+    let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
     let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     wide.system_add_keyspace(&KsDef::new("val")).unwrap();

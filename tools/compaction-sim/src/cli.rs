@@ -63,7 +63,7 @@ pub enum Command {
     Sweep(SweepArgs),
     /// What another policy would have done with the flushes that a real store has recorded
     #[command(
-        after_help = "Examples:\n  compaction-sim replay firn-data --policy lazy:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
+        after_help = "The first line is the policy as recorded, the others are to be held against it. Levels are sized by the memtable: level 1 of leveled:8\nis eight of them, where firn bench takes 256 MiB. Run compare first: it says how far predictions are from this store.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
     )]
     Replay(ReplayArgs),
     /// What a real store has recorded beside what the simulator says of the same flushes and the same policy
@@ -251,8 +251,8 @@ pub struct CompareArgs {
 /// `validate`.
 #[derive(Args, Debug, Clone)]
 pub struct ValidateArgs {
-    /// Which: compressed, overload, sweep; all if none is named
-    #[arg(value_parser = ["compressed", "overload", "sweep"])]
+    /// Which: summary, compressed, overload, sweep; all if none is named
+    #[arg(value_parser = ["summary", "compressed", "overload", "sweep"])]
     pub parts: Vec<String>,
     /// A file of real data for values: a book, a log, source code
     #[arg(long, value_name = "FILE")]

@@ -23,12 +23,12 @@ use firn_kv::compaction::{Cuts, Job, RunShape, Shape, TableShape};
 use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::TableMeta;
 use firn_kv::memtable::{ArenaPool, Memtable};
-use firn_kv::merge::retain::{Beneath, Rules};
+use firn_kv::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::merge::run::{Run, TableHandle, TableOpener};
 use firn_kv::sstable::{TableFacts, TableWriter};
 use firn_kv::{Compression, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict};
 
-use crate::size::{Content, counted_table};
+use crate::size::{Content, Sizes, counted_table};
 use crate::store::{Clock, Live, Made, Store, Written};
 use crate::workload::{Op, Ops, Workload};
 
@@ -100,8 +100,8 @@ pub struct Exact {
     next_seq: Seq,
     live: HashMap<u64, u32>,
     live_raw: u64,
-    raw_flushed: f64,
-    bytes_flushed: f64,
+    /// Bytes of a file at the bottom for each byte of keys and values.
+    per_raw: f64,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -121,6 +121,7 @@ impl Exact {
             content.random = 0.0;
             content.sample.clear();
         }
+        let per_raw = Sizes::measure(&options, &content, 1, 1)?.bottom.put / workload.put_bytes().max(1.0);
         Ok(Exact {
             options,
             content,
@@ -134,8 +135,7 @@ impl Exact {
             next_seq: 1,
             live: HashMap::new(),
             live_raw: 0,
-            raw_flushed: 0.0,
-            bytes_flushed: 0.0,
+            per_raw,
             key: vec![],
             value: vec![],
         })
@@ -259,8 +259,6 @@ impl Store for Exact {
         let cuts = Cuts { size: self.options.table_size, at: vec![] };
         let place = Place { level: 0, now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
         let made = self.make(entries, rules, &cuts, place)?;
-        self.raw_flushed += made.raw_bytes;
-        self.bytes_flushed += made.tables.iter().map(|t| t.size as f64).sum::<f64>();
         Ok(made)
     }
 
@@ -289,8 +287,7 @@ impl Store for Exact {
     }
 
     fn live(&self) -> Live {
-        let ratio = if self.raw_flushed > 0.0 { self.bytes_flushed / self.raw_flushed } else { 1.0 };
-        Live { keys: self.live.len() as f64, bytes: self.live_raw as f64 * ratio }
+        Live { keys: self.live.len() as f64, bytes: self.live_raw as f64 * self.per_raw }
     }
 
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {
@@ -302,7 +299,15 @@ impl Store for Exact {
 }
 
 fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, settle: bool) -> Rules {
-    Rules { snapshots: vec![], tombstones: Arc::new(Fragments::default()), beneath, merge: None, purge, settle }
+    Rules {
+        snapshots: vec![],
+        tombstones: Arc::new(Fragments::default()),
+        beneath,
+        merge: None,
+        purge,
+        settle,
+        outside: Outside::new(vec![], None),
+    }
 }
 
 /// Where and when tables are made.

@@ -209,6 +209,16 @@ impl History {
         Ok(Setup { options, workload, machine, flush_factors: Arc::default(), exact: false, picture: false })
     }
 
+    /// Writes are for each byte that users wrote: simulated entries are only as long as the compressed ones in tables.
+    fn count_users_bytes(&self, o: &mut Outcome) {
+        let [entries, _, _, raw] = self.flushed;
+        if raw > 0 && o.ops > 0 {
+            let written = o.user_bytes * o.write_amplification;
+            o.user_bytes = raw as f64 * o.ops as f64 / entries as f64;
+            o.write_amplification = written / o.user_bytes;
+        }
+    }
+
     /// What each flush took over what it would at the mean speed of all.
     fn flush_factors(&self) -> Arc<[f64]> {
         let mean = self.micros.0 as f64 / self.flushed[0].max(1) as f64;
@@ -311,15 +321,16 @@ pub fn replay(args: &ReplayArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     let recorded = h.policy.clone().unwrap_or_default();
     let keys = h.keys(&recorded)?;
     let base = h.setup(recorded, keys, args.machine.machine())?;
-    let mut cases = vec![];
+    let base = Setup { picture: args.pictures.html.is_some(), ..base };
+    let mut cases = vec![("as recorded".to_owned(), base.clone())];
     for name in &args.policies {
-        let named = policy::parse(name, &base.options).map_err(Failure::new)?;
-        let mut setup = Setup { picture: args.pictures.html.is_some(), ..base.clone() };
-        setup.options.policy = named.policy;
+        let mut setup = base.clone();
+        setup.options.policy = policy::parse(name, &base.options).map_err(Failure::new)?.policy;
         cases.push((name.clone(), setup));
     }
     let outcomes = simulate_all("replay", &cases)?;
     let named = |((name, _), mut o): (&(String, Setup), Outcome)| {
+        h.count_users_bytes(&mut o);
         (o.policy, o.workload) = (name.clone(), format!("{} of {}", h.tree, args.events.display()));
         (name.clone(), o)
     };

@@ -6,8 +6,12 @@
 //! share of an older part's keys was not written again in newer ones: that share survives a merge. Everything that is merged is
 //! first cut where any part begins or ends; inside such a piece all is even.
 //!
-//! Where a table takes in pieces that lie side by side, its part has the draws that make as many different keys as all of them: keys that
-//! are hidden by it and keys that it has stay the same ones, though the pieces were not equally full.
+//! A table keeps up to `STRETCHES` stretches of the key space apart, for what is dense where nothing lies beneath and thin elsewhere
+//! must stay there: spread evenly, keys would seem to hide others that they do not lie over, and the tree would lose both. Stretches
+//! that are joined get the draws that make as many different keys as both: what they hide and what they hold stay the same keys.
+//!
+//! Of one key the newer version lies in the newer run. So what an earlier phase wrote never hides what a later one wrote, though it
+//! may lie in a newer run: they are different keys.
 //!
 //! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never grow; a delete goes where no
 //! table outside the job overlaps its piece, as in the engine.
@@ -20,6 +24,7 @@ use firn_kv::compaction::{Job, Shape, TableShape};
 use firn_kv::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
+use firn_workload::rng::mix;
 
 use crate::size::{EntrySize, Sizes};
 use crate::store::{Clock, Live, Made, Store, Written};
@@ -28,8 +33,14 @@ use crate::workload::{Ops, Pattern, Phase, Workload};
 /// The narrowest piece of the key space that is looked at.
 const NARROW: f64 = 1e-13;
 
-/// More parts than one table ever has.
+/// More parts than one stretch ever has, and those of its neighbours.
 const OVERLAID: usize = 16;
+
+/// Stretches of a table that are kept apart.
+const STRETCHES: usize = 6;
+
+/// Neighbours are joined when that moves no more than this share of their entries.
+const ALIKE: f64 = 0.01;
 
 /// How many different keys draws make.
 enum Population {
@@ -276,7 +287,7 @@ impl Summary {
                 let (one, both) = (population.distinct(n.draws, width), population.distinct(n.draws + older.draws, width));
                 let alone = population.distinct(older.draws, width);
                 share *= if alone > 0.0 { ((both - one) / alone).clamp(0.0, 1.0) } else { 1.0 };
-            } else if n.phase != older.phase || n.deletes > 0.0 {
+            } else if n.phase > older.phase || (queue && n.deletes > 0.0) {
                 let before: f64 = beside.iter().filter(|b| b.phase == n.phase && n.phase != older.phase).map(|b| b.draws).sum();
                 let left = |draws: f64| (1.0 - population.distinct(draws, width) / keys).max(0.0);
                 let had = left(before);
@@ -318,12 +329,12 @@ impl Summary {
         p.puts * size.put + p.deletes * size.delete
     }
 
-    /// Adds tables made of pieces (in key order, each with what entries cost there), cut as the job says.
-    fn tables_of(&mut self, pieces: Vec<(Vec<Part>, EntrySize)>, cut: &firn_kv::compaction::Cuts, place: Place) -> Made {
+    /// Adds tables made of pieces (in key order, each with what entries cost there and whether nothing lies beneath), cut as the job says.
+    fn tables_of(&mut self, pieces: Vec<(Vec<Part>, EntrySize, bool)>, cut: &firn_kv::compaction::Cuts, place: Place) -> Made {
         let mut made = Made::default();
         let mut open = Open::default();
         let mut ends = cut.at.iter().map(|k| from_key(k)).peekable();
-        for (parts, size) in pieces {
+        for (parts, size, alone) in pieces {
             let Some((lo, hi)) = hull(&parts) else { continue };
             let mut from = lo;
             while from < hi {
@@ -339,14 +350,15 @@ impl Summary {
                 } else {
                     (until, false)
                 };
-                for p in &parts {
-                    let queue = matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
-                    // What has nothing left still tells what older parts have gone through.
-                    if p.puts + p.deletes > 0.0 || !queue {
-                        let p = p.cut(from, to);
-                        open.bytes += self.part_bytes(&p, &size);
-                        open.add(p, self.populations[p.phase].distinct(p.draws, p.width()));
-                    }
+                // What has nothing left still tells what older parts have gone through.
+                let queue = |p: &&Part| matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
+                let kept = parts.iter().filter(|p| p.puts + p.deletes > 0.0 || !queue(p)).map(|p| p.cut(from, to));
+                let stretch = Stretch { lo: from, hi: to, parts: kept.collect() };
+                open.bytes += stretch.parts.iter().map(|p| self.part_bytes(p, &size)).sum::<f64>();
+                open.settled = (open.settled.0 || alone, open.settled.1 && alone);
+                open.stretches.push(stretch);
+                if open.stretches.len() > 2 * STRETCHES {
+                    self.join_alike(&mut open.stretches);
                 }
                 from = to.max(from + NARROW);
                 if full {
@@ -367,8 +379,9 @@ impl Summary {
     }
 
     fn close(&mut self, open: &mut Open, place: Place, end: f64) -> Option<TableShape> {
-        let done = std::mem::take(open);
-        let parts: Vec<Part> = done.parts.iter().map(|piled| piled.even(&self.populations)).collect();
+        let mut done = std::mem::take(open);
+        self.join_alike(&mut done.stretches);
+        let parts: Vec<Part> = done.stretches.into_iter().flat_map(|s| s.parts).collect();
         let (lo, hi) = hull(&parts)?;
         let sum = |f: fn(&Part) -> f64| parts.iter().map(f).sum::<f64>();
         let (puts, deletes) = (sum(|p| p.puts), sum(|p| p.deletes));
@@ -394,9 +407,9 @@ impl Summary {
             range_deletes: 0,
             first: Arc::from(&first.to_be_bytes()[..]),
             last: Arc::from(&last.to_be_bytes()[..]),
-            // Sequence numbers rise with time; nothing but their order is used.
-            min_seq: if place.bottom { 0 } else { at(|p| p.put_at.0.min(p.deleted_at.0), true) as u64 },
-            max_seq: if place.bottom { 0 } else { at(|p| p.put_at.1.max(p.deleted_at.1), false) as u64 },
+            // Sequence numbers rise with time; nothing but their order is used. Of tables of one time chance decides.
+            min_seq: if done.settled.0 { 0 } else { seq(at(|p| p.put_at.0.min(p.deleted_at.0), true), id) },
+            max_seq: if done.settled.1 { 0 } else { seq(at(|p| p.put_at.1.max(p.deleted_at.1), false), id) },
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
@@ -404,6 +417,43 @@ impl Summary {
         };
         self.tables.insert(id, parts);
         Some(shape)
+    }
+
+    /// Joins neighbours that are equally full, and then those that differ least, until few are left.
+    fn join_alike(&self, stretches: &mut Vec<Stretch>) {
+        loop {
+            let moved = stretches.windows(2).map(|w| w[0].moved(&w[1])).enumerate();
+            let Some((i, least)) = moved.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+            if least > ALIKE && stretches.len() <= STRETCHES {
+                return;
+            }
+            let next = stretches.remove(i + 1);
+            self.join(&mut stretches[i], next);
+        }
+    }
+
+    /// Makes one stretch of two.
+    fn join(&self, into: &mut Stretch, next: Stretch) {
+        let (lo, hi) = (into.lo, next.hi);
+        let distinct = |p: &Part| self.populations[p.phase].distinct(p.draws, p.width());
+        let mut counts: Vec<f64> = into.parts.iter().map(distinct).collect();
+        for p in next.parts {
+            match into.parts.iter().position(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0)) {
+                Some(i) => {
+                    counts[i] += distinct(&p);
+                    into.parts[i].join(&p);
+                }
+                None => {
+                    counts.push(distinct(&p));
+                    into.parts.push(p);
+                }
+            }
+        }
+        for (p, count) in into.parts.iter_mut().zip(counts) {
+            p.draws = self.populations[p.phase].draws(count, hi - lo);
+            (p.lo, p.hi) = (lo, hi);
+        }
+        (into.lo, into.hi) = (lo, hi);
     }
 
     /// Drops what a merge may drop where nothing lies beneath: deletes, and puts that have expired.
@@ -432,40 +482,38 @@ fn note_ages(into: &mut Vec<(f64, u64)>, n: f64, at: (f64, f64), now: f64) {
     }
 }
 
-/// A part in the making, of pieces side by side.
-struct Piled {
-    part: Part,
-    /// Different keys that the pieces' draws make.
-    distinct: f64,
-    pieces: usize,
+/// A stretch of a table, evenly filled.
+struct Stretch {
+    lo: f64,
+    hi: f64,
+    parts: Vec<Part>,
 }
 
-impl Piled {
-    /// The part as if it were evenly filled.
-    fn even(&self, populations: &[Population]) -> Part {
-        let p = self.part;
-        let draws = if self.pieces > 1 { populations[p.phase].draws(self.distinct, p.width()) } else { p.draws };
-        Part { draws, ..p }
+impl Stretch {
+    fn entries(&self) -> f64 {
+        self.parts.iter().map(|p| p.puts + p.deletes).sum()
+    }
+
+    /// The share of entries that would move if both were one.
+    fn moved(&self, next: &Stretch) -> f64 {
+        let (a, b, gap) = (self.hi - self.lo, next.hi - next.lo, (next.lo - self.hi).max(0.0));
+        let (n, m) = (self.entries(), next.entries());
+        let density = (n + m) / (a + b + gap).max(NARROW);
+        ((n - density * a).abs() + (m - density * b).abs() + density * gap) / (2.0 * (n + m)).max(1e-9)
     }
 }
 
 /// A table in the making.
-#[derive(Default)]
 struct Open {
-    parts: Vec<Piled>,
+    stretches: Vec<Stretch>,
     bytes: f64,
+    /// Whether some of it, and whether all of it, has nothing beneath.
+    settled: (bool, bool),
 }
 
-impl Open {
-    fn add(&mut self, p: Part, distinct: f64) {
-        match self.parts.iter_mut().find(|q| q.part.phase == p.phase && (q.part.deletes > 0.0) == (p.deletes > 0.0)) {
-            Some(q) => {
-                q.part.join(&p);
-                q.distinct += distinct;
-                q.pieces += 1;
-            }
-            None => self.parts.push(Piled { part: p, distinct, pieces: 1 }),
-        }
+impl Default for Open {
+    fn default() -> Open {
+        Open { stretches: vec![], bytes: 0.0, settled: (false, true) }
     }
 }
 
@@ -475,13 +523,18 @@ struct Place {
     now_micros: u64,
     newest_micros: u64,
     oldest: Option<u64>,
-    bottom: bool,
 }
 
 fn hull(parts: &[Part]) -> Option<(f64, f64)> {
     let full = || parts.iter().filter(|p| p.puts + p.deletes > 0.0);
     full().next()?;
     Some((full().map(|p| p.lo).fold(f64::MAX, f64::min), full().map(|p| p.hi).fold(0.0, f64::max)))
+}
+
+/// A sequence number for a time in microseconds, with bits of chance below.
+fn seq(micros: f64, table: u64) -> u64 {
+    // The cast saturates.
+    (micros as u64) << 10 | mix(table) >> 54
 }
 
 fn to_key(x: f64) -> u64 {
@@ -584,9 +637,9 @@ impl Store for Summary {
         let Some(buffer) = self.sealed.pop_front() else { return Ok(Made::default()) };
         let mut runs: Vec<Vec<Part>> = buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
         runs.iter_mut().flatten().for_each(|p| self.recount(p));
-        let flushed = |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed);
+        let flushed = |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
         let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
-        let place = Place { now_micros, newest_micros: now_micros, oldest: Some(now_micros), bottom: false };
+        let place = Place { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
         let cut = firn_kv::compaction::Cuts { size: self.options.table_size, at: vec![] };
         Ok(self.tables_of(pieces, &cut, place))
     }
@@ -620,7 +673,6 @@ impl Store for Summary {
         let covered = union(&beneath);
         let settles = self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
         let mut vanished = vec![];
-        let mut bottom = true;
         let mut out = vec![];
         for (lo, hi, runs) in pieces(&runs, if settles { &covered } else { &[] }) {
             let mut merged = self.merge_piece(&runs, lo, hi);
@@ -637,10 +689,9 @@ impl Store for Summary {
                     self.settle(&mut merged, now_micros as f64, &mut vanished);
                 }
             }
-            bottom &= alone;
-            out.push((merged, if alone { self.sizes.bottom } else { self.sizes.merged }));
+            out.push((merged, if alone { self.sizes.bottom } else { self.sizes.merged }, alone));
         }
-        let place = Place { now_micros, newest_micros: newest, oldest, bottom };
+        let place = Place { now_micros, newest_micros: newest, oldest };
         let mut made = self.tables_of(out, &job.cuts, place);
         made.entries_in = entries_in;
         made.vanished = vanished;

@@ -11,6 +11,7 @@ use crate::cli::{Cli, ValidateArgs, read};
 use crate::commands::simulate_all;
 use crate::engine;
 use crate::machine::Machine;
+use crate::meter::Outcome;
 use crate::policy::{self, STRATEGIES};
 use crate::recorded::{self, History};
 use crate::report::seconds;
@@ -31,6 +32,9 @@ pub fn run(args: &ValidateArgs, cli: &Cli, out: &mut dyn Write) -> Done {
     let wanted = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
     let sample = args.sample.as_deref().map(read).transpose()?.unwrap_or_default();
     let mut good = true;
+    if wanted("summary") {
+        good &= summary(cli, out)?;
+    }
     if wanted("compressed") {
         good &= compressed(&sample, cli, out)?;
     }
@@ -41,6 +45,88 @@ pub fn run(args: &ValidateArgs, cli: &Cli, out: &mut dyn Write) -> Done {
         good &= sweep(cli, out)?;
     }
     if good { Ok(()) } else { Err(Failure::Found) }
+}
+
+/// A tree with memtables and tables of `size` bytes and `ops` operations, without threads: what tests and measurements of the summary
+/// model compare with the exact one.
+///
+/// # Errors
+/// A policy or a workload that there is not.
+pub fn small_tree(policy_name: &str, workload_name: &str, ops: u64, size: u64, exact: bool) -> Result<Setup, String> {
+    let options = TreeOptions {
+        compression: vec![Compression::None],
+        memtable_size: size as usize,
+        table_size: size,
+        ..TreeOptions::default()
+    };
+    let options = TreeOptions { policy: policy::parse(policy_name, &options)?.policy, ..options };
+    let content = Content { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let workload = workload(workload_name.parse()?, ops, ops / 4, content);
+    let machine = Machine { threads: 0, instant: true, ..Machine::default() };
+    Ok(Setup { options, workload, machine, flush_factors: Default::default(), exact, picture: false })
+}
+
+/// Space amplification after each flush, on average; the first tenth of the run is not looked at.
+pub fn mean_space(o: &Outcome) -> f64 {
+    let late = || o.points.iter().filter(|p| p.ops * 10 >= o.ops && p.live_bytes > 0.0);
+    late().map(|p| p.bytes as f64 / p.live_bytes).sum::<f64>() / late().count().max(1) as f64
+}
+
+/// Writes and space of the summary model against those of the exact one.
+fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
+    let policies = [
+        "lo+1:6",
+        "lo+1:10",
+        "lo+2:6",
+        "rr:6",
+        "cold:6",
+        "old:6",
+        "tsd:6",
+        "leveled:4:4",
+        "1-lvl:4",
+        "tiered:3",
+        "lazy:4",
+        "unified:2",
+        "full:4",
+        "tier:4",
+    ];
+    let names: Vec<[&str; 2]> = policies
+        .iter()
+        .flat_map(|&p| ["uniform", "zipfian:0.9", "deletes:0.2", "massdelete:0.5", "queue:0.1"].map(|w| [p, w]))
+        .collect();
+    let mut cases = vec![];
+    for [p, w] in &names {
+        for exact in [true, false] {
+            cases.push((format!("{p}, {w}"), small_tree(p, w, 1_000_000, 128 << 10, exact).map_err(Failure::new)?));
+        }
+    }
+    let outcomes = simulate_all("summary", &cases)?;
+    let mut t = table(&[
+        "exact, and numbers per table",
+        "WA",
+        "WA",
+        "differs",
+        "SA",
+        "SA",
+        "differs",
+        "at the end",
+        "at the end",
+        "differs",
+    ]);
+    let mut good = true;
+    for ((name, _), pair) in cases.iter().step_by(2).zip(outcomes.chunks(2)) {
+        let values = |o: &Outcome| [o.write_amplification, mean_space(o), o.space_amplification];
+        let (real, ours) = (values(&pair[0]), values(&pair[1]));
+        let mut cells = vec![name.clone()];
+        for (real, ours) in real.into_iter().zip(ours) {
+            let off = (ours / real - 1.0) * 100.0;
+            good &= off.abs() <= 5.0;
+            cells.extend([format!("{real:.3}"), format!("{ours:.3}"), format!("{off:+.1} %")]);
+        }
+        t.add_row(cells);
+    }
+    writeln!(out, "{}", print_table(&t, cli.style()))?;
+    Ok(good)
 }
 
 /// Write amplification of the summary model against the engine's, with compressed data.

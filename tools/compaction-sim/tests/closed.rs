@@ -51,6 +51,7 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
 }
 
 fn near(got: f64, want: f64, what: &str) {
+    println!("{what}: {got:.3} simulated, {want:.3} by arithmetic, {:+.1} %", (got / want - 1.0) * 100.0);
     assert!((got / want - 1.0).abs() < 0.05, "{what}: {got:.3} simulated, {want:.3} by arithmetic");
 }
 

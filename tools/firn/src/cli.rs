@@ -90,7 +90,8 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
     }
 }
 
-fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
+/// What a command says when the database in `dir` fails.
+pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
     match e {
         firn_wide::Error::Store(e) => Failure::Engine(e),
         other => Failure::new(format!("cannot open {}: {other}", dir.display())),

@@ -119,7 +119,7 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
         (Some(from), Some(to)) => Some((keys::key(from, args.hex)?, keys::key(to, args.hex)?)),
         _ => None,
     };
-    let db = global.open_to_write(false, 0)?;
+    let db = global.open_to_compact()?;
     let trees = trees_named(&db, args.tree.as_deref())?;
     let before = db.stats().table_bytes();
     let watch = Watch::start();

@@ -4,13 +4,14 @@
 
 use std::cell::Cell;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum};
 use firn_kv::{Batch, Db, Durability, ErrorKind, Tree, TreeOptions};
 use serde_json::json;
 
+use crate::load_rows::{self, RowArgs};
 use crate::record::{Choice, Coding, Format, Record, Records, Trouble, Values};
 use crate::store::{DEFAULT_TREE, Global};
 use firn_tools::io::{self, Input, Watch};
@@ -19,7 +20,7 @@ use firn_tools::output::{self, Done, Failure, Progress, things};
 /// A chunk ends early when its batch is as large as this.
 const CHUNK_BYTES: usize = 16 << 20;
 /// So many bad lines are shown one by one.
-const SHOWN: usize = 20;
+pub const SHOWN: usize = 20;
 
 pub const EXAMPLES: &str = "\
 A TSV line is a key, a tab and a value. Within them \\t, \\n, \\r and \\\\ stand for tab, line feed, carriage return and
@@ -33,7 +34,15 @@ Examples:
   firn load events.jsonl --key id                  value = the whole line
   zcat dump.tsv.gz | firn load - --tree old        from a pipe, into the tree \"old\"
   firn load big.tsv --bad skip --chunk 10000       report bad lines and go on
-  firn scan | firn --db copy load -                a copy of a tree";
+  firn scan | firn --db copy load -                a copy of a tree
+
+With --keyspace and --family each record becomes a row of columns, a column for each field but the key's: of TSV and CSV the first
+column is the key, of JSON the field `key`, of deb822 `Package`, unless --key names another. Empty fields of TSV and CSV make no
+column. Of two records with one key, the later one's columns replace the earlier one's; --super keeps them apart.
+
+  firn load people.csv --keyspace Shop --family people --key email --index city
+  apt-cache dumpavail | firn load - --format deb822 --keyspace Debian --family packages --index Section
+  apt-cache dumpavail | firn load - --format deb822 --keyspace Debian --family versions --super Version";
 
 /// What `firn load` takes.
 #[derive(Args, Clone, Debug)]
@@ -74,6 +83,45 @@ pub struct LoadArgs {
     /// How far each chunk has got before the next: to the operating system, or onto the device
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
+    #[command(flatten)]
+    rows: RowArgs,
+}
+
+impl LoadArgs {
+    /// The file to load.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The column of the key, if it was named.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// Whether a backslash is a backslash.
+    pub fn is_raw(&self) -> bool {
+        self.raw
+    }
+
+    /// Records in a chunk.
+    pub fn chunk(&self) -> usize {
+        self.chunk as usize
+    }
+
+    /// What to do at a bad line.
+    pub fn on_bad(&self) -> OnBad {
+        self.bad
+    }
+
+    /// What chunks wait for.
+    pub fn durability(&self) -> Durability {
+        self.durability.into()
+    }
+
+    /// What makes rows of records.
+    pub fn rows(&self) -> &RowArgs {
+        &self.rows
+    }
 }
 
 /// Yes or no.
@@ -85,8 +133,9 @@ enum YesNo {
     No,
 }
 
+/// What to do at a bad line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OnBad {
+pub enum OnBad {
     /// End with its line number; whole chunks before it are loaded
     Stop,
     /// Report it, count it, go on
@@ -111,24 +160,28 @@ impl From<Durable> for Durability {
     }
 }
 
+/// What was loaded.
 #[derive(Debug, Default)]
-struct Loaded {
+pub struct Loaded {
     records: u64,
     bytes: u64,
     /// Line of the last record that was loaded.
-    last_line: u64,
-    skipped: u64,
+    pub last_line: u64,
+    /// Bad lines that were passed over.
+    pub skipped: u64,
     bad: Vec<(u64, String)>,
 }
 
 impl Loaded {
-    fn bad(&mut self, line: u64, why: String) {
+    /// Notes a bad line.
+    pub fn bad(&mut self, line: u64, why: String) {
         if self.bad.len() < SHOWN {
             self.bad.push((line, why));
         }
     }
 
-    fn json(&self, seconds: f64, complete: bool) -> serde_json::Value {
+    /// The report for programs.
+    pub fn json(&self, seconds: f64, complete: bool) -> serde_json::Value {
         let bad: Vec<_> = self.bad.iter().map(|(line, why)| json!({"line": line, "why": why})).collect();
         json!({
             "loaded": self.records, "bytes": self.bytes, "last_line": self.last_line, "skipped": self.skipped,
@@ -151,7 +204,7 @@ fn format_of(args: &LoadArgs) -> Done<Format> {
             "gz" => format!("unpack it on the way: zcat {name} | firn load --format tsv -"),
             "zst" => format!("unpack it on the way: zstdcat {name} | firn load --format tsv -"),
             "xz" => format!("unpack it on the way: xzcat {name} | firn load --format tsv -"),
-            _ => "name the format: --format tsv, csv or json".to_owned(),
+            _ => "name the format: --format tsv, csv, json or deb822".to_owned(),
         };
         Failure::with_next(format!("the extension of {name} does not tell its format"), next)
     })
@@ -175,6 +228,15 @@ fn choice_of(args: &LoadArgs, format: Format) -> Choice {
 /// Runs `firn load`.
 pub fn run(global: &Global, args: &LoadArgs) -> Done {
     let format = format_of(args)?;
+    if let Some(target) = args.rows.target() {
+        if args.hex || args.value.is_some() || args.value_columns.is_some() {
+            return Err(Failure::new(
+                "--hex, --value and --value-columns are for trees; a family takes every field as a column",
+            ));
+        }
+        let header = args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes);
+        return load_rows::run(global, args, target, format, header);
+    }
     // The input first: a name mistyped must not make a store.
     let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
     let progress = Progress::bytes("load", input.len);
@@ -276,10 +338,7 @@ fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, compl
     if global.json {
         writeln!(io::stdout(), "{}", loaded.json(seconds, complete))?;
     }
-    let style = global.style();
-    if let (false, Some((line, why))) = (loaded.skipped > 0 || complete, loaded.bad.last()) {
-        eprintln!("{} {}, line {line}: {why}", style.error("error:"), args.file.display());
-    }
+    report_bad_line(global, args, loaded, complete);
     let rate = loaded.records as f64 / seconds.max(1e-9);
     eprintln!(
         "loaded {} ({}) into the tree {:?} of {} in {seconds:.2} s, {}/s",
@@ -289,6 +348,19 @@ fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, compl
         global.db.display(),
         output::rate(rate),
     );
+    report_rest(global, loaded, complete);
+    Ok(())
+}
+
+/// Says which line has stopped it.
+pub fn report_bad_line(global: &Global, args: &LoadArgs, loaded: &Loaded, complete: bool) {
+    if let (false, Some((line, why))) = (loaded.skipped > 0 || complete, loaded.bad.last()) {
+        eprintln!("{} {}, line {line}: {why}", global.style().error("error:"), args.file.display());
+    }
+}
+
+/// Says what was passed over, or what to do about the bad line.
+pub fn report_rest(global: &Global, loaded: &Loaded, complete: bool) {
     if loaded.skipped > 0 {
         let first = loaded.bad.first().map_or(String::new(), |(line, why)| format!("; the first is line {line}: {why}"));
         eprintln!("skipped {}{first}", things(loaded.skipped, "bad line", "bad lines"));
@@ -297,10 +369,9 @@ fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, compl
             0 => "nothing is loaded".to_owned(),
             n => format!("what is loaded ends with line {n}, a whole chunk"),
         };
-        let next = style.bold(" next:");
+        let next = global.style().bold(" next:");
         eprintln!(
             "{next} {until}; correct the line and load the file again (it does no harm to load a line twice), or use --bad skip"
         );
     }
-    Ok(())
 }

@@ -5,13 +5,18 @@
 
 mod bench;
 mod cli;
+mod demo;
 mod edit;
+mod fields;
 mod inspect;
 mod load;
+mod load_rows;
+mod purge;
 mod read;
 mod record;
 mod store;
 mod verify;
+mod wide;
 
 use std::process::ExitCode;
 
@@ -29,6 +34,7 @@ Examples:
   firn --db fruit get apple
   firn --db fruit scan --prefix a
   firn --db fruit verify
+  firn --db blog demo bloggy                the article's blog: its data, and its queries step by step
   firn --db music cli                       a shell for keyspaces and column families
   firn load --help                          what a command takes, with examples";
 
@@ -44,9 +50,15 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Load TSV, CSV or JSON lines into a tree
+    /// Load TSV, CSV or JSON lines into a tree or a column family
     #[command(after_help = load::EXAMPLES)]
     Load(load::LoadArgs),
+    /// Print column families as JSON
+    #[command(after_help = wide::EXPORT_EXAMPLES)]
+    Export(wide::ExportArgs),
+    /// Read column families from JSON
+    #[command(after_help = wide::IMPORT_EXAMPLES)]
+    Import(wide::ImportArgs),
     /// Print the values of keys
     #[command(after_help = read::GET_EXAMPLES)]
     Get(read::GetArgs),
@@ -74,6 +86,12 @@ enum Command {
     /// Speak cassandra-cli to a store of keyspaces and column families
     #[command(after_help = cli::EXAMPLES)]
     Cli(cli::CliArgs),
+    /// Say what keeps tombstones and expired cells of column families
+    #[command(after_help = purge::EXAMPLES)]
+    PurgeReport(purge::PurgeArgs),
+    /// Make a store of an example, and tell what is in it and how it is asked
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::DemoArgs),
     /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
@@ -84,6 +102,8 @@ fn main() -> ExitCode {
     let global = &cli.global;
     let done = match &cli.command {
         Command::Load(args) => load::run(global, args),
+        Command::Export(args) => wide::export(global, args),
+        Command::Import(args) => wide::import(global, args),
         Command::Get(args) => read::get(global, args),
         Command::Scan(args) => read::scan(global, args),
         Command::Delete(args) => edit::delete(global, args),
@@ -93,6 +113,8 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => edit::checkpoint(global, args),
         Command::Compact(args) => edit::compact(global, args),
         Command::Cli(args) => cli::run(global, args),
+        Command::PurgeReport(args) => purge::run(global, args),
+        Command::Demo(args) => demo::run(global, args),
         Command::Bench(args) => bench::run(global, args),
     };
     output::finish(done, global.style(), advice)

@@ -29,6 +29,8 @@ pub enum Format {
     Csv,
     /// One JSON object a line
     Json,
+    /// Stanzas of `Field: value` lines, as Debian's package lists have them (for --family)
+    Deb822,
 }
 
 impl Format {
@@ -38,6 +40,7 @@ impl Format {
             "tsv" | "tab" => Some(Format::Tsv),
             "csv" => Some(Format::Csv),
             "json" | "jsonl" | "ndjson" => Some(Format::Json),
+            "deb822" => Some(Format::Deb822),
             _ => None,
         }
     }
@@ -133,6 +136,10 @@ impl<R: Read> Records<R> {
                 let columns = Columns::new(&choice, names).map_err(|why| Trouble::Bad { line: 1, why })?;
                 Ok(Records::Tsv(lines, columns, choice.coding))
             }
+            Format::Deb822 => {
+                let why = "stanzas have no key and value: load them into a family, with --keyspace and --family".to_owned();
+                Err(Trouble::Bad { line: 1, why })
+            }
             Format::Csv => {
                 let mut reader = csv::ReaderBuilder::new().has_headers(choice.header).from_reader(source);
                 let names = if choice.header { reader.byte_headers().map_err(csv_trouble)?.clone() } else { ByteRecord::new() };
@@ -180,12 +187,13 @@ pub struct Lines<R: Read> {
 }
 
 impl<R: Read> Lines<R> {
-    fn new(source: R) -> Self {
+    /// Reads from a source.
+    pub fn new(source: R) -> Self {
         Lines { source: BufReader::with_capacity(256 << 10, source), line: vec![], number: 0 }
     }
 
     /// Reads a line; `false` at the end of the file.
-    fn next(&mut self) -> Result<bool, Trouble> {
+    pub fn next(&mut self) -> Result<bool, Trouble> {
         self.line.clear();
         let (mut any, mut too_long) = (false, false);
         loop {
@@ -216,8 +224,13 @@ impl<R: Read> Lines<R> {
         Ok(any)
     }
 
+    /// The line's number, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The line without its end: a line feed, or carriage return and line feed.
-    fn text(&self) -> &[u8] {
+    pub fn text(&self) -> &[u8] {
         self.line.strip_suffix(b"\r").unwrap_or(&self.line)
     }
 }
@@ -309,7 +322,8 @@ pub struct CsvRecords<R: Read> {
     coding: Coding,
 }
 
-fn csv_trouble(e: csv::Error) -> Trouble {
+/// What is wrong with a line of CSV.
+pub fn csv_trouble(e: csv::Error) -> Trouble {
     let line = e.position().map_or(0, csv::Position::line);
     match e.into_kind() {
         csv::ErrorKind::Io(e) => Trouble::Io(e),

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use firn_kv::{Db, DbOptions, Tree};
 use firn_tools::output::{Color, Done, Failure, Style};
+use firn_wide::store::SCHEMA_TREE;
+
+use crate::cli::wide_failure;
 
 const EVERYWHERE: &str = "Options of every command";
 
@@ -40,6 +43,17 @@ impl Global {
     pub fn open_to_write(&self, create: bool, bytes: u64) -> Done<Db> {
         let wal_segment = bytes.clamp(1 << 20, 16 << 20);
         Ok(Db::open_with(&self.db, DbOptions { create, wal_segment, ..DbOptions::default() })?)
+    }
+
+    /// Opens the store for compaction: where there are column families, with the hooks that say what may be merged and forgotten.
+    pub fn open_to_compact(&self) -> Done<Db> {
+        if !self.open_to_read()?.tree_names().iter().any(|name| name == SCHEMA_TREE) {
+            return self.open_to_write(false, 0);
+        }
+        let db = DbOptions { create: false, wal_segment: 1 << 20, ..DbOptions::default() };
+        let options = firn_wide::Options { store: firn_wide::store::Options { db, clock: None }, ..Default::default() };
+        let wide = firn_wide::Wide::open_with(&self.db, options).map_err(|e| wide_failure(e, &self.db))?;
+        Ok(wide.store().db().clone())
     }
 }
 

@@ -88,11 +88,6 @@ fn from_below(dir: &Path, why: Error) -> Report {
                 report.entries += r.entries;
                 report.bytes += meta.size;
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                report.errors.push(
-                    Error::corruption("a live table is missing").in_file(handle.path()).keys(&meta.first_key, &meta.last_key),
-                );
-            }
             Err(e) if e.key_range().is_none() => report.errors.push(e.keys(&meta.first_key, &meta.last_key)),
             Err(e) => report.errors.push(e),
         }
@@ -112,7 +107,7 @@ fn remedy(e: &Error) -> &'static str {
     match () {
         () if name.ends_with(".sst") => {
             "tables never change: put back the file of this name from a checkpoint or a backup of this store; only the keys named are \
-             concerned; `sstable-dump salvage` saves the rest"
+             concerned; `sstable-dump check` knows whether it is here under another name, `sstable-dump salvage` saves the rest"
         }
         () if name.ends_with(".wal") => {
             "the log holds the newest writes: put back the file, go back to a checkpoint or a backup of the store, or save \
@@ -136,8 +131,13 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
         return Ok(out.flush()?);
     }
     let style = global.style();
+    let mut advised = "";
     for e in &r.errors {
-        writeln!(out, "{} {e}\n         {}", style.bad("damaged:"), remedy(e))?;
+        writeln!(out, "{} {e}", style.bad("damaged:"))?;
+        if advised != remedy(e) {
+            advised = remedy(e);
+            writeln!(out, "         {advised}")?;
+        }
     }
     let what = format!(
         "{}, {}, {}, {}",

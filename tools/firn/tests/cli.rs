@@ -370,6 +370,25 @@ fn all_damage_is_found_at_once() {
     t.firn(&["get", "key00001", "--tree", "t1"]).said(2, &["error:", "firn verify"]);
 }
 
+/// A live table that is gone is damage, whoever meets it; so is a lost `CURRENT` beside tables.
+#[test]
+fn what_is_missing_is_called_damage() {
+    let t = Temp::new("missing");
+    t.firn_on("db", &["load", "-"], b"apple\tred\n").good();
+    t.firn(&["compact"]).good();
+    let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
+    fs::rename(t.path("db").join("CURRENT"), t.path("CURRENT")).unwrap();
+    t.firn(&["get", "apple"]).said(2, &["this file is missing", "sstable-dump repair", "firn verify"]);
+    assert_eq!(t.firn(&["verify"]).code, 1);
+    fs::rename(t.path("CURRENT"), t.path("db").join("CURRENT")).unwrap();
+    fs::rename(t.path("db").join(&table), t.path("db").join("kept.sst")).unwrap();
+    for command in [&["get", "apple"][..], &["scan"], &["stats"], &["delete", "apple"], &["compact"]] {
+        t.firn(command).said(2, &["a live table is missing", &table, "checkpoint or a backup", "sstable-dump salvage"]);
+    }
+    fs::rename(t.path("db").join("kept.sst"), t.path("db").join(&table)).unwrap();
+    t.firn(&["get", "apple"]).good();
+}
+
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let t = Temp::new("pipe");
@@ -477,4 +496,61 @@ fn cli_stops_at_the_first_failure_unless_told_otherwise() {
     t.firn(&["cli", "-f", "absent.txt"]).said(2, &["cannot read absent.txt"]);
     t.firn(&["cli", "-k", "Nope"]).said(2, &["Keyspace 'Nope' not found.", "show keyspaces"]);
     t.firn(&["cli", "-f", "a", "-e", "b"]).said(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_demo_fills_a_store_that_can_be_asked() {
+    let t = Temp::new("demo");
+    let ran = t.firn(&["demo", "bloggy"]);
+    ran.said(0, &["cli -k BloggyAppy"]);
+    let told = ran.text();
+    for line in ["        tags: \"movie,horror,\",", "        | by Arin Sarkissian (@phatduckk), 2009-08-18 01:13:24+0000"] {
+        assert!(told.lines().any(|l| l == line), "{line}");
+    }
+    t.firn(&["demo", "bloggy"]).said(2, &["BloggyAppy already", "another directory"]);
+    let got = t.firn(&["cli", "-k", "BloggyAppy", "-e", "get Authors['Arin Sarkissian']['twitter'] as ascii;"]).text();
+    assert!(got.contains("value=phatduckk"), "{got}");
+    t.firn(&["demo", "songs", "--json"]).said(2, &["no JSON"]);
+    t.firn(&["demo", "songs"]).said(0, &["cli -k Music"]);
+}
+
+#[test]
+fn purge_report_says_what_waits_and_compact_purges() {
+    let t = Temp::new("purge");
+    t.firn(&["demo", "bloggy"]).good();
+    let change = "update column family Authors with gc_grace = 0; del Authors['Author 2'];";
+    t.firn(&["cli", "-k", "BloggyAppy", "-e", change]).good();
+    let before = t.content("db");
+    let reports = t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--json"]).json();
+    assert_eq!(t.content("db"), before, "a report writes nothing");
+    assert_eq!(
+        (reports.as_array().unwrap().len(), &reports[0]["family"], &reports[0]["gc_grace"]),
+        (4, &"Authors".into(), &0.into())
+    );
+    t.firn(&["compact"]).good();
+    let report = t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors", "--json"]).json();
+    assert_eq!((&report[0]["tables"][0]["entries"], report[0]["tables"].as_array().unwrap().len()), (&4.into(), 1));
+    let text = t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors"]).text();
+    assert!(text.starts_with("Authors: 1 table in the tree cf-1"), "{text}");
+    t.firn(&["purge-report", "--keyspace", "Nope"]).said(2, &["Nope does not exist"]);
+    t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Nope"]).said(2, &["Nope"]);
+}
+
+#[test]
+fn the_article_is_a_script() {
+    let t = Temp::new("article");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide/examples/article.txt");
+    let told = t.firn(&["cli", "-f", script]).text();
+    let after = |of: &str| -> Vec<String> {
+        told.match_indices(of)
+            .map(|(at, _)| told[at + of.len()..].split(',').next().unwrap().trim_end_matches(')').to_owned())
+            .collect()
+    };
+    let supers = ["Bob", "John", "Kim", "Tod", "friend1", "William", "joey", "homeAddress", "workAddress"];
+    assert_eq!(after("(super_column="), supers);
+    let names = after("=> (column=");
+    let profiles = ["age", "email", "gender", "phone", "username", "email", "phone", "username"];
+    assert_eq!(names[..8], profiles);
+    assert_eq!(names[8..], ["3", "123", "976", "832416", "123", "3", "832416", "976"]);
+    assert_eq!(after("     (column=")[..4], ["city", "state", "street", "zip"]);
 }

@@ -4,30 +4,33 @@
 //! across runs; the log from where it is still needed. Nothing is written and no lock taken; a store that a program is writing to is
 //! read again when a file has vanished meanwhile.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use firn_kv::base::ops::Ops;
-use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name};
-use firn_kv::merge::run::table_path;
+use firn_kv::env::Env;
+use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name, manifest_number};
+use firn_kv::merge::run::{missing_table, table_path};
 use firn_kv::sstable::Table;
-use firn_kv::wal::{Item, SegmentReader, recover};
+use firn_kv::wal::{Item, SegmentReader, recover, segment_name, segment_number};
 use firn_kv::{Error, ErrorKind};
-use firn_tools::escape;
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use serde_json::json;
 
+use crate::findings::print_errors;
+use crate::names::{Names, Told, holds, own_name};
 use crate::survey;
 use crate::target::{Kind, dir_of, env, kind, open_file, table_file, table_number};
-use crate::{Screen, merged};
+use crate::{Screen, logcopy, merged};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
 store also the manifest, what it says of each table, that newer runs hold newer versions, and the log. Each finding names file,
-offset, block and keys. Exit code 1 if anything is wrong.
+offset, block and keys; a file under a wrong name is known by its content, and read as what it is. Exit code 1 if anything is wrong.
 
 Examples:
   sstable-dump check firn-data
@@ -58,6 +61,8 @@ pub struct Findings {
     pub errors: Vec<Error>,
     /// What is no damage but worth knowing.
     pub notes: Vec<String>,
+    /// What to do about a file, where that is more than what is usual.
+    advice: BTreeMap<PathBuf, String>,
 }
 
 impl Findings {
@@ -67,11 +72,27 @@ impl Findings {
         self.entries += r.entries;
         self.bytes += size;
     }
+
+    /// Takes up what is wrong with names.
+    fn tell(&mut self, told: Vec<Told>) {
+        for t in told {
+            self.advice.extend(t.error.file().map(|file| (file.to_path_buf(), t.advice)));
+            self.errors.push(t.error);
+        }
+    }
+
+    /// What to do about an error.
+    fn remedy(&self, e: &Error, store: bool) -> &str {
+        e.file().and_then(|file| self.advice.get(file)).map_or_else(|| remedy(e, store), String::as_str)
+    }
 }
 
 /// Checks one table; gives it back when it can be opened and is sound.
 fn check_table(path: &Path, seq: u64, keys: Option<&TableMeta>, f: &mut Findings) -> Done<Option<Arc<Table>>> {
-    let (file, id) = table_file(path)?;
+    let (file, id) = match keys {
+        Some(m) => (env().open_read(path, false)?, m.id),
+        None => table_file(path)?,
+    };
     let size = file.len();
     match open_file(file.clone(), path, id, seq) {
         Ok(t) => {
@@ -162,21 +183,27 @@ fn check_age(tree: &TreeState, tables: &[Arc<Table>], runs: &[usize], f: &mut Fi
     Ok(())
 }
 
-fn check_tree(dir: &Path, tree: &TreeState, f: &mut Findings, progress: &Progress, done: &mut u64) -> Done {
+fn check_tree(names: &Names, dir: &Path, tree: &TreeState, f: &mut Findings, progress: &Progress, done: &mut u64) -> Done {
     let (mut tables, mut runs) = (vec![], vec![]);
     for (i, run) in tree.runs.iter().enumerate() {
         for m in &run.tables {
-            let path = table_path(dir, m.id);
-            match check_table(&path, m.ingested_seq, Some(m), f) {
+            let path = names.table(m.id).unwrap_or_else(|| table_path(dir, m.id));
+            let checked = match names.table(m.id) {
+                Some(path) => check_table(&path, m.ingested_seq, Some(m), f),
+                None => Err(missing_table(dir, m).into()),
+            };
+            match checked {
                 Ok(Some(t)) => {
                     check_meta(&t, m, &path, f);
                     tables.push(t);
                     runs.push(i);
                 }
                 Ok(None) => {}
-                Err(Failure::Engine(e)) if e.kind() == ErrorKind::NotFound => {
+                Err(Failure::Engine(e)) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
                     f.errors.push(Error::corruption("a live table is missing").in_file(&path).keys(&m.first_key, &m.last_key));
                 }
+                // A device that gives no bytes has other files that it gives.
+                Err(Failure::Engine(e)) if e.kind() == ErrorKind::Io => f.errors.push(e.keys(&m.first_key, &m.last_key)),
                 Err(e) => return Err(e),
             }
             *done += m.size;
@@ -186,9 +213,8 @@ fn check_tree(dir: &Path, tree: &TreeState, f: &mut Findings, progress: &Progres
     if tree.runs.len() > 1 { check_age(tree, &tables, &runs, f) } else { Ok(()) }
 }
 
-fn check_log(dir: &Path, state: &State, f: &mut Findings) {
-    let env = env();
-    let recovered = recover(&*env, dir, state.wal_floor, &mut |_, _, payload| {
+fn check_log(names: &Names, dir: &Path, state: &State, f: &mut Findings) {
+    let recovered = recover(names, dir, state.wal_floor, &mut |_, _, payload| {
         f.records += 1;
         match Ops::new(payload).all(|op| op.is_some()) {
             true => Ok(()),
@@ -213,31 +239,46 @@ fn check_log(dir: &Path, state: &State, f: &mut Findings) {
         }
         Err(e) => f.errors.push(e),
     }
+    match logcopy::lost_end(names, dir) {
+        Ok(Some(n)) => f.errors.push(Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n)))),
+        Ok(None) => {}
+        Err(e) => f.errors.push(e),
+    }
 }
 
 fn check_store_once(dir: &Path) -> Done<Findings> {
     let mut f = Findings::default();
-    let env = env();
-    let (state, number) = match Manifest::load(&*env, dir) {
+    let mut names = Names::of(dir)?;
+    let (state, number) = match Manifest::load(&names, dir) {
         Ok(Some(loaded)) => loaded,
         Ok(None) => {
             let e = Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir);
-            let names = env.list(dir)?;
-            if names.iter().all(|n| table_number(n).is_none()) {
-                return Err(e.into());
-            }
-            f.errors.push(Error::corruption("there are tables but no CURRENT file: the manifest is lost").in_file(dir));
-            check_loose_tables(dir, &mut f)?;
+            let all = names.list(dir)?;
+            let what = match () {
+                () if all.iter().any(|n| table_number(n).is_some()) => "tables",
+                () if all.iter().any(|n| segment_number(n).is_some()) => "log segments",
+                () => return Err(e.into()),
+            };
+            let words = format!("there are {what} but no CURRENT file: the manifest is lost");
+            f.errors.push(Error::corruption(words).in_file(dir));
+            check_loose_tables(&mut names, dir, &mut f)?;
             return Ok(f);
         }
         Err(e) if e.kind() == ErrorKind::Corruption => {
             f.errors.push(e);
-            check_loose_tables(dir, &mut f)?;
+            check_loose_tables(&mut names, dir, &mut f)?;
             return Ok(f);
         }
         Err(e) => return Err(e.into()),
     };
-    let (_, gaps) = manifest::read_around(&*env, dir, number)?;
+    if let Some(words) = names.outdated(&state) {
+        f.errors.push(Error::corruption(words).in_file(dir.join(manifest_name(number))));
+        check_loose_tables(&mut names, dir, &mut f)?;
+        return Ok(f);
+    }
+    names.fit(Some(&state))?;
+    f.tell(names.told());
+    let (_, gaps) = manifest::read_around(&names, dir, number)?;
     for g in gaps {
         let name = manifest_name(number);
         f.notes.push(format!(
@@ -250,22 +291,26 @@ fn check_store_once(dir: &Path) -> Done<Findings> {
     let progress = Progress::bytes("check", Some(total));
     let mut done = 0;
     for tree in state.trees.values() {
-        check_tree(dir, tree, &mut f, &progress, &mut done)?;
+        check_tree(&names, dir, tree, &mut f, &progress, &mut done)?;
     }
-    check_log(dir, &state, &mut f);
+    check_log(&names, dir, &state, &mut f);
     let live = |id| state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id);
-    let dead = env.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count() as u64;
+    let dead = names.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count() as u64;
     if dead > 0 {
         let tables = things(dead, "table", "tables");
-        f.notes.push(format!("{tables} in the directory do not belong to the store: the next open for writing removes them"));
+        f.notes.push(format!("the directory holds {tables} that the store does not know: the next open for writing removes what is not the store's"));
     }
     Ok(f)
 }
 
 /// Tables of a directory without a manifest, each by itself.
-fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
-    for name in env().list(dir)?.iter().filter(|n| table_number(n).is_some()) {
-        check_table(&dir.join(name), 0, None, f)?;
+fn check_loose_tables(names: &mut Names, dir: &Path, f: &mut Findings) -> Done {
+    names.fit(None)?;
+    f.tell(names.told());
+    for id in names.list(dir)?.iter().filter_map(|n| table_number(n)) {
+        if let Some(path) = names.table(id) {
+            check_table(&path, 0, None, f)?;
+        }
     }
     Ok(())
 }
@@ -284,10 +329,8 @@ fn check_store(dir: &Path) -> Done<Findings> {
     check_store_once(dir)
 }
 
-fn check_segment(path: &Path, number: u64) -> Done<Findings> {
-    let mut f = Findings::default();
-    let env = env();
-    let mut r = SegmentReader::open(&*env, &dir_of(path), number)?;
+fn check_segment(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -> Done<Findings> {
+    let mut r = SegmentReader::open(env, &dir_of(path), number)?;
     let (len, mut synced, mut last) = (r.file_len(), 0, None);
     let mut damages = vec![];
     let header = r.header().cloned();
@@ -327,11 +370,9 @@ fn check_segment(path: &Path, number: u64) -> Done<Findings> {
     Ok(f)
 }
 
-fn check_manifest(path: &Path, number: u64) -> Done<Findings> {
-    let mut f = Findings::default();
-    let env = env();
+fn check_manifest(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -> Done<Findings> {
     f.bytes = env.file_len(path)?;
-    match manifest::read(&*env, &dir_of(path), number).and_then(|log| log.replay().map(|_| log)) {
+    match manifest::read(env, &dir_of(path), number).and_then(|log| log.replay().map(|_| log)) {
         Ok(log) => {
             f.records = log.frames.len() as u64;
             if log.end < f.bytes {
@@ -349,12 +390,37 @@ fn check_manifest(path: &Path, number: u64) -> Done<Findings> {
 /// # Errors
 /// What keeps it from being read; damage is a finding.
 pub fn check(path: &Path) -> Done<Findings> {
-    match kind(path)? {
-        Kind::Store => check_store(path),
-        Kind::Wal(number) => check_segment(path, number),
-        Kind::Manifest(number) => check_manifest(path, number),
-        Kind::Table(_) => {
-            let mut f = Findings::default();
+    let kind = kind(path)?;
+    if kind == Kind::Store {
+        return check_store(path);
+    }
+    let mut f = Findings::default();
+    let own = own_name(path)?.filter(|own| path.file_name() != Some(own.as_ref()));
+    if let Some(own) = &own {
+        let words = format!("{}: this file holds {}, and is checked as that", path.display(), holds(own));
+        match kind {
+            // It may be a copy on purpose, or a segment that shows an earlier life until it is used again.
+            Kind::Table(None) | Kind::Wal(_) => f.notes.push(words),
+            _ => {
+                f.errors.push(Error::corruption(format!("this file holds {}", holds(own))).in_file(path));
+                f.advice.insert(path.to_path_buf(), format!("give it its name back, {own}, or put back what was here"));
+            }
+        }
+    }
+    let alone = own.as_deref().map(|own| Names::alone(path, own));
+    let env: &dyn Env = match &alone {
+        Some(names) => names,
+        None => &*env(),
+    };
+    let own = own.unwrap_or_default();
+    match (kind, segment_number(&own), manifest_number(&own)) {
+        (_, Some(number), _) | (Kind::Wal(number), _, None) if table_number(&own).is_none() => {
+            check_segment(env, path, number, f)
+        }
+        (_, _, Some(number)) | (Kind::Manifest(number), ..) if table_number(&own).is_none() => {
+            check_manifest(env, path, number, f)
+        }
+        _ => {
             check_table(path, 0, None, &mut f)?;
             Ok(f)
         }
@@ -390,7 +456,7 @@ pub fn run(screen: &mut Screen<'_>, args: &CheckArgs) -> Done {
             all.push(json!({
                 "path": path.display().to_string(), "sound": f.errors.is_empty(), "tables": f.tables, "blocks": f.blocks,
                 "entries": f.entries, "bytes": f.bytes, "records": f.records, "notes": f.notes,
-                "errors": f.errors.iter().map(|e| firn_tools::json::error(e, remedy(e, store))).collect::<Vec<_>>(),
+                "errors": f.errors.iter().map(|e| firn_tools::json::error(e, f.remedy(e, store))).collect::<Vec<_>>(),
             }));
             continue;
         }
@@ -405,27 +471,7 @@ pub fn run(screen: &mut Screen<'_>, args: &CheckArgs) -> Done {
 
 fn print(screen: &mut Screen<'_>, path: &Path, f: &Findings, store: bool) -> Done {
     let style = screen.style;
-    let mut advised = "";
-    for e in &f.errors {
-        let place = e.file().map_or_else(|| path.display().to_string(), |p| p.display().to_string());
-        let mut line = format!("{} {place}", style.bad("damaged:"));
-        if let Some(o) = e.offset() {
-            line += &format!(", offset {o}");
-        }
-        if let Some(b) = e.block_kind() {
-            line += &format!(", {b}");
-        }
-        line += &format!(": {}", e.message());
-        if let Some((a, b)) = e.key_range() {
-            line += &format!("\n         keys {} to {}", escape::words(a), escape::words(b));
-        }
-        writeln!(screen.out, "{line}")?;
-        let advice = remedy(e, store);
-        if advice != advised {
-            writeln!(screen.out, "         {advice}")?;
-            advised = advice;
-        }
-    }
+    print_errors(screen, path, &f.errors, &|e| f.remedy(e, store).to_owned())?;
     for n in &f.notes {
         writeln!(screen.out, "note: {n}")?;
     }

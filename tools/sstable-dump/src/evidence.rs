@@ -7,13 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use firn_kv::base::ops::TreeId;
+use firn_kv::env::Env as _;
 use firn_kv::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
+use firn_kv::merge::run::table_path;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::things;
 use serde_json::Value;
 
 use crate::manifest::replay_around;
-use crate::target::env;
+use crate::names::{Names, own_name};
 
 /// No event log is read beyond this.
 const MAX_EVENTS: u64 = 64 << 20;
@@ -44,6 +46,8 @@ pub struct Evidence {
     pub ingested: BTreeMap<u64, u64>,
     /// Which tables belong to a tree of this name.
     pub by_name: BTreeMap<String, BTreeSet<u64>>,
+    /// Lengths of tables' files.
+    sizes: BTreeMap<u64, u64>,
     /// Flushed positions by name.
     flushed_by_name: BTreeMap<String, u64>,
     /// A state that is whole: that of the newest manifest, when it is sound.
@@ -58,13 +62,13 @@ pub struct Evidence {
 ///
 /// # Errors
 /// `Incompatible` for files of a newer version, I/O errors; damage is none.
-pub fn gather(dir: &Path, manifests: bool) -> Result<Evidence> {
+pub fn gather(env: &Names, dir: &Path, manifests: bool) -> Result<Evidence> {
     let mut e = Evidence::default();
     if manifests {
-        e.read_manifests(dir)?;
+        e.read_manifests(env, dir)?;
     }
     for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
-        match env().read_all(&dir.join(name), MAX_EVENTS) {
+        match env.read_all(&dir.join(name), MAX_EVENTS) {
             Ok(bytes) => e.read_events(&bytes),
             Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {}
             Err(err) => return Err(err),
@@ -74,11 +78,10 @@ pub fn gather(dir: &Path, manifests: bool) -> Result<Evidence> {
 }
 
 impl Evidence {
-    fn read_manifests(&mut self, dir: &Path) -> Result<()> {
-        let env = env();
+    fn read_manifests(&mut self, env: &Names, dir: &Path) -> Result<()> {
         let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
         numbers.sort_unstable();
-        let named = match manifest::current(&*env, dir) {
+        let named = match manifest::current(env, dir) {
             Ok(n) => n,
             Err(e) if e.kind() == ErrorKind::Corruption => {
                 self.notes.push("CURRENT is damaged".into());
@@ -89,12 +92,18 @@ impl Evidence {
         // The one that CURRENT names counts; one of a higher number is a new manifest in the making.
         let newest = named.filter(|n| numbers.contains(n)).or(numbers.last().copied());
         for &number in numbers.iter().filter(|n| Some(**n) <= newest) {
-            let sound = manifest::read(&*env, dir, number).and_then(|log| log.replay());
+            let sound = manifest::read(env, dir, number).and_then(|log| log.replay());
             if let (Ok(state), true) = (&sound, Some(number) == newest) {
-                self.notes.push(format!("{} is sound: the store's state is all known", manifest_name(number)));
-                self.whole = Some(state.clone());
+                let name = manifest_name(number);
+                match env.outdated(state) {
+                    Some(words) => self.notes.push(format!("{name}: {words}")),
+                    None => {
+                        self.notes.push(format!("{name} is sound: the store's state is all known"));
+                        self.whole = Some(state.clone());
+                    }
+                }
             }
-            let (log, gaps) = match manifest::read_around(&*env, dir, number) {
+            let (log, gaps) = match manifest::read_around(env, dir, number) {
                 Ok(found) => found,
                 Err(e) if e.kind() == ErrorKind::Corruption => continue,
                 Err(e) => return Err(e),
@@ -169,6 +178,9 @@ impl Evidence {
                     self.flushed_by_name.remove(&name);
                 }
                 "flush" => {
+                    if let ([id], Some(bytes)) = (&list("tables")[..], number("bytes_out")) {
+                        self.sizes.insert(*id, bytes);
+                    }
                     if let Some(f) = number("flushed") {
                         self.flushed_by_name.insert(name.clone(), f);
                     }
@@ -211,6 +223,31 @@ impl Evidence {
             self.trees.iter().find(|(_, t)| t.name.as_ref() == Some(name)).map(|(id, _)| *id)
         };
         by_state.map(|t| t.id).or_else(by_name)
+    }
+
+    /// Tables that belonged to the store when it was last told of them.
+    pub fn live(&self) -> BTreeSet<u64> {
+        let all = self.by_name.values().flatten().chain(self.metas.keys());
+        all.copied().filter(|id| !self.dead.contains(id)).collect()
+    }
+
+    /// Sound tables that are not those that is told of under their numbers, but of another store or time. When that seems to be so of half
+    /// of them, it is rather the telling that is of another store.
+    ///
+    /// # Errors
+    /// What the system says of the files.
+    pub fn foreign(&self, names: &Names, dir: &Path) -> Result<BTreeSet<u64>> {
+        let (mut foreign, mut known) = (BTreeSet::new(), 0);
+        for (&id, &size) in &self.sizes {
+            let Some(path) = names.table(id).filter(|path| path.is_file()) else { continue };
+            if own_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
+                known += 1;
+                if names.file_len(&table_path(dir, id))? != size {
+                    foreign.insert(id);
+                }
+            }
+        }
+        Ok(if foreign.len() * 2 < known { foreign } else { BTreeSet::new() })
     }
 
     /// The sequence number of an ingested table, 0 for others.

@@ -15,9 +15,11 @@ use firn_kv::{Error, ErrorKind};
 use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
 use firn_tools::output::{Done, Failure, listing, print_table};
+use firn_wide::json::{Described, Typed};
 use serde_json::{Map, Value};
 
 use crate::target::{Kind, env, kind, open_file};
+use crate::typed::{self, Families};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
@@ -28,7 +30,12 @@ what a read of the newest state starts from. Exit code 1 when a read finds nothi
 Examples:
   sstable-dump find firn-data apple
   sstable-dump find firn-data --hex 00ff01
-  sstable-dump find firn-data apple --tree fruit --json | jq '.versions[].where'";
+  sstable-dump find firn-data apple --tree fruit --json | jq '.versions[].where'
+
+With --family KEY is a row's key in the family's type, and the row's deletion, the super column's and the column's are looked for:
+
+  sstable-dump find firn-data phatduckk --family App.UserProfile --column email
+  sstable-dump find firn-data phatduckk --family App.AddressBook --super John --column zip";
 
 /// What `find` takes.
 #[derive(Args, Clone, Debug)]
@@ -45,6 +52,15 @@ pub struct FindArgs {
     /// The key is given, and values are printed, in hexadecimal
     #[arg(long)]
     pub hex: bool,
+    /// A column family: KEY is a row's key, as text
+    #[arg(long, value_name = "KEYSPACE.FAMILY", conflicts_with_all = ["tree", "hex"])]
+    pub family: Option<String>,
+    /// A super column of the row, as text
+    #[arg(long = "super", value_name = "NAME", requires = "family")]
+    pub super_column: Option<String>,
+    /// A column of the row or super column, as text
+    #[arg(long, value_name = "NAME", requires = "family")]
+    pub column: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +125,7 @@ fn in_log(dir: &Path, state: &State, tree: &TreeState, key: &[u8], out: &mut Vec
     let env = env();
     let segments = firn_kv::wal::segments(&*env, dir)?;
     // Retired segments may still be there; what they hold is in tables, and shown as far as nothing is missing between.
-    let from = crate::logcopy::unbroken(dir)?.min(state.wal_floor);
+    let from = crate::logcopy::unbroken(&*env, dir)?.min(state.wal_floor);
     for from in [from, state.wal_floor] {
         out.clear();
         let done = recover(&*env, dir, from, &mut |seq, end, payload| {
@@ -176,12 +192,20 @@ fn judge(versions: &mut [Version], merge: Option<&str>) {
     }
 }
 
-fn version_json(v: &Version, hex: bool) -> Value {
+/// What a version's value says in its family's types.
+fn typed_value(family: Option<&Described>, key: &[u8], v: &Version) -> Option<Typed> {
+    family.filter(|_| matches!(v.what, What::Put | What::Merge)).and_then(|f| f.typed(key, &v.value).ok())
+}
+
+fn version_json(v: &Version, hex: bool, family: Option<&Described>, key: &[u8]) -> Value {
     let mut o = Map::new();
     o.insert("seq".into(), v.seq.into());
     o.insert("what".into(), v.what.name().into());
     if matches!(v.what, What::Put | What::Merge) {
         put_field(&mut o, "value", &v.value, hex);
+    }
+    if let Some((f, typed)) = family.zip(typed_value(family, key, v)) {
+        o.insert("cell".into(), typed::cell_json(f, &typed));
     }
     o.insert("where".into(), v.place.as_str().into());
     o.insert("flushed".into(), v.flushed.into());
@@ -225,43 +249,92 @@ fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<Ver
     }
 }
 
+/// The keys to look for, and the tree that they are in: of a family the row's deletion, the super column's, the column's.
+fn wanted(args: &FindArgs, families: &Families) -> Done<(Vec<Vec<u8>>, Option<String>)> {
+    let Some(name) = &args.family else {
+        return Ok((vec![parse_key(&args.key, args.hex)?], args.tree.clone()));
+    };
+    let Some(family) = families.named(name) else {
+        let has = families.names();
+        let has = if has.is_empty() { "it has none that can be read".into() } else { format!("it has {}", has.join(", ")) };
+        return Err(Failure::new(format!("the store has no family {name:?}; {has}")));
+    };
+    let row = args
+        .key
+        .to_str()
+        .ok_or_else(|| Failure::new("the row's key is no text; write its bytes as 0x and hexadecimal digits"))?;
+    let place = |super_column, column| {
+        family.tree_key(row, super_column, column).map_err(|e| Failure::new(format!("{}: {e}", typed::full_name(family))))
+    };
+    let mut keys = vec![place(None, None)?];
+    if args.super_column.is_some() {
+        keys.push(place(args.super_column.as_deref(), None)?);
+    }
+    if args.column.is_some() {
+        keys.push(place(args.super_column.as_deref(), args.column.as_deref())?);
+    }
+    Ok((keys, Some(format!("cf-{}", family.def.id()))))
+}
+
 /// Runs `find`.
 pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
-    let key = parse_key(&args.key, args.hex)?;
     if kind(&args.dir)? != Kind::Store {
         return Err(Failure::with_next(
             "this is a file",
             "name the store's directory; `scan TABLE --from KEY` looks into one table",
         ));
     }
-    let found = look(&args.dir, &key, args.tree.as_deref())?;
+    let families = Families::of_store(&args.dir);
+    let (keys, tree) = wanted(args, &families)?;
+    let mut there = false;
+    for key in &keys {
+        // What a read of the last, the most special one, finds decides.
+        there = show(screen, args, &families, key, tree.as_deref())?;
+    }
+    if there { Ok(()) } else { Err(Failure::Found) }
+}
+
+/// Prints what is said of one key. Whether a read returns something.
+fn show(screen: &mut Screen<'_>, args: &FindArgs, families: &Families, key: &[u8], tree: Option<&str>) -> Done<bool> {
+    let found = look(&args.dir, key, tree)?;
     let there = found.iter().any(|(_, v)| v.iter().any(|v| v.returned));
     if screen.json {
         for (name, v) in &found {
+            let family = families.of_tree(name);
             let mut o = Map::new();
-            put_field(&mut o, "key", &key, args.hex);
+            put_field(&mut o, "key", key, args.hex);
+            if let Some(words) = family.and_then(|f| f.key_words(key)) {
+                o.insert("typed_key".into(), words.into());
+            }
             o.insert("tree".into(), name.as_str().into());
-            o.insert("versions".into(), v.iter().map(|v| version_json(v, args.hex)).collect());
+            o.insert("versions".into(), v.iter().map(|v| version_json(v, args.hex, family, key)).collect());
             writeln!(screen.out, "{}", Value::Object(o))?;
         }
-        return if there { Ok(()) } else { Err(Failure::Found) };
+        return Ok(there);
     }
     for (name, versions) in found.iter().filter(|(_, v)| !v.is_empty()) {
+        let family = families.of_tree(name).filter(|_| !args.hex);
         let mut t = listing(&["  seq", "what", "value", "where", "a read"], "lllll");
         for v in versions {
+            let typed = typed_value(family, key, v);
             let value = match v.what {
                 What::Put | What::Merge if args.hex => firn_tools::escape::hex(&v.value),
-                What::Put | What::Merge => text::short(&v.value, 40),
+                What::Put | What::Merge => match typed {
+                    Some(typed) => format!("{} @{}", text::short(typed::value(&typed).as_bytes(), 60), typed.timestamp),
+                    None => text::short(&v.value, 40),
+                },
                 _ => "-".into(),
             };
             let arrow = if v.returned { "→ " } else { "  " };
             t.add_row([format!("{arrow}{}", v.seq), v.what.name().into(), value, v.place.clone(), v.verdict.clone()]);
         }
-        writeln!(screen.out, "{}", screen.style.heading(format!("{} in tree {name:?}", text::key(&key))))?;
+        let place = family.map_or_else(|| format!("tree {name:?}"), |f| format!("the family {}", typed::full_name(f)));
+        writeln!(screen.out, "{}", screen.style.heading(format!("{} in {place}", typed::key(family, key))))?;
         write!(screen.out, "{}", print_table(&t, screen.style))?;
     }
     if found.iter().all(|(_, v)| v.is_empty()) {
-        writeln!(screen.out, "{}: nothing is said of this key in any table or in the log", text::key(&key))?;
+        let family = tree.and_then(|t| families.of_tree(t));
+        writeln!(screen.out, "{}: nothing is said of this key in any table or in the log", typed::key(family, key))?;
     }
-    if there { Ok(()) } else { Err(Failure::Found) }
+    Ok(there)
 }

@@ -7,12 +7,14 @@ use firn_kv::manifest;
 use firn_kv::wal::format::SEGMENT_HEADER;
 use firn_kv::wal::{Item, SegmentReader};
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
+use firn_wide::json::Described;
 use serde_json::{Value, json};
 
 use crate::Screen;
 use crate::survey::{self, What};
-use crate::target::{Kind, dir_of, env, kind, table_file};
+use crate::target::{Kind, dir_of, env, kind, misnamed, open_table, table_file};
 use crate::text;
+use crate::typed::{self, Families};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -60,9 +62,14 @@ impl Part {
     }
 }
 
-fn table_parts(path: &Path) -> Done<Vec<Part>> {
+/// The parts of a table, and the family that it is of.
+fn table_parts(path: &Path) -> Done<(Vec<Part>, Option<Described>)> {
     let (file, id) = table_file(path)?;
+    if let Some(note) = misnamed(path, id) {
+        eprintln!("note: {note}");
+    }
     let s = survey::survey(file, path, id)?;
+    let family = open_table(path).ok().and_then(|t| Families::of_table(path, t.properties()));
     let parts = s.regions.into_iter().map(|r| {
         let letter = match r.what.name() {
             _ if r.damage.is_some() => '!',
@@ -87,7 +94,7 @@ fn table_parts(path: &Path) -> Done<Vec<Part>> {
             ..Part::new(r.offset, r.len, r.what.name(), letter)
         }
     });
-    Ok(parts.collect())
+    Ok((parts.collect(), family))
 }
 
 fn wal_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
@@ -183,13 +190,24 @@ fn draw(parts: &[Part], len: u64, width: usize) -> Vec<String> {
     letters.chunks(width).map(|line| line.iter().collect()).collect()
 }
 
-fn part_json(p: &Part) -> Value {
+/// Both ends of a part's keys.
+fn keys(family: Option<&Described>, range: &(Vec<u8>, Vec<u8>)) -> String {
+    if range.0 == range.1 {
+        return typed::key(family, &range.0);
+    }
+    format!("{} to {}", typed::key(family, &range.0), typed::key(family, &range.1))
+}
+
+fn part_json(p: &Part, family: Option<&Described>) -> Value {
     let mut v = json!({"offset": p.offset, "len": p.len, "what": p.name, "overhead": p.overhead, "raw_len": p.raw});
     if let Some(n) = p.entries {
         v["entries"] = n.into();
     }
     if let Some((a, b)) = &p.keys {
         v["keys"] = json!([firn_tools::escape::words(a), firn_tools::escape::words(b)]);
+        if let Some(f) = family {
+            v["typed_keys"] = json!([f.key_words(a), f.key_words(b)]);
+        }
     }
     if let Some(d) = &p.damage {
         v["damage"] = d.as_str().into();
@@ -230,10 +248,10 @@ fn sums(parts: &[Part]) -> Vec<Sum> {
 /// Runs `layout`.
 pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
     let path = &args.file;
-    let parts = match kind(path)? {
+    let (parts, family) = match kind(path)? {
         Kind::Table(_) => table_parts(path)?,
-        Kind::Wal(number) => wal_parts(path, number)?,
-        Kind::Manifest(number) => manifest_parts(path, number)?,
+        Kind::Wal(number) => (wal_parts(path, number)?, None),
+        Kind::Manifest(number) => (manifest_parts(path, number)?, None),
         Kind::Store => {
             return Err(Failure::with_next("a directory has no layout", "name one of its files; `space` shows the whole"));
         }
@@ -241,8 +259,7 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
     let len: u64 = parts.iter().map(|p| p.len).sum();
     let damaged = parts.iter().any(|p| p.damage.is_some());
     if screen.json {
-        let v =
-            json!({"file": path.display().to_string(), "size": len, "parts": parts.iter().map(part_json).collect::<Vec<_>>()});
+        let v = json!({"file": path.display().to_string(), "size": len, "parts": parts.iter().map(|p| part_json(p, family.as_ref())).collect::<Vec<_>>()});
         writeln!(screen.out, "{v:#}")?;
         return if damaged { Err(Failure::Found) } else { Ok(()) };
     }
@@ -294,7 +311,7 @@ pub fn run(screen: &mut Screen<'_>, args: &LayoutArgs) -> Done {
         let mut t = listing(&["offset", "part", "bytes", "decoded", "entries", "keys"], "rlrrrl");
         for p in &parts {
             let keys = p.damage.as_ref().map_or(String::new(), |d| format!("{d}: "))
-                + &p.keys.as_ref().map_or(String::new(), text::keys);
+                + &p.keys.as_ref().map_or(String::new(), |k| keys(family.as_ref(), k));
             let cells = [
                 count(p.offset),
                 p.name.to_owned(),

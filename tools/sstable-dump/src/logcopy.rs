@@ -4,7 +4,6 @@
 //! Invariants: what counts and what is void is decided as recovery does it (W2); a torn end stays an end; the original is only read.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use firn_kv::base::ops::Ops;
 use firn_kv::env::{Env, ReadFile, WriteFile};
@@ -49,7 +48,7 @@ struct Segment {
 }
 
 struct Copier<'a> {
-    env: Arc<dyn Env>,
+    env: &'a dyn Env,
     dir: &'a Path,
     out: Option<&'a Path>,
     floor: u64,
@@ -68,8 +67,8 @@ struct Copier<'a> {
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn unbroken(dir: &Path) -> Result<u64> {
-    let list = segments(&*env(), dir)?;
+pub fn unbroken(env: &dyn Env, dir: &Path) -> Result<u64> {
+    let list = segments(env, dir)?;
     let known: Vec<_> = list.iter().filter_map(|s| Some((s.number, s.base.filter(|_| s.end > 0)?, s.capacity))).collect();
     let damaged = |from: u64, to: u64| list.iter().any(|s| s.base.is_none() && from < s.number && s.number < to);
     let broken = |w: &&[(u64, u64, u64)]| {
@@ -80,13 +79,28 @@ pub fn unbroken(dir: &Path) -> Result<u64> {
     Ok(after.or(known.first().map(|k| k.1)).unwrap_or(0))
 }
 
-/// Copies the log in `dir` to the directory `out`, or only looks at it without one. Damage below the position `floor` is no loss.
+/// The segment that must have followed the last one with records, since a later one is there, and is missing or empty: a segment is made
+/// whole before the next one.
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn copy(dir: &Path, out: Option<&Path>, floor: u64, visit: &mut Visit<'_>) -> Result<Copied> {
-    let env = env();
-    let list = segments(&*env, dir)?;
+pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
+    let list = segments(env, dir)?;
+    let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
+    let made = |n: u64| list.iter().any(|s| s.number == n && s.capacity >= SEGMENT_HEADER);
+    let end = list.iter().filter(|s| s.capacity >= SEGMENT_HEADER).map(|s| s.number).max().unwrap_or(0);
+    Ok((last.number + 1..end).find(|&n| !made(n)))
+}
+
+/// What is said of the segment that [`lost_end`] finds.
+pub const LOST_END: &str = "the segment is missing or empty, though a later one has been made: what was written last was in it";
+
+/// Copies the log in `dir`, as `env` shows it, to the directory `out`, or only looks at it without one. Damage below the position `floor` is no loss.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn copy(env: &dyn Env, dir: &Path, out: Option<&Path>, floor: u64, visit: &mut Visit<'_>) -> Result<Copied> {
+    let list = segments(env, dir)?;
     let mut c = Copier {
         env,
         dir,
@@ -109,7 +123,7 @@ pub fn copy(dir: &Path, out: Option<&Path>, floor: u64, visit: &mut Visit<'_>) -
 
 impl Copier<'_> {
     fn segment(&mut self, info: &SegmentInfo, next: Option<u64>, visit: &mut Visit<'_>) -> Result<()> {
-        let mut reader = SegmentReader::open(&*self.env, self.dir, info.number)?;
+        let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
         let header = reader.header().cloned();
         let base = match &header {
             Some(h) if info.end > self.floor || (info.end > 0 && h.base >= self.floor) => h.base,
@@ -170,7 +184,7 @@ impl Copier<'_> {
 
     /// Where a segment whose header is lost began: what its records leave between its neighbours. `None` for one without records.
     fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
-        let mut reader = SegmentReader::open(&*self.env, self.dir, number)?;
+        let mut reader = SegmentReader::open(self.env, self.dir, number)?;
         let mut end = 0;
         while let Some(item) = reader.next()? {
             if let Item::Record(r) = item {
@@ -264,8 +278,12 @@ impl Copier<'_> {
         if let Some(out) = &mut c.out {
             let mut at = offset;
             let end = offset + len;
+            // Reading begins at the floor, so a record has to.
+            let inside = self.floor >= self.pos + RECORD_HEADER && self.floor + RECORD_HEADER <= to;
+            let cut = if inside { SEGMENT_HEADER + (self.floor - c.base) } else { end };
             while at < end {
-                let step = if end - at > (2 << 20) { 1 << 20 } else { end - at };
+                let limit = if at < cut { cut } else { end };
+                let step = if limit - at > (2 << 20) { 1 << 20 } else { limit - at };
                 out.append(&filler(
                     c.number,
                     at,
@@ -311,7 +329,7 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
     let to = crate::target::dir_of(out);
     let base = SegmentReader::open(&*env, &dir, number)?.header().map(|h| h.base);
     let mut c = Copier {
-        env: env.clone(),
+        env: &*env,
         dir: &dir,
         out: Some(&to),
         floor: 0,

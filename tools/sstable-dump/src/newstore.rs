@@ -10,13 +10,15 @@ use firn_kv::base::key::Seq;
 use firn_kv::manifest::{Manifest, RunState, State, TableMeta, TreeState};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Table, TableOptions};
+use firn_kv::wal::segment_name;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use serde_json::{Value, json};
 
+use crate::names::Names;
 use crate::rescue::{Loss, Rescued, options_of, rescue};
 use crate::target::{env, open_file};
-use crate::{Screen, check, logcopy, text};
+use crate::{Screen, check, findings, logcopy, text};
 
 /// What came of it all.
 #[derive(Default)]
@@ -86,27 +88,48 @@ impl Taken {
     }
 }
 
-/// Takes table `id` of `dir` over into `out`: as it is when it is sound, else what can be read of it. `seq` is the number of an ingested
-/// table's entries.
+/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound, else what can be read of it. `seq` is the number
+/// of an ingested table's entries.
 ///
 /// # Errors
 /// `NotFound` when it is missing, `Incompatible`, I/O errors; damage is none.
-pub fn take(dir: &Path, out: &Path, id: u64, seq: Seq, fallback: &TableOptions) -> firn_kv::Result<Taken> {
-    let (from, to) = (table_path(dir, id), table_path(out, id));
-    let file = env().open_read(&from, false)?;
-    match open_file(file, &from, id, seq).and_then(|t| t.verify(None, |_| {})) {
+pub fn take(from: &Path, out: &Path, id: u64, seq: Seq, fallback: &TableOptions) -> firn_kv::Result<Taken> {
+    let to = table_path(out, id);
+    let file = env().open_read(from, false)?;
+    match open_file(file, from, id, seq).and_then(|t| t.verify(None, |_| {})) {
         Ok(_) => {
-            copy_file(&from, &to)?;
+            copy_file(from, &to)?;
             Ok(Taken::Whole(open_file(env().open_read(&to, false)?, &to, id, seq)?))
         }
         Err(e) if e.kind() == ErrorKind::Corruption => {
-            let r = rescue(&from, id, &to, id, fallback)?;
+            let r = rescue(from, id, &to, id, fallback)?;
             match &r.facts {
                 Some(_) => Ok(Taken::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r)),
                 None => Ok(Taken::Nothing(r)),
             }
         }
         Err(e) => Err(e),
+    }
+}
+
+/// Whether an error is that of a device or system that does not give the bytes of `from`: then there are other files that it gives.
+pub fn is_unreadable(e: &Error, from: &Path) -> bool {
+    e.kind() == ErrorKind::Io && e.file() == Some(from)
+}
+
+/// What is lost with a file that cannot be read.
+pub fn unreadable(e: &Error, from: &Path) -> Loss {
+    Loss {
+        file: from.to_path_buf(),
+        offset: e.offset(),
+        len: 0,
+        what: "table",
+        reason: format!(
+            "{}; make the file readable, or copy what can be read of it to a place that is, and try again",
+            e.message()
+        ),
+        entries: None,
+        keys: None,
     }
 }
 
@@ -135,6 +158,15 @@ pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
 }
 
 impl Report {
+    /// Takes note of files under wrong names.
+    pub fn tell(&mut self, names: &Names) {
+        for t in names.told() {
+            let file = t.error.file().unwrap_or(Path::new("")).display();
+            let read = t.read.map_or(String::new(), |_| ": it has been read as such".into());
+            self.notes.push(format!("{file}: {}{read}", t.error.message()));
+        }
+    }
+
     /// Takes note of a table that was taken over.
     pub fn note(&mut self, taken: &Taken, path: &Path) {
         let (table, part) = match taken {
@@ -162,15 +194,29 @@ impl Report {
 }
 
 /// Takes over the tables that `tree` names; gives the tree as it is then.
-fn take_tree(dir: &Path, out: &Path, tree: &TreeState, report: &mut Report, at: &mut dyn FnMut(u64)) -> Done<TreeState> {
+fn take_tree(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    tree: &TreeState,
+    report: &mut Report,
+    at: &mut dyn FnMut(u64),
+) -> Done<TreeState> {
     let fallback = options_of(tree.id, &tree.options);
     let mut runs = vec![];
     for run in &tree.runs {
         let mut tables = vec![];
         for m in &run.tables {
-            let path = table_path(dir, m.id);
-            match take(dir, out, m.id, m.ingested_seq, &fallback) {
-                Ok(taken) => {
+            let path = names.table(m.id).unwrap_or_else(|| table_path(dir, m.id));
+            let taken = match names.table(m.id) {
+                Some(path) => take(&path, out, m.id, m.ingested_seq, &fallback),
+                None => Err(Error::new(ErrorKind::NotFound, "under this name is another table")),
+            };
+            match taken {
+                Ok(mut taken) => {
+                    if let Taken::Part(_, r) | Taken::Nothing(r) = &mut taken {
+                        r.settle(m);
+                    }
                     report.note(&taken, &path);
                     tables.extend(taken.table().map(|t| Arc::new(meta_of(t, Some(m)))));
                 }
@@ -179,9 +225,19 @@ fn take_tree(dir: &Path, out: &Path, tree: &TreeState, report: &mut Report, at: 
                     offset: None,
                     len: m.size,
                     what: "table",
-                    reason: "the file is missing".into(),
+                    reason: if names.table(m.id).is_some() {
+                        "the file is missing"
+                    } else {
+                        "another table has its name, and it is not found"
+                    }
+                    .into(),
                     entries: Some(m.entries),
                     keys: Some((m.first_key.clone(), m.last_key.clone())),
+                }),
+                Err(e) if is_unreadable(&e, &path) => report.losses.push(Loss {
+                    entries: Some(m.entries),
+                    keys: Some((m.first_key.clone(), m.last_key.clone())),
+                    ..unreadable(&e, &path)
                 }),
                 Err(e) => return Err(e.into()),
             }
@@ -198,32 +254,43 @@ fn take_tree(dir: &Path, out: &Path, tree: &TreeState, report: &mut Report, at: 
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn write(dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
+pub fn write(names: &mut Names, dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
+    names.fit(Some(&state))?;
+    report.tell(names);
     let total = state.trees.values().flat_map(TreeState::tables).map(|t| t.size).sum();
     let progress = Progress::bytes("salvage", Some(total));
     let mut done = 0;
     for tree in state.trees.values_mut() {
-        *tree = take_tree(dir, out, tree, report, &mut |n| {
+        *tree = take_tree(names, dir, out, tree, report, &mut |n| {
             done += n;
             progress.at(done);
         })?;
     }
-    finish(dir, out, state, report)
+    finish(names, dir, out, state, report)
 }
 
 /// Takes over the log and writes the manifest.
 ///
 /// # Errors
 /// What the files say; damage is none.
-pub fn finish(dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
+pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
     let mut last_seq = state.last_seq;
-    let log = logcopy::copy(dir, Some(out), state.wal_floor, &mut |seq, _, payload| {
+    let log = logcopy::copy(names, dir, Some(out), state.wal_floor, &mut |seq, _, payload| {
         let n = firn_kv::base::ops::Ops::new(payload).count() as u64;
         last_seq = last_seq.max(seq.saturating_add(n.max(1)) - 1);
     })?;
     report.records = log.records;
     report.losses.extend(log.losses);
     report.notes.extend(log.notes);
+    report.losses.extend(logcopy::lost_end(names, dir)?.map(|n| Loss {
+        file: dir.join(segment_name(n)),
+        offset: None,
+        len: 0,
+        what: "log",
+        reason: logcopy::LOST_END.into(),
+        entries: None,
+        keys: None,
+    }));
     if !log.any {
         report
             .unknown
@@ -319,9 +386,7 @@ pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
         screen.style.bad("lost:"),
         if parts.is_empty() { "nothing that counts".into() } else { parts.join(" and ") }
     )?;
-    for l in losses {
-        writeln!(screen.out, "  {}", l.text())?;
-    }
+    findings::print_losses(screen, losses)?;
     let keys = losses.iter().any(|l| l.keys.is_some());
     if keys {
         writeln!(

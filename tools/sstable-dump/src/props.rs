@@ -7,11 +7,13 @@ use firn_kv::sstable::Properties;
 use firn_kv::{Compression, FilterKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, bytes, count};
+use firn_wide::json::Described;
 use serde_json::{Value, json};
 
 use crate::Screen;
 use crate::target::open_table;
 use crate::text;
+use crate::typed::{self, Families};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -58,7 +60,7 @@ pub fn props_json(id: u64, size: u64, p: &Properties) -> Value {
     })
 }
 
-fn lines(p: &Properties, size: u64) -> Vec<(&'static str, String)> {
+fn lines(p: &Properties, size: u64, family: Option<&Described>) -> Vec<(&'static str, String)> {
     let raw = p.raw_key_bytes + p.raw_value_bytes;
     let mut v = vec![
         ("size", bytes(size)),
@@ -66,8 +68,8 @@ fn lines(p: &Properties, size: u64) -> Vec<(&'static str, String)> {
         ("entries", format!("{} ({} deletes, {} merge operands)", count(p.entries), count(p.deletes), count(p.merges))),
         ("range deletes", count(p.range_deletes)),
         ("largest entry", bytes(p.largest_entry)),
-        ("first key", text::key(&p.first_key)),
-        ("last key", text::key(&p.last_key)),
+        ("first key", typed::key(family, &p.first_key)),
+        ("last key", typed::key(family, &p.last_key)),
         ("sequence", format!("{} to {}", p.min_seq, p.max_seq)),
         ("tree, level", format!("{}, {}", p.tree, p.level)),
         ("blocks", format!("{} of {}, {}", count(p.data_blocks), bytes(p.block_size), codec(p.compression))),
@@ -80,6 +82,12 @@ fn lines(p: &Properties, size: u64) -> Vec<(&'static str, String)> {
     if !named.is_empty() {
         v.push(("hooks", named.join(", ")));
     }
+    if let Some(family) = family {
+        v.push(("family", typed::full_name(family)));
+    }
+    if let Some(facts) = typed::facts(p) {
+        v.extend(typed::fact_lines(&facts));
+    }
     v
 }
 
@@ -88,14 +96,21 @@ pub fn run(screen: &mut Screen<'_>, args: &PropsArgs) -> Done {
     let mut all = vec![];
     for path in &args.tables {
         let t = open_table(path)?;
+        let family = Families::of_table(path, t.properties());
         if screen.json {
             let mut v = props_json(t.id(), t.size(), t.properties());
+            if let Some(family) = &family {
+                v["family"] = typed::full_name(family).into();
+            }
+            if let Some(facts) = typed::facts(t.properties()) {
+                v["facts"] = typed::facts_json(&facts);
+            }
             v["file"] = path.display().to_string().into();
             all.push(v);
             continue;
         }
         writeln!(screen.out, "{}", screen.style.heading(path.display()))?;
-        for (name, value) in lines(t.properties(), t.size()) {
+        for (name, value) in lines(t.properties(), t.size(), family.as_ref()) {
             writeln!(screen.out, "  {name:<14} {value}")?;
         }
     }

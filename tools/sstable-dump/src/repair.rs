@@ -19,15 +19,17 @@ use firn_kv::TreeOptions;
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::key::Trailer;
 use firn_kv::base::ops::{NO_TREE, Op, Ops, TreeId};
-use firn_kv::manifest::{PersistedOptions, RunState, State, TreeState};
+use firn_kv::env::Env as _;
+use firn_kv::manifest::{PersistedOptions, RunState, State, TableMeta, TreeState};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Properties, Table, TableOptions};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
 
 use crate::evidence::{Evidence, gather, nothing};
+use crate::names::Names;
 use crate::newstore::{self, Report, Taken, make_dir, meta_of, take};
-use crate::rescue::options_of;
+use crate::rescue::{Loss, options_of};
 use crate::target::{Kind, env, kind, table_number};
 use crate::{Screen, ages, logcopy};
 
@@ -35,7 +37,7 @@ use crate::{Screen, ages, logcopy};
 pub const EXAMPLES: &str = "\
 Builds a new store in a new directory; the old one is never touched. When a sound manifest is left it is used, else names, options and
 what was live are put together from what is left of manifests, the event log, the tables and the log, and what nobody can know any
-more is said. Damaged tables and a damaged log are salvaged on the way. Exit code 1 if anything was lost.
+more is said. Also when the manifest is older than the tables. Damaged tables and a damaged log are salvaged on the way. Exit code 1 if anything was lost.
 
 Examples:
   sstable-dump repair firn-data --out repaired
@@ -72,37 +74,93 @@ fn fallback(e: &Evidence, tree: TreeId) -> TableOptions {
     }
 }
 
+/// The file that table `id` was taken from.
+fn path_of(names: &Names, dir: &Path, id: u64) -> PathBuf {
+    names.table(id).unwrap_or_else(|| table_path(dir, id))
+}
+
 /// Takes over every table that may be live. `log` holds the sequence numbers that are in the log.
-fn take_all(dir: &Path, out: &Path, e: &Evidence, log: &Range<u64>, report: &mut Report) -> Done<Vec<Arc<Table>>> {
-    let mut ids: Vec<u64> = env().list(dir)?.iter().filter_map(|n| table_number(n)).collect();
+fn take_all(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    e: &Evidence,
+    log: &Range<u64>,
+    report: &mut Report,
+) -> Done<Vec<Arc<Table>>> {
+    let mut ids: Vec<u64> = names.list(dir)?.iter().filter_map(|n| table_number(n)).collect();
     ids.sort_unstable();
+    let all: BTreeSet<u64> = ids.iter().copied().collect();
     let progress = Progress::operations("repair", Some(ids.len() as u64));
     let (mut tables, mut strays) = (vec![], vec![]);
+    let foreign = e.foreign(names, dir)?;
     for (i, id) in ids.into_iter().enumerate() {
         progress.at(i as u64);
-        if e.dead.contains(&id) {
+        let Some(path) = names.table(id).filter(|_| !e.dead.contains(&id)) else { continue };
+        if foreign.contains(&id) {
+            report.losses.push(lost_table(
+                path,
+                "the event log tells of another table of this number: this one is of another store or time",
+                None,
+            ));
             continue;
         }
         let tree = e.tree_of(id);
-        let taken = take(dir, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0)))?;
+        let taken = match take(&path, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0))) {
+            Err(err) if newstore::is_unreadable(&err, &path) => {
+                report.losses.push(newstore::unreadable(&err, &path));
+                continue;
+            }
+            taken => taken?,
+        };
         match &taken {
             Taken::Part(t, r) if r.properties.is_none() && tree.is_none() => strays.push((t.clone(), taken)),
-            Taken::Nothing(_) if tree.is_none() && env().file_len(&table_path(dir, id))? == 0 => {
+            Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 => {
                 report.notes.push(format!("table {id} is left out: it is empty, so it was never finished"));
             }
             _ => {
-                report.note(&taken, &table_path(dir, id));
+                report.note(&taken, &path);
                 tables.extend(taken.table().cloned());
             }
         }
     }
+    say_what_is_gone(dir, e, &all, report);
     tables.retain(|t| !e.dropped.contains(&t.properties().tree) || remove(&table_path(out, t.id())).is_err());
     for (t, taken) in strays {
-        if let Some(t) = take_stray(dir, out, t, taken, &tables, e, log, report)? {
+        if let Some(t) = take_stray(&path_of(names, dir, t.id()), out, t, taken, &tables, e, log, report)? {
             tables.push(t);
         }
     }
     Ok(tables)
+}
+
+/// Takes note of tables that are told of as live, and are not among `all` that there are.
+fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut Report) {
+    let gone: Vec<u64> = e.live().into_iter().filter(|id| !all.contains(id)).collect();
+    // What is told may end before the newest table was made of those that are gone.
+    if e.by_name.values().flatten().max() < all.last() {
+        let ids: Vec<String> = gone.iter().map(u64::to_string).collect();
+        if !ids.is_empty() {
+            report.unknown.push(format!("whether table {} has been merged into newer ones, or is lost", ids.join(", ")));
+        }
+        return;
+    }
+    for id in gone {
+        let reason = "the file is missing, and nothing tells that it was merged into others";
+        report.losses.push(lost_table(table_path(dir, id), reason, e.metas.get(&id)));
+    }
+}
+
+fn lost_table(file: PathBuf, reason: &str, m: Option<&TableMeta>) -> Loss {
+    Loss {
+        file,
+        offset: None,
+        len: m.map_or(0, |m| m.size),
+        what: "table",
+        reason: reason.into(),
+        entries: m.map(|m| m.entries),
+        keys: m.map(|m| (m.first_key.clone(), m.last_key.clone())),
+    }
 }
 
 /// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its sequence number, which a merge all the
@@ -132,7 +190,7 @@ fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>]) -> Done<bool> {
 /// entries are in the log or in other tables, it is left out; else it belongs to the tree whose tables share entries with it.
 #[allow(clippy::too_many_arguments)] // all that is known of a table comes from different places
 fn take_stray(
-    dir: &Path,
+    path: &Path,
     out: &Path,
     t: Arc<Table>,
     taken: Taken,
@@ -141,7 +199,7 @@ fn take_stray(
     log: &Range<u64>,
     report: &mut Report,
 ) -> Done<Option<Arc<Table>>> {
-    let (id, path, new) = (t.id(), table_path(dir, t.id()), table_path(out, t.id()));
+    let (id, new) = (t.id(), table_path(out, t.id()));
     let p = t.properties();
     let (mut tree, mut contained) = (None, false);
     for candidate in tables.iter().map(|t| t.properties().tree).collect::<BTreeSet<_>>() {
@@ -164,13 +222,13 @@ fn take_stray(
         report
             .unknown
             .push(format!("{}: its properties are lost, and with them the tree it belongs to: 0 is taken", path.display()));
-        report.note(&taken, &path);
+        report.note(&taken, path);
         return Ok(Some(t));
     };
     drop((t, taken));
     remove(&new).map_err(|e| Failure::file("remove", &new, &e))?;
-    let taken = take(dir, out, id, 0, &fallback(e, tree))?;
-    report.note(&taken, &path);
+    let taken = take(path, out, id, 0, &fallback(e, tree))?;
+    report.note(&taken, path);
     Ok(taken.table().cloned())
 }
 
@@ -189,7 +247,14 @@ fn options_by(p: &Properties) -> PersistedOptions {
 }
 
 /// The runs of a tree; tables that are dead are removed from `out`.
-fn runs_of(dir: &Path, out: &Path, tables: &[Arc<Table>], e: &Evidence, report: &mut Report) -> Done<Vec<RunState>> {
+fn runs_of(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    tables: &[Arc<Table>],
+    e: &Evidence,
+    report: &mut Report,
+) -> Done<Vec<RunState>> {
     let ages = ages::compare(tables)?;
     let mut alive: BTreeSet<usize> = (0..tables.len()).collect();
     let id = |i: usize| tables[i].id();
@@ -201,7 +266,7 @@ fn runs_of(dir: &Path, out: &Path, tables: &[Arc<Table>], e: &Evidence, report: 
         remove(&table_path(out, id(d.table))).map_err(|e| Failure::file("remove", &table_path(out, id(d.table)), &e))?;
         (report.entries, report.bytes) =
             (report.entries - tables[d.table].properties().entries, report.bytes - tables[d.table].size());
-        let path = table_path(dir, id(d.table));
+        let path = path_of(names, dir, id(d.table));
         match report.losses.iter().any(|l| l.file == path) {
             true => report.rescued = report.rescued.saturating_sub(1),
             false => report.copied = report.copied.saturating_sub(1),
@@ -244,10 +309,10 @@ fn runs_of(dir: &Path, out: &Path, tables: &[Arc<Table>], e: &Evidence, report: 
 }
 
 /// What the log says of each tree, from `floor` on.
-fn read_log(dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InLog>, u64)> {
+fn read_log(names: &Names, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InLog>, u64)> {
     let mut trees: BTreeMap<TreeId, InLog> = BTreeMap::new();
     let mut last_seq = 0;
-    logcopy::copy(dir, None, floor, &mut |seq, end, payload| {
+    logcopy::copy(names, dir, None, floor, &mut |seq, end, payload| {
         if end <= floor {
             return;
         }
@@ -282,11 +347,11 @@ fn flushed(tree: TreeId, name: &str, known: u64, max_seq: u64, log: Option<&InLo
 }
 
 /// The state of a store whose manifest is gone.
-fn rebuild(dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Done<State> {
-    let floor = logcopy::unbroken(dir)?;
-    let (log, last_in_log) = read_log(dir, floor)?;
+fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Done<State> {
+    let floor = logcopy::unbroken(names, dir)?;
+    let (log, last_in_log) = read_log(names, dir, floor)?;
     let first_in_log = log.values().filter_map(|t| t.records.first()).map(|r| r.1).min().unwrap_or(last_in_log + 1);
-    let tables = take_all(dir, out, e, &(first_in_log..last_in_log + 1), report)?;
+    let tables = take_all(names, dir, out, e, &(first_in_log..last_in_log + 1), report)?;
     let mut by_tree: BTreeMap<TreeId, Vec<Arc<Table>>> = BTreeMap::new();
     for t in &tables {
         by_tree.entry(t.properties().tree).or_default().push(t.clone());
@@ -305,24 +370,40 @@ fn rebuild(dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Don
         }
         let its = by_tree.remove(&id).unwrap_or_default();
         e.name_tree(id, &its.iter().map(|t| t.id()).collect());
-        let tree = rebuild_tree(dir, out, id, &its, e, log.get(&id), floor, &state, report)?;
+        let tree = rebuild_tree(names, dir, out, id, &its, e, log.get(&id), floor, &state, report)?;
         state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
         state.next_tree = state.next_tree.max(id + 1);
         state.trees.insert(id, tree);
     }
     state.next_tree = e.dropped.iter().filter(|i| **i < NO_TREE - 1).map(|i| i + 1).fold(state.next_tree.max(1), TreeId::max);
-    let names = env().list(dir)?;
-    let files = names.iter().filter_map(|n| table_number(n)).chain(e.dead.iter().copied()).filter(|n| *n < 1 << 61);
+    let all = names.list(dir)?;
+    let files = all.iter().filter_map(|n| table_number(n)).chain(e.dead.iter().copied()).filter(|n| *n < 1 << 61);
     let runs = state.trees.values().flat_map(|t| &t.runs).map(|r| r.number);
     state.next_file = files.chain(runs).max().unwrap_or(0) + 1;
     state.next_file = e.partial.as_ref().map_or(state.next_file, |s| s.next_file.max(state.next_file));
     state.wal_floor = state.trees.values().map(|t| t.flushed).min().unwrap_or(floor).max(floor);
     say_what_is_unknown(e, report);
+    if tables.is_empty() && log.is_empty() {
+        let files = names.list(dir)?.iter().filter(|n| table_number(n).is_some() || n.ends_with(".wal")).count() as u64;
+        report.losses.push(Loss {
+            file: dir.to_path_buf(),
+            offset: None,
+            len: 0,
+            what: "store",
+            reason: format!(
+                "nothing can be read in any of its {}",
+                things(files, "table and log segment", "tables and log segments")
+            ),
+            entries: None,
+            keys: None,
+        });
+    }
     Ok(state)
 }
 
 #[allow(clippy::too_many_arguments)] // all that is known of a tree comes from different places
 fn rebuild_tree(
+    names: &Names,
     dir: &Path,
     out: &Path,
     id: TreeId,
@@ -346,7 +427,7 @@ fn rebuild_tree(
             PersistedOptions::of(&TreeOptions::default())
         })
     });
-    let runs = runs_of(dir, out, tables, e, report)?;
+    let runs = runs_of(names, dir, out, tables, e, report)?;
     let max_seq = tables.iter().map(|t| t.properties().max_seq).max().unwrap_or(0);
     let flushed = flushed(id, &name, facts.flushed, max_seq, log, floor, report);
     let count: usize = runs.iter().map(|r| r.tables.len()).sum();
@@ -376,19 +457,21 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     if kind(dir)? != Kind::Store {
         return Err(Failure::with_next("this is a file", "name the store's directory; `salvage` saves single files"));
     }
-    let names = env().list(dir)?;
-    if !names.iter().any(|n| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-")) {
+    let mut names = Names::of(dir)?;
+    if !names.list(dir)?.iter().any(|n| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-")) {
         return Err(nothing(dir).into());
     }
     make_dir(out)?;
-    let mut e = gather(dir, !args.without_manifest)?;
+    let mut e = gather(&names, dir, !args.without_manifest)?;
     let mut report = Report::default();
     report.notes.append(&mut e.notes);
     match e.whole.take() {
-        Some(state) => newstore::write(dir, out, state, &mut report)?,
+        Some(state) => newstore::write(&mut names, dir, out, state, &mut report)?,
         None => {
-            let state = rebuild(dir, out, &mut e, &mut report)?;
-            newstore::finish(dir, out, state, &mut report)?;
+            names.fit(None)?;
+            report.tell(&names);
+            let state = rebuild(&names, dir, out, &mut e, &mut report)?;
+            newstore::finish(&names, dir, out, state, &mut report)?;
         }
     }
     newstore::print(screen, dir, out, &report)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use firn_kv::base::key::Kind;
 use firn_kv::env::ReadFile;
-use firn_kv::manifest::PersistedOptions;
+use firn_kv::manifest::{PersistedOptions, TableMeta};
 use firn_kv::sstable::format::{BlockKind, Stored};
 use firn_kv::sstable::{Properties, TableFacts, TableOptions, TableWriter, block_entries};
 use firn_kv::{Error, FilterKind, Result, Summary};
@@ -194,7 +194,11 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
         offset: Some(s.len),
         len: 0,
         what: "data",
-        reason: "the file may have been longer: neither footer nor index tell where it ended".into(),
+        reason: match s.len {
+            0 => "the file is empty",
+            _ => "the file may have been longer: neither footer nor index tell where it ended",
+        }
+        .into(),
         entries,
         keys: upper.map(|u| (last.unwrap_or_default(), u)),
     }
@@ -260,6 +264,28 @@ fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &Region) -> Result<V
 }
 
 impl Rescued {
+    /// Brings in what the manifest knows of the table: how much there was, and so whether anything is lost at all.
+    pub fn settle(&mut self, m: &TableMeta) {
+        let saved = self.facts.as_ref().map_or(0, |f| f.entries);
+        self.once = Some(m.entries);
+        if saved == m.entries {
+            self.losses.retain(|l| l.what != "data");
+        }
+        if m.range_deletes == 0 {
+            self.losses.retain(|l| l.what != "tombstones");
+        }
+        // Where something is known to be damaged, it is not the length of the file that hides what is lost.
+        if self.losses.iter().any(|l| l.what == "data" && l.entries.is_none() && l.len > 0) {
+            self.losses.retain(|l| l.what != "data" || l.len > 0);
+        }
+        let known: u64 = self.losses.iter().filter(|l| l.what == "data").filter_map(|l| l.entries).sum();
+        let mut unknown: Vec<&mut Loss> = self.losses.iter_mut().filter(|l| l.what == "data" && l.entries.is_none()).collect();
+        if let [only] = &mut unknown[..] {
+            only.entries = m.entries.checked_sub(saved + known);
+            only.keys.get_or_insert_with(|| (m.first_key.clone(), m.last_key.clone()));
+        }
+    }
+
     /// In one line, what was saved.
     pub fn summary(&self) -> String {
         let saved = self.facts.as_ref().map_or(0, |f| f.entries);

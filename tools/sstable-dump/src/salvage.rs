@@ -10,16 +10,17 @@ use firn_tools::output::{Done, Failure, bytes, things};
 use serde_json::json;
 
 use crate::from_json::refuse_existing;
+use crate::names::{Names, holds, own_name};
 use crate::newstore::{self, Report, make_dir, print_losses};
 use crate::rescue::{Loss, rescue};
-use crate::target::{Kind, env, kind, table_file, table_number};
+use crate::target::{Kind, kind, misnamed, table_file, table_number};
 use crate::{Screen, logcopy};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
 The old one is never touched. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
-is read past its damage. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was lost.
+is read past its damage. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was lost.
 
 Examples:
   sstable-dump salvage firn-data --out saved
@@ -64,7 +65,7 @@ fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
         if !r.rebuilt.is_empty() && size.is_some() {
             writeln!(screen.out, "made anew: {}", r.rebuilt.join(", "))?;
         }
-        for n in &r.notes {
+        for n in r.notes.iter().cloned().chain(misnamed(path, id)) {
             writeln!(screen.out, "note: {n}")?;
         }
     }
@@ -91,9 +92,15 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Don
 }
 
 fn store(screen: &mut Screen<'_>, dir: &Path, out: &Path) -> Done {
-    let loaded: Result<_> = Manifest::load(&*env(), dir);
+    let mut names = Names::of(dir)?;
+    let loaded: Result<_> = Manifest::load(&names, dir);
     let state = match loaded {
-        Ok(Some((state, _))) => state,
+        Ok(Some((state, _))) => match names.outdated(&state) {
+            Some(words) => {
+                return Err(Failure::with_next(words, "`sstable-dump repair DIR --out NEW` goes by the tables and the log"));
+            }
+            None => state,
+        },
         Ok(None) => return Err(Failure::with_next("there is no manifest", "`sstable-dump repair DIR --out NEW` rebuilds it")),
         Err(e) if e.kind() == ErrorKind::Corruption => {
             return Err(Failure::with_next(
@@ -105,13 +112,21 @@ fn store(screen: &mut Screen<'_>, dir: &Path, out: &Path) -> Done {
     };
     make_dir(out)?;
     let mut report = Report::default();
-    newstore::write(dir, out, state, &mut report)?;
+    newstore::write(&mut names, dir, out, state, &mut report)?;
     newstore::print(screen, dir, out, &report)
 }
 
 /// Runs `salvage`.
 pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
-    match kind(&args.path)? {
+    let kind = kind(&args.path)?;
+    let own = if kind == Kind::Store { None } else { own_name(&args.path)? };
+    if let Some(own) = own.filter(|own| table_number(own).is_none() && args.path.file_name() != Some(own.as_ref())) {
+        return Err(Failure::with_next(
+            format!("{}: this file holds {}", args.path.display(), holds(&own)),
+            format!("copy it under its own name, {own}, and salvage that"),
+        ));
+    }
+    match kind {
         Kind::Table(_) => table(screen, &args.path, &args.out),
         Kind::Wal(number) => segment(screen, &args.path, number, &args.out),
         Kind::Manifest(_) => Err(Failure::with_next(

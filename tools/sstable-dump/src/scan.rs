@@ -14,13 +14,15 @@ use firn_tools::escape::{self, Show, encode};
 use firn_tools::io::stdout_is_terminal;
 use firn_tools::json::put_field;
 use firn_tools::keys::{KeyRange, RangeArgs};
-use firn_tools::output::{Done, Failure};
+use firn_tools::output::{Done, Failure, things};
+use firn_wide::json::{Described, Dump, Times};
 use serde_json::{Map, Value, json};
 
 use crate::Screen;
 use crate::props::{codec, filter_name};
-use crate::target::{Kind, kind, open_table};
+use crate::target::{Kind, env, kind, open_table};
 use crate::text;
+use crate::typed::{self, Families, Lines};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -31,7 +33,12 @@ Examples:
   sstable-dump scan firn-data/00000012.sst --limit 10
   sstable-dump scan 00000012.sst --prefix user: --all-versions
   sstable-dump scan 00000012.sst --reverse --limit 1
-  sstable-dump scan 00000012.sst --all-versions --json > table.jsonl     from-json makes the same table of it";
+  sstable-dump scan 00000012.sst --all-versions --json > table.jsonl     from-json makes the same table of it
+
+A table of a column family, in its store's directory, is shown in the family's types: row key, super column, column, timestamp, time
+to live, value; with --json in the field `cell`. --bytes shows the bytes that are stored.
+
+  sstable-dump scan 00000012.sst --sstabledump             as Cassandra's sstabledump prints it";
 
 /// What `scan` takes.
 #[derive(Args, Clone, Debug)]
@@ -56,6 +63,15 @@ pub struct ScanArgs {
     /// Keys are given, and keys and values printed, in hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Of a column family: the stored bytes, not what they say
+    #[arg(long)]
+    bytes: bool,
+    /// Of a column family: JSON as Cassandra's sstabledump prints it
+    #[arg(long, conflicts_with_all = ["bytes", "hex", "keys_only", "all_versions", "reverse"])]
+    sstabledump: bool,
+    /// With --sstabledump: times as numbers instead of dates
+    #[arg(long, requires = "sstabledump")]
+    raw_times: bool,
 }
 
 /// How entries are printed.
@@ -64,10 +80,17 @@ struct Printer<'a, 'b> {
     show: Show,
     keys_only: bool,
     line: Vec<u8>,
+    family: Option<Described>,
+    lines: Option<Lines>,
 }
 
 impl Printer<'_, '_> {
     fn entry(&mut self, key: &[u8], t: Trailer, value: &[u8]) -> Done {
+        if let Some(lines) = &mut self.lines {
+            let has_value = !self.keys_only && text::kind(t) != "delete";
+            lines.entry(key, has_value.then_some(value), t.seq(), text::kind(t));
+            return if lines.is_full() { lines.flush(self.screen.out) } else { Ok(()) };
+        }
         self.line.clear();
         if self.screen.json {
             let hex = self.show == Show::Hex;
@@ -77,6 +100,9 @@ impl Printer<'_, '_> {
             object.insert("kind".into(), text::kind(t).into());
             if !self.keys_only && text::kind(t) != "delete" {
                 put_field(&mut object, "value", value, hex);
+                if let Some((family, typed)) = self.family.as_ref().and_then(|f| Some((f, f.typed(key, value).ok()?))) {
+                    object.insert("cell".into(), typed::cell_json(family, &typed));
+                }
             }
             serde_json::to_writer(&mut self.line, &object).map_err(|e| Failure::new(e.to_string()))?;
         } else {
@@ -101,7 +127,10 @@ impl Printer<'_, '_> {
             object.insert("seqs".into(), seqs.into());
             self.line.extend(json!({"range_delete": object}).to_string().into_bytes());
         } else {
-            encode(start, self.show, &mut self.line);
+            match self.family.as_ref().and_then(|f| f.key_words(start)) {
+                Some(words) => encode(words.as_bytes(), Show::Terminal, &mut self.line),
+                None => encode(start, self.show, &mut self.line),
+            }
             let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
             self.line.extend(format!("\t{}\tdelete range up to\t", seqs.join(",")).into_bytes());
             encode(end, self.show, &mut self.line);
@@ -174,6 +203,47 @@ fn each(t: &Arc<Table>, range: &KeyRange, reverse: bool, all: bool, f: &mut Visi
     Ok(())
 }
 
+/// Prints a family's table as sstabledump does. What can't be understood is left out.
+fn dump(screen: &mut Screen<'_>, args: &ScanArgs, t: &Arc<Table>, range: &KeyRange, family: Option<Described>) -> Done {
+    let Some(family) = family else {
+        return Err(Failure::with_next(
+            "this is no table of a column family, or its store's schema is not beside it",
+            "leave out --sstabledump to see its bytes",
+        ));
+    };
+    let layout = family.layout.clone();
+    let times = if args.raw_times { Times::Raw } else { Times::Dates };
+    let now = env().wall_micros() as i64 / 1_000_000;
+    let mut dump = Dump::new(family, times, now, &mut *screen.out);
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mut skipped = 0u64;
+    let failed = |e: firn_wide::json::Failure| match e {
+        firn_wide::json::Failure::Io(e) => Failure::from(e),
+        other => Failure::new(other.to_string()),
+    };
+    each(t, range, false, false, &mut |k, trailer, v| {
+        if left == 0 {
+            return Ok(false);
+        }
+        if text::kind(trailer) != "delete" {
+            match firn_wide::json::read_entry(&layout, k, v) {
+                Ok(e) => dump.entry(e.partition, &e.key, &e.place, &e.body).map_err(failed)?,
+                Err(_) => skipped += 1,
+            }
+            left -= 1;
+        }
+        Ok(true)
+    })?;
+    dump.finish()?;
+    if skipped > 0 {
+        eprintln!(
+            "note: {} left out, which are no cells or deletions; --bytes shows them",
+            things(skipped, "entry", "entries")
+        );
+    }
+    Ok(())
+}
+
 /// Runs `scan`.
 pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
     let range = args.range.range(args.hex)?;
@@ -188,6 +258,10 @@ pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
         }
     }
     let t = open_table(&args.table)?;
+    let family = if args.bytes || args.hex { None } else { Families::of_table(&args.table, t.properties()) };
+    if args.sstabledump {
+        return dump(screen, args, &t, &range, family);
+    }
     let show = match (args.hex, stdout_is_terminal() || screen.json) {
         (true, _) => Show::Hex,
         (false, true) => Show::Terminal,
@@ -196,7 +270,8 @@ pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
     if screen.json {
         writeln!(screen.out, "{}", header(&t))?;
     }
-    let mut printer = Printer { screen, show, keys_only: args.keys_only, line: vec![] };
+    let lines = if screen.json { None } else { family.clone().map(Lines::new) };
+    let mut printer = Printer { screen, show, keys_only: args.keys_only, line: vec![], family, lines };
     let overlaps = |start: &[u8], end: &[u8]| end > range.from.as_slice() && range.to.as_deref().is_none_or(|to| start < to);
     let fragments: Vec<_> = t.tombstones().as_slice().iter().filter(|f| overlaps(&f.start, &f.end)).collect();
     if printer.screen.json {
@@ -209,6 +284,9 @@ pub fn run(screen: &mut Screen<'_>, args: &ScanArgs) -> Done {
             left -= 1;
             Ok(left > 0)
         })?;
+    }
+    if let Some(mut lines) = printer.lines.take() {
+        lines.flush(printer.screen.out)?;
     }
     if !printer.screen.json {
         fragments.iter().try_for_each(|f| printer.range_delete(&f.start, &f.end, &f.seqs))?;

@@ -303,6 +303,9 @@ impl Survey {
             }
             e
         };
+        if self.len == 0 {
+            return vec![Error::corruption("the file is empty").at(&self.path, 0)];
+        }
         let mut all: Vec<Error> = self.damaged().map(error).collect();
         for part in self.missing() {
             if !all.iter().any(|e| e.block_kind() == Some(part)) {

@@ -44,7 +44,7 @@ pub fn kind(path: &Path) -> Done<Kind> {
         let e = Error::new(ErrorKind::NotFound, "there is no such file or directory").in_file(path);
         return Err(Failure::Engine(e));
     }
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let name = file_name(path);
     Ok(match (segment_number(name), manifest_number(name)) {
         (Some(n), _) => Kind::Wal(n),
         (_, Some(n)) => Kind::Manifest(n),
@@ -63,22 +63,29 @@ pub fn dir_of(path: &Path) -> PathBuf {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// A table's file and its id: from its name, or else from its footer.
+/// A table's file and its id: what its footer says, if that is sound, whatever the file is called; else by its name.
 pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
     let file = env().open_read(path, false)?;
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let id = match table_number(name) {
-        Some(id) => id,
-        None => {
-            let mut b = [0; 8];
-            let at = file.len().saturating_sub(FOOTER as u64);
-            if file.len() >= at + 8 {
-                file.read_at(at, &mut b)?;
-            }
-            u64::from_le_bytes(b)
-        }
-    };
+    let mut f = [0; FOOTER];
+    let at = file.len().saturating_sub(FOOTER as u64);
+    if file.len() >= FOOTER as u64 {
+        file.read_at(at, &mut f)?;
+    }
+    let named = table_number(file_name(path));
+    let id = Footer::own_id(&f, at)
+        .or(named)
+        .unwrap_or_else(|| u64::from_le_bytes([f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]]));
     Ok((file, id))
+}
+
+/// What is to be known of a file whose name is that of another table than it holds.
+pub fn misnamed(path: &Path, id: u64) -> Option<String> {
+    let named = table_number(file_name(path)).filter(|&n| n != id)?;
+    Some(format!("{}: this file holds table {id}, not table {named}: it is read as table {id}", path.display()))
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|n| n.to_str()).unwrap_or_default()
 }
 
 /// Opens a table.
@@ -87,6 +94,9 @@ pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
 /// As [`Table::open`], and `Corruption` for a table with a block over [`MAX_BLOCK`].
 pub fn open_table(path: &Path) -> Result<Arc<Table>> {
     let (file, id) = table_file(path)?;
+    if let Some(note) = misnamed(path, id) {
+        eprintln!("note: {note}");
+    }
     open_file(file, path, id, 0)
 }
 

@@ -39,6 +39,24 @@ fn exit_codes() {
     assert!(text(&coloured.stdout).contains('\x1b'));
 }
 
+/// A table under another one's name is read as what it is, and that is said on standard error.
+#[test]
+fn a_table_under_a_wrong_name() {
+    let room = Room::new("wrong");
+    let (path, other) = (room.path("00000001.sst"), room.path("00000007.sst"));
+    table(&path, 50, 512);
+    fs::copy(&path, &other).unwrap();
+    for command in ["layout", "props", "scan", "filters"] {
+        let (right, wrong) = (run(&[command, &arg(&path), "--json"]), run(&[command, &arg(&other), "--json"]));
+        assert_eq!(wrong.status.code(), Some(0), "{command}: {}", text(&wrong.stderr));
+        assert_eq!(text(&right.stdout), text(&wrong.stdout).replace("00000007", "00000001"), "{command}");
+        assert!(right.stderr.is_empty(), "{command}");
+        assert!(text(&wrong.stderr).contains("this file holds table 1, not table 7"), "{command}: {}", text(&wrong.stderr));
+    }
+    let raw = run(&["raw", &arg(&other), "--json"]);
+    assert_ne!(raw.status.code(), Some(0), "to the specification it is no table 7");
+}
+
 #[test]
 fn every_command_has_help_with_examples() {
     let help = text(&run(&["--help"]).stdout);

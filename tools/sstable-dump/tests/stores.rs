@@ -229,6 +229,30 @@ fn each_table_of_a_store_destroyed_or_missing() {
     assert_eq!(code, 0, "{text}");
 }
 
+/// A file that the system does not give, here a directory under its name: one loss, and the rest is saved.
+#[test]
+fn a_table_that_cannot_be_read() {
+    let room = Room::new("unreadable");
+    let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
+    let db = make(&dir, 5, 1500);
+    copy(&dir, &bad);
+    drop(db);
+    let table = files(&bad, ".sst").remove(0);
+    fs::remove_file(&table).unwrap();
+    fs::create_dir(&table).unwrap();
+    for command in ["check", "salvage", "repair"] {
+        let _ = fs::remove_dir_all(&new);
+        let out = ["--out".to_owned(), arg(&new)];
+        let args = [command.to_owned(), arg(&bad)].into_iter().chain(out.into_iter().filter(|_| command != "check"));
+        let (text, code) = dump(&args.collect::<Vec<_>>());
+        assert_eq!(code, 1, "{text}");
+        assert!(text.contains(table.file_name().unwrap().to_str().unwrap()), "{text}");
+        if command != "check" {
+            content(&new);
+        }
+    }
+}
+
 /// Every record of the log destroyed in turn: the records before and behind it are all there, and the loss is counted.
 #[test]
 fn a_log_is_read_past_its_damage() {

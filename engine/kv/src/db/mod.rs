@@ -18,6 +18,7 @@ mod pins;
 mod read;
 mod snapshot;
 mod stats;
+mod tables;
 mod tree;
 mod txn;
 mod view;
@@ -45,6 +46,7 @@ pub use meters::{Latencies, Latency};
 pub use pins::{Pin, PinKind, Space};
 pub use snapshot::{Snapshot, SnapshotInfo};
 pub use stats::{Memory, RunStats, Stats, TreeStats};
+pub use tables::TableInfo;
 pub use txn::Transaction;
 
 use self::core::Core;

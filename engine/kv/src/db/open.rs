@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::env::{Env, FileLock};
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::merge::run::{TableHandle, TableOpener};
+use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::wal::format::record_size;
 use crate::wal::{Lsn, Recovered, Wal, recover_durable, segment_number};
 
@@ -57,7 +57,7 @@ impl Core {
                 match open_once(env.clone(), dir, options.clone(), None) {
                     Err(e) if tries < READ_ONLY_TRIES && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
                         if !env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
-                            return Err(if e.kind() == ErrorKind::NotFound { no_store(dir) } else { e });
+                            return Err(if e.kind() == ErrorKind::NotFound { no_store(&*env, dir) } else { e });
                         }
                     }
                     done => return done,
@@ -106,7 +106,14 @@ fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
     })
 }
 
-fn no_store(dir: &Path) -> Error {
+/// What is said of a directory without `CURRENT`: there is no store, or what is left of one.
+fn no_store(env: &dyn Env, dir: &Path) -> Error {
+    if let Some(n) = env.list(dir).unwrap_or_default().iter().find(|n| table_number(n).is_some()) {
+        let words = format!(
+            "this file is missing, and there are tables ({n}); restore it from a copy, or let `sstable-dump repair` make one"
+        );
+        return Error::corruption(words).at(dir.join(CURRENT), 0).block("current");
+    }
     Error::new(ErrorKind::NotFound, "there is no store here; check the name, or open with `create` to begin a new one")
         .in_file(dir)
 }
@@ -114,25 +121,22 @@ fn no_store(dir: &Path) -> Error {
 /// Refuses a directory that holds something else than a store.
 fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let names = match env.list(dir) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_store(dir)),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_store(env, dir)),
         names => names?,
     };
     if names.iter().any(|n| n == CURRENT) {
         return Ok(());
     }
     if !create {
-        return Err(no_store(dir));
+        return Err(no_store(env, dir));
     }
     let foreign = |n: &&String| {
         let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str());
         !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
     };
     let Some(n) = names.iter().find(foreign) else { return Ok(()) };
-    if table_number(n).is_some() {
-        let words = format!(
-            "this file is missing, and there are tables ({n}); restore it from a copy, or let `sstable-dump repair` make one"
-        );
-        return Err(Error::corruption(words).at(dir.join(CURRENT), 0).block("current"));
+    if names.iter().any(|n| table_number(n).is_some()) {
+        return Err(no_store(env, dir));
     }
     let words = format!("the directory is not empty ({n}) and holds no store: name an empty or a new one");
     Err(Error::invalid(words).in_file(dir))
@@ -147,12 +151,12 @@ struct Replayed {
 fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box<dyn FileLock>>) -> Result<Core> {
     let loaded = Manifest::load(&*env, dir)?;
     if loaded.is_none() && options.read_only {
-        return Err(no_store(dir));
+        return Err(no_store(&*env, dir));
     }
     let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
     if !options.read_only {
-        collect_garbage(&*env, dir, &state, manifest_number)?;
+        check_live(&*env, dir, &state)?;
     }
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
@@ -177,6 +181,10 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         }
     }
     let replayed = replay(&*env, dir, (&state, manifest_number), &trees, &arenas)?;
+    if !options.read_only {
+        // Only now is it sure that the manifest is that of these files: under an older one live tables would be garbage.
+        collect_garbage(&*env, dir, &state, manifest_number)?;
+    }
     let last_seq = state.last_seq.max(replayed.last_seq);
     if let Some(t) = &replayed.recovered.torn {
         events.note("log ended early", |e| {
@@ -280,8 +288,13 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
             env.remove(&dir.join(&name))?;
         }
     }
+    Ok(())
+}
+
+/// Checks that every live table is there, and of the length that the manifest says.
+fn check_live(env: &dyn Env, dir: &Path, state: &State) -> Result<()> {
     for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
-        let path = crate::merge::run::table_path(dir, t.id);
+        let path = table_path(dir, t.id);
         match env.file_len(&path) {
             Ok(n) if n == t.size => {}
             Ok(n) => {
@@ -291,11 +304,7 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
                 );
                 return Err(Error::corruption(words).at(path, n).keys(&t.first_key, &t.last_key));
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                let words =
-                    "a live table is missing; restore the file from a copy, or let `sstable-dump repair` go on without it";
-                return Err(Error::corruption(words).at(path, 0).keys(&t.first_key, &t.last_key));
-            }
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing_table(dir, t)),
             Err(e) => return Err(e),
         }
     }

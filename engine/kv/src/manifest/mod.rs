@@ -321,6 +321,13 @@ fn check_header(bytes: &[u8], number: u64) -> Result<()> {
     }
 }
 
+/// The number of the manifest that `bytes` are the beginning of, whatever the file is called: the one below a million that its header's
+/// checksum was made with.
+pub fn own_number(bytes: &[u8]) -> Option<u64> {
+    let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC)?;
+    (1..1_000_000).find(|&n| u32_at(header, 12) == checksum(n, 0, &[&header[..12]]))
+}
+
 /// The payload of the sound frame at `at`.
 fn frame(bytes: &[u8], number: u64, at: usize) -> Option<&[u8]> {
     let head = bytes.get(at..at.checked_add(FRAME)?)?;

@@ -16,14 +16,14 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::base::cursor::Cursor;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::options::ReadMode;
 use crate::base::sync::epoch;
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
-use crate::sstable::{Table, TableCursor, TableValue, WholeBlock};
+use crate::sstable::{Properties, Table, TableCursor, TableValue, WholeBlock};
 
 /// A file to be removed, and what still maps it.
 type Dead = (PathBuf, Option<Arc<Table>>);
@@ -97,6 +97,22 @@ pub fn table_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(format!("{id:08}.sst"))
 }
 
+/// That a table which the manifest names is not in the directory.
+pub fn missing_table(dir: &Path, m: &TableMeta) -> Error {
+    let words = "a live table is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`, \
+                 which also finds it under a wrong name";
+    Error::corruption(words).at(table_path(dir, m.id), 0).keys(&m.first_key, &m.last_key)
+}
+
+/// Whether a table with these properties is the one that the manifest tells of, and not one of the same number of another store or time.
+pub fn is_table_of(m: &TableMeta, p: &Properties) -> bool {
+    let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
+    let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
+    // Of a table with range deletions the manifest may know a last key before their end.
+    let bounds = m.range_deletes > 0 || (&m.first_key, &m.last_key) == (&p.first_key, &p.last_key);
+    seqs && counts && bounds
+}
+
 /// A live table file: its facts at once, its content on first use.
 pub struct TableHandle {
     /// The facts kept in the manifest.
@@ -127,7 +143,10 @@ impl TableHandle {
 
     #[cold]
     fn open(&self) -> Result<&Arc<Table>> {
-        let mut table = self.opener.open(self.meta.id, self.meta.ingested_seq)?;
+        let mut table = self.opener.open(self.meta.id, self.meta.ingested_seq).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => missing_table(&self.opener.dir, &self.meta),
+            _ => e,
+        })?;
         self.check_own(&table)?;
         if !self.filter.load(Ordering::Relaxed)
             && let Some(t) = Arc::get_mut(&mut table)
@@ -139,16 +158,12 @@ impl TableHandle {
 
     /// Checks that the file holds the table that the manifest tells of, and not one of another Db under its name.
     fn check_own(&self, table: &Table) -> Result<()> {
-        let (m, p) = (&self.meta, table.properties());
-        let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
-        let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
-        // Of a table with range deletions the manifest may know a last key before their end.
-        let bounds = m.range_deletes > 0 || (&m.first_key, &m.last_key) == (&p.first_key, &p.last_key);
-        if seqs && counts && bounds {
+        let m = &self.meta;
+        if is_table_of(m, table.properties()) {
             return Ok(());
         }
         let words = "this is not the table that the manifest tells of, but one of another store or time; put the right file here, \
-                     or let `sstable-dump repair` build the manifest anew";
+                     or save the rest with `sstable-dump salvage`";
         Err(Error::corruption(words).at(self.path(), 0).block("properties").keys(&m.first_key, &m.last_key))
     }
 

@@ -301,6 +301,12 @@ impl Footer {
         f
     }
 
+    /// The number of the table that these bytes are the sound footer of, at `offset`, whatever the file is called.
+    pub fn own_id(f: &[u8; FOOTER], offset: u64) -> Option<u64> {
+        let id = u64_at(f, 0);
+        Footer::decode(f, Path::new(""), id, offset).is_ok().then_some(id)
+    }
+
     /// Reads the footer `f` of file `id` at `offset`.
     ///
     /// # Errors

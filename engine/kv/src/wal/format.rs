@@ -87,6 +87,12 @@ impl SegmentHeader {
         b
     }
 
+    /// The number of the segment that these bytes are the sound header of, whatever the file is called.
+    pub fn own_number(b: &[u8; SEGMENT_HEADER as usize]) -> Option<u64> {
+        let number = u64_at(b, 16);
+        matches!(SegmentHeader::decode(number, b), Ok(Some(_)) | Err(_)).then_some(number)
+    }
+
     /// Reads the header of the segment that the file's name calls `number`. `None` when these bytes are no such header: a file
     /// that was never used, one that still shows an earlier life, or damage.
     ///

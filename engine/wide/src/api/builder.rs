@@ -35,7 +35,7 @@ use super::{
     IndexOperator, KeyRange, KeySlice, Keyspace, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn,
 };
 use crate::base::error::{Error, Result};
-use crate::store::View;
+use crate::store::{PurgeReport, View};
 
 /// A column family: rows by key. Cheap to clone. Its definition is looked up at each call.
 #[derive(Clone, Debug)]
@@ -104,6 +104,15 @@ impl ColumnFamily {
     /// As [`Keyspace::truncate`].
     pub fn truncate(&self) -> Result<()> {
         self.keyspace.truncate(&self.name)
+    }
+
+    /// Says of each of its tables which tombstones and expired cells it holds, and what keeps them from being purged.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when it has been dropped; errors of the engine.
+    pub fn purge_report(&self) -> Result<PurgeReport> {
+        let table = self.keyspace.table(&self.name)?;
+        self.keyspace.store().purge_report(&table.cells, table.def.gc_grace())
     }
 
     fn parent(&self) -> ColumnParent {
@@ -364,7 +373,8 @@ impl Rows {
         self
     }
 
-    /// The rows, read as they are asked for: of one state, in memory that grows with one row only. Those without columns are left out.
+    /// The rows, read as they are asked for: of one state, which is kept for as long as the iterator lives, in memory that grows with one
+    /// row only. Those without columns are left out.
     ///
     /// # Errors
     /// As [`Keyspace::get_range_slices`].

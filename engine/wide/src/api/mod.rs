@@ -31,11 +31,11 @@
 //! ```
 
 mod builder;
-mod check;
+pub(crate) mod check;
 mod data;
 mod range;
 mod read;
-mod state;
+pub(crate) mod state;
 mod system;
 mod value;
 mod write;
@@ -55,13 +55,14 @@ pub use value::{FromBytes, ToBytes};
 
 use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
+use crate::schema::storage_conf::Settings;
 use crate::schema::{RECORD_PREFIX, Schema};
 use crate::store::{self, Store};
 use crate::types::Registry;
 use state::{State, Table};
 
 /// The key of the partitioner's name in `system.schema`.
-const PARTITIONER: &[u8] = b"wide/partitioner";
+pub(crate) const PARTITIONER: &[u8] = b"wide/partitioner";
 /// The key of the cluster's name.
 const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
 
@@ -79,6 +80,39 @@ pub struct Options {
     pub registry: Arc<Registry>,
     /// The options of the engine beneath, and the clock.
     pub store: store::Options,
+}
+
+impl Options {
+    /// The same with what a `storage-conf.xml` says of partitioner, cluster name and `CommitLogSync`.
+    ///
+    /// ```
+    /// use firn_wide::schema::storage_conf::StorageConf;
+    /// use firn_wide::{Options, Wide};
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-conf-{}", std::process::id()));
+    /// let text = "<Storage>
+    ///     <ClusterName>Blogs</ClusterName>
+    ///     <Partitioner>org.apache.cassandra.dht.RandomPartitioner</Partitioner>
+    ///     <Keyspaces><Keyspace Name='BloggyAppy'><ColumnFamily CompareWith='BytesType' Name='Authors'/></Keyspace></Keyspaces>
+    /// </Storage>";
+    /// let options = Options::default();
+    /// let conf = StorageConf::parse(text, &options.registry)?;
+    /// let wide = Wide::open_with(&dir, options.settings(&conf.settings))?;
+    /// for keyspace in &conf.keyspaces {
+    ///     wide.system_add_keyspace(keyspace)?;
+    /// }
+    /// assert_eq!(wide.describe_cluster_name(), "Blogs");
+    /// assert_eq!(wide.describe_partitioner(), "org.apache.cassandra.dht.RandomPartitioner");
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn settings(self, settings: &Settings) -> Options {
+        Options {
+            partitioner: settings.partitioner.clone().or(self.partitioner),
+            cluster_name: Some(settings.cluster_name.clone()),
+            durability: settings.durability(),
+            ..self
+        }
+    }
 }
 
 /// An open database of keyspaces. Cheap to clone; all clones are one.
@@ -208,11 +242,11 @@ impl Keyspace {
         Ok(ColumnFamily::new(self, name))
     }
 
-    fn table(&self, family: &str) -> Result<Arc<Table>> {
+    pub(crate) fn table(&self, family: &str) -> Result<Arc<Table>> {
         self.wide.0.state.read().table(&self.name, family).cloned()
     }
 
-    fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.wide.0.store
     }
 }

@@ -116,7 +116,7 @@ fn one(layout: &Layout, name: &[u8], cell: Cell<'_>) -> Result<ColumnOrSuperColu
 
 /// Reads up to `count` columns of the reader's partition.
 fn read_columns(layout: &Layout, reader: &mut Reader, count: usize) -> Result<Vec<ColumnOrSuperColumn>> {
-    let mut out = vec![];
+    let mut out = Vec::with_capacity(count.min(16));
     while out.len() < count
         && let Some(item) = reader.next()?
     {

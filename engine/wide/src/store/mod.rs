@@ -17,6 +17,7 @@ mod family;
 mod index;
 mod mutation;
 mod point;
+mod purge;
 mod reader;
 mod slice;
 mod stripes;
@@ -40,6 +41,7 @@ pub use family::{Family, FamilySpec, IndexSpec};
 pub use index::{Hit, IndexScan};
 pub use mutation::Mutation;
 pub use point::CellValue;
+pub use purge::{Blocker, Grace, PurgeReport, TablePurge};
 pub use reader::{Body, Item, Reader};
 pub use slice::{Partitions, Slice};
 pub use view::View;
@@ -49,7 +51,7 @@ use family::{Open, tree_options};
 use stripes::Stripes;
 
 /// The tree of the schema and of the store's own records.
-const SCHEMA_TREE: &str = "system.schema";
+pub const SCHEMA_TREE: &str = "system.schema";
 
 /// How a store is opened.
 #[derive(Clone, Default)]

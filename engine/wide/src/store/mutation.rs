@@ -35,6 +35,8 @@ pub(super) enum OpKind {
     Delete,
     /// An increment.
     Add { delta: i64 },
+    /// What another store's counter had come to, with its timestamp.
+    AddCell,
     /// A deletion of the container at the place; with the server's second, when `local` is not given.
     Container { what: Container, local: Option<i64> },
 }
@@ -83,12 +85,13 @@ impl Mutation {
         self.push(family, OpKind::Expiring { ttl }, timestamp, place, value)
     }
 
-    /// Writes a cell as it is: for what comes from another store.
+    /// Writes a cell as it is: for what comes from another store. A counter adds to what there is.
     pub fn put_cell(&mut self, family: &Family, place: &[u8], cell: Cell<'_>) -> &mut Self {
         let value = self.bytes.len();
         cell.encode(&mut self.bytes);
         let value = (value, self.bytes.len());
-        self.push_op(family, OpKind::Cell, cell.timestamp, place, value)
+        let kind = if let State::Counter(_) = cell.state { OpKind::AddCell } else { OpKind::Cell };
+        self.push_op(family, kind, cell.timestamp, place, value)
     }
 
     /// Deletes a cell. Of a counter: whatever the timestamp.

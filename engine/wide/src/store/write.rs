@@ -314,15 +314,19 @@ fn erase(tree: &Tree, start: &[u8], end: &[u8], batch: &mut Batch) -> Result<()>
 }
 
 impl Op {
+    fn is_increment(&self) -> bool {
+        matches!(self.kind, OpKind::Add { .. } | OpKind::AddCell)
+    }
+
     fn asks_for_time(&self) -> bool {
-        !matches!(self.kind, OpKind::Cell | OpKind::Container { local: Some(_), .. })
+        !matches!(self.kind, OpKind::Cell | OpKind::AddCell | OpKind::Container { local: Some(_), .. })
     }
 }
 
 impl Mutation {
     /// Its largest timestamp.
     fn newest(&self) -> Option<i64> {
-        self.ops.iter().filter(|op| !matches!(op.kind, OpKind::Add { .. })).map(|op| op.timestamp).max()
+        self.ops.iter().filter(|op| !op.is_increment()).map(|op| op.timestamp).max()
     }
 }
 
@@ -335,11 +339,11 @@ impl<'a> Plan<'a> {
             OpKind::Cell | OpKind::Expiring { .. } if family.is_counter() => {
                 return Err(invalid("invalid operation for a family of counters: a plain value"));
             }
-            OpKind::Add { .. } if !family.is_counter() => {
+            OpKind::Add { .. } | OpKind::AddCell if !family.is_counter() => {
                 return Err(invalid("invalid operation for a family of plain values: an increment"));
             }
             OpKind::Delete if family.is_counter() => Kind::RemoveCounter,
-            OpKind::Add { .. } => Kind::Add,
+            OpKind::Add { .. } | OpKind::AddCell => Kind::Add,
             OpKind::Cell | OpKind::Expiring { .. } | OpKind::Delete => Kind::Cell,
             OpKind::Container { what: Container::Range, .. } if family.is_counter() => {
                 return Err(invalid("invalid operation for a family of counters: a range of rows"));
@@ -372,7 +376,7 @@ impl<'a> Plan<'a> {
     fn put_value(&mut self, m: &Mutation, op: &Op, place_len: usize) {
         let (timestamp, now) = (op.timestamp, self.now);
         match op.kind {
-            OpKind::Cell => self.bytes.extend_from_slice(m.bytes_at(op.value)),
+            OpKind::Cell | OpKind::AddCell => self.bytes.extend_from_slice(m.bytes_at(op.value)),
             OpKind::Expiring { ttl } => {
                 let state = State::Expiring { value: m.bytes_at(op.value), ttl, expires: now.saturating_add(ttl as i64) };
                 Cell { timestamp, state }.encode(&mut self.bytes);

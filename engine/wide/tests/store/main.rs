@@ -6,6 +6,7 @@ mod deletions;
 mod indexes;
 mod model;
 mod oracle;
+mod purge;
 
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use firn_kv::Policy;
+use firn_kv::base::options::Movement;
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_testkit::rng::Rng;
@@ -119,7 +120,7 @@ fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
 #[test]
 fn what_compactions_forget_nobody_misses() {
     let tiered = Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 };
-    let leveled = Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10 };
+    let leveled = Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() };
     let mut purged = 0;
     for seed in 0..20 {
         purged += forgets(seed, tiered.clone(), 3, 400);

@@ -10,7 +10,7 @@ use firn_kv::{Compression, Error, Result};
 use serde_json::{Map, Value, json};
 
 use super::hex;
-use crate::target::{MAX_BLOCK, table_file};
+use crate::target::{MAX_BLOCK, table_file, table_number};
 
 struct File<'a> {
     file: &'a dyn ReadFile,
@@ -21,6 +21,9 @@ struct File<'a> {
 /// The fields of the table at `path`: its id is the number in its name, or without one what its footer says.
 pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let (file, id) = table_file(path)?;
+    // Here a file is what its name says, as the specification has it: nothing is made good.
+    let named = path.file_name().and_then(|n| n.to_str()).and_then(table_number);
+    let id = named.unwrap_or(id);
     let at = file.len().checked_sub(FOOTER as u64);
     let at = at.ok_or_else(|| Error::corruption("too short for a table file").at(path, 0).block("footer"))?;
     let mut bytes = [0; FOOTER];

@@ -1,0 +1,197 @@
+//! `INSERT`, `UPDATE`, `DELETE`, `BATCH`.
+
+use super::{Name, QualifiedName, Relation, Term};
+
+/// A statement that changes rows, also within a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Change<'a> {
+    Insert(Insert<'a>),
+    Update(Update<'a>),
+    Delete(Delete<'a>),
+}
+
+/// `INSERT INTO table … [IF NOT EXISTS] [USING …]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Insert<'a> {
+    pub table: QualifiedName<'a>,
+    pub what: Inserted<'a>,
+    pub if_not_exists: bool,
+    pub using: Using<'a>,
+}
+
+/// What is inserted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Inserted<'a> {
+    /// `(column, …) VALUES (term, …)`, at least one of each, not necessarily as many.
+    Values { columns: Vec<Name<'a>>, values: Vec<Term<'a>> },
+    /// `JSON '…' [DEFAULT NULL | UNSET]`; the value is a string constant or a marker.
+    Json { value: Term<'a>, default_unset: bool },
+}
+
+/// `USING TIMESTAMP n AND TTL n`; both are an integer constant or a marker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Using<'a> {
+    pub timestamp: Option<Term<'a>>,
+    pub ttl: Option<Term<'a>>,
+}
+
+/// `UPDATE table [USING …] SET … WHERE … [IF …]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Update<'a> {
+    pub table: QualifiedName<'a>,
+    pub using: Using<'a>,
+    /// At least one; of a column that is set as a whole there is no other.
+    pub assignments: Vec<Assignment<'a>>,
+    pub relations: Vec<Relation<'a>>,
+    pub guard: Guard<'a>,
+}
+
+/// What is done to a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Assignment<'a> {
+    pub column: Name<'a>,
+    pub operation: Assign<'a>,
+}
+
+/// The ways to change a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Assign<'a> {
+    /// `c = term`
+    Set(Term<'a>),
+    /// `c = c + term`, `c += term`, and `c = c -3` with the integer -3.
+    Append(Term<'a>),
+    /// `c = c - term`, `c -= term`
+    Remove(Term<'a>),
+    /// `c = term + c`
+    Prepend(Term<'a>),
+    /// `c[key] = term`
+    Element { key: Term<'a>, value: Term<'a> },
+    /// `c.field = term`
+    Field { field: Name<'a>, value: Term<'a> },
+}
+
+/// `DELETE [what, …] FROM table [USING TIMESTAMP n] WHERE … [IF …]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Delete<'a> {
+    /// Nothing: rows.
+    pub targets: Vec<Target<'a>>,
+    pub table: QualifiedName<'a>,
+    /// An integer constant or a marker.
+    pub timestamp: Option<Term<'a>>,
+    pub relations: Vec<Relation<'a>>,
+    pub guard: Guard<'a>,
+}
+
+/// A column or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Target<'a> {
+    pub column: Name<'a>,
+    pub part: Part<'a>,
+}
+
+/// Which part of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// All of it.
+    Whole,
+    /// `[key]`
+    Element(Term<'a>),
+    /// `.field`
+    Field(Name<'a>),
+}
+
+/// Under what condition a change happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guard<'a> {
+    /// Always.
+    None,
+    /// `IF EXISTS`
+    Exists,
+    /// `IF condition AND …`, at least one.
+    Conditions(Vec<Condition<'a>>),
+}
+
+/// A condition on a column or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Condition<'a> {
+    pub target: Target<'a>,
+    pub test: Test<'a>,
+}
+
+/// What is asked of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Test<'a> {
+    /// `= term` and the like
+    Compare(Comparison, Term<'a>),
+    /// `IN (…)`, `IN ?`
+    In(Values<'a>),
+    /// `CONTAINS term`, only of a whole column
+    Contains(Term<'a>),
+    /// `CONTAINS KEY term`, only of a whole column
+    ContainsKey(Term<'a>),
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Comparison {
+    /// Its sign.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Comparison::Eq => "=",
+            Comparison::Ne => "!=",
+            Comparison::Lt => "<",
+            Comparison::Le => "<=",
+            Comparison::Gt => ">",
+            Comparison::Ge => ">=",
+        }
+    }
+}
+
+/// What `IN` is asked of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values<'a> {
+    /// `(term, …)`, perhaps none.
+    List(Vec<Term<'a>>),
+    /// `?`: all of them bound as one list.
+    Marker(Term<'a>),
+}
+
+/// `BEGIN [UNLOGGED | COUNTER] BATCH [USING …] … APPLY BATCH`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Batch<'a> {
+    pub kind: BatchKind,
+    /// A time to live is syntax, though it is always refused later.
+    pub using: Using<'a>,
+    pub changes: Vec<Change<'a>>,
+}
+
+/// The kinds of batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum BatchKind {
+    Logged,
+    Unlogged,
+    Counter,
+}

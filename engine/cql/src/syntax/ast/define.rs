@@ -1,0 +1,292 @@
+//! Definitions, types, `DESCRIBE`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::{Constant, Name, Pos, QualifiedName};
+
+/// `CREATE KEYSPACE [IF NOT EXISTS] name WITH …`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct CreateKeyspace<'a> {
+    pub if_not_exists: bool,
+    pub name: Name<'a>,
+    /// `replication` and `durable_writes`, none twice.
+    pub properties: Vec<Property<'a>>,
+}
+
+/// `ALTER KEYSPACE [IF EXISTS] name WITH …`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct AlterKeyspace<'a> {
+    pub if_exists: bool,
+    pub name: Name<'a>,
+    pub properties: Vec<Property<'a>>,
+}
+
+/// `DROP … [IF EXISTS] name`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Drop<N> {
+    pub if_exists: bool,
+    pub name: N,
+}
+
+/// `name = value` after `WITH`. The names are known ones, and those of maps have maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Property<'a> {
+    pub name: Name<'a>,
+    pub value: PropertyValue<'a>,
+}
+
+/// The value of a property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PropertyValue<'a> {
+    /// A constant.
+    Constant(Constant<'a>),
+    /// An unreserved keyword, in lower case.
+    Word(Cow<'a, str>),
+    /// `{'key': value, …}`
+    Map(Vec<(Constant<'a>, Constant<'a>)>),
+}
+
+/// `CREATE TABLE [IF NOT EXISTS] name (…) [WITH …]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct CreateTable<'a> {
+    pub if_not_exists: bool,
+    pub name: QualifiedName<'a>,
+    pub columns: Vec<ColumnDefinition<'a>>,
+    /// The `PRIMARY KEY (…)` clauses. With those at columns there must be one in all, which the analysis sees to.
+    pub primary_keys: Vec<PrimaryKey<'a>>,
+    pub properties: Vec<Property<'a>>,
+    /// `COMPACT STORAGE`
+    pub compact_storage: bool,
+    /// `CLUSTERING ORDER BY (…)`, all of them if there are several.
+    pub clustering_order: Vec<Ordering<'a>>,
+}
+
+/// `name type [STATIC] [PRIMARY KEY]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ColumnDefinition<'a> {
+    pub name: Name<'a>,
+    pub of: Type<'a>,
+    pub is_static: bool,
+    pub primary_key: bool,
+}
+
+/// `PRIMARY KEY (partition, clustering…)`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct PrimaryKey<'a> {
+    pub at: Pos,
+    /// At least one.
+    pub partition: Vec<Name<'a>>,
+    pub clustering: Vec<Name<'a>>,
+}
+
+/// `column [ASC | DESC]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Ordering<'a> {
+    pub column: Name<'a>,
+    pub descending: bool,
+}
+
+/// `ALTER TABLE [IF EXISTS] name …`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct AlterTable<'a> {
+    pub if_exists: bool,
+    pub name: QualifiedName<'a>,
+    pub change: TableChange<'a>,
+}
+
+/// What `ALTER TABLE` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum TableChange<'a> {
+    /// `ADD [IF NOT EXISTS] name type [STATIC]` or several in parentheses; none is a `PRIMARY KEY`.
+    Add { if_not_exists: bool, columns: Vec<ColumnDefinition<'a>> },
+    /// `DROP [IF EXISTS] name [USING TIMESTAMP n]` or several in parentheses; the timestamp is an integer.
+    Drop { if_exists: bool, columns: Vec<Name<'a>>, timestamp: Option<Constant<'a>> },
+    /// `RENAME [IF EXISTS] a TO b AND …`
+    Rename { if_exists: bool, pairs: Vec<(Name<'a>, Name<'a>)> },
+    /// `ALTER name TYPE type`, which is always refused later.
+    Retype { column: Name<'a>, of: Type<'a> },
+    /// `WITH …`
+    With(Vec<Property<'a>>),
+}
+
+/// `CREATE [CUSTOM] INDEX [IF NOT EXISTS] [name] ON table (…) [USING 'class'] [WITH OPTIONS = {…}]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct CreateIndex<'a> {
+    pub custom: bool,
+    pub if_not_exists: bool,
+    pub name: Option<Name<'a>>,
+    pub table: QualifiedName<'a>,
+    /// At least one.
+    pub targets: Vec<IndexTarget<'a>>,
+    pub class: Option<Cow<'a, str>>,
+    pub properties: Vec<Property<'a>>,
+}
+
+/// A column, and what of it is indexed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct IndexTarget<'a> {
+    pub part: IndexPart,
+    pub column: Name<'a>,
+}
+
+/// What of a column is indexed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexPart {
+    /// `c`: the value, or the values of a collection.
+    Simple,
+    /// `KEYS(c)`
+    Keys,
+    /// `VALUES(c)`
+    Values,
+    /// `ENTRIES(c)`
+    Entries,
+    /// `FULL(c)`
+    Full,
+}
+
+/// `CREATE TYPE [IF NOT EXISTS] name (field type, …)`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct CreateType<'a> {
+    pub if_not_exists: bool,
+    pub name: QualifiedName<'a>,
+    /// At least one.
+    pub fields: Vec<(Name<'a>, Type<'a>)>,
+}
+
+/// `ALTER TYPE [IF EXISTS] name …`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct AlterType<'a> {
+    pub if_exists: bool,
+    pub name: QualifiedName<'a>,
+    pub change: TypeChange<'a>,
+}
+
+/// What `ALTER TYPE` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum TypeChange<'a> {
+    /// `ADD [IF NOT EXISTS] field type`
+    Add { if_not_exists: bool, field: Name<'a>, of: Type<'a> },
+    /// `RENAME [IF EXISTS] a TO b AND …`
+    Rename { if_exists: bool, pairs: Vec<(Name<'a>, Name<'a>)> },
+    /// `ALTER field TYPE type`, which is always refused later.
+    Retype { field: Name<'a>, of: Type<'a> },
+}
+
+/// `DESCRIBE … [WITH INTERNALS]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Describe<'a> {
+    pub what: Described<'a>,
+    pub with_internals: bool,
+}
+
+/// What is described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Described<'a> {
+    Cluster,
+    /// `[FULL] SCHEMA`
+    Schema {
+        full: bool,
+    },
+    Keyspaces,
+    /// `[ONLY] KEYSPACE [name]`; without a name the one in use.
+    Keyspace {
+        only: bool,
+        name: Option<Name<'a>>,
+    },
+    Tables,
+    Table(QualifiedName<'a>),
+    Index(QualifiedName<'a>),
+    /// `MATERIALIZED VIEW name`
+    View(QualifiedName<'a>),
+    Types,
+    Type(QualifiedName<'a>),
+    Functions,
+    Function(QualifiedName<'a>),
+    Aggregates,
+    Aggregate(QualifiedName<'a>),
+    /// A bare name: a keyspace, table or index, whichever there is.
+    Any(QualifiedName<'a>),
+}
+
+/// A type, as it is written.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Type<'a> {
+    /// Where it stands.
+    pub at: Pos,
+    /// Which one.
+    pub kind: TypeKind<'a>,
+}
+
+impl fmt::Debug for Type<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The kinds of types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeKind<'a> {
+    /// A native type.
+    Native(Native),
+    /// `map<key, value>`
+    Map(Box<(Type<'a>, Type<'a>)>),
+    /// `set<element>`
+    Set(Box<Type<'a>>),
+    /// `list<element>`
+    List(Box<Type<'a>>),
+    /// `frozen<type>`
+    Frozen(Box<Type<'a>>),
+    /// `tuple<type, …>`, at least one.
+    Tuple(Vec<Type<'a>>),
+    /// `vector<element, dimension>`
+    Vector(Box<Type<'a>>, u32),
+    /// `'class name'`
+    Custom(Cow<'a, str>),
+    /// A user-defined type.
+    User(Box<QualifiedName<'a>>),
+}
+
+/// A native type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Native {
+    Ascii,
+    BigInt,
+    Blob,
+    Boolean,
+    Counter,
+    Date,
+    Decimal,
+    Double,
+    Duration,
+    Float,
+    Inet,
+    Int,
+    SmallInt,
+    Text,
+    Time,
+    Timestamp,
+    TimeUuid,
+    TinyInt,
+    Uuid,
+    VarChar,
+    VarInt,
+}

@@ -1,0 +1,107 @@
+//! What is wrong with a text, for people: where, what stands there, what could have stood there, what to do.
+
+use std::fmt;
+
+use super::MAX_LENGTH;
+
+/// How much of a source line is shown on each side of the place.
+const CONTEXT: usize = 60;
+
+/// A text is not CQL.
+///
+/// `Display` is one line. For what the servers' grammar says in words (`Multiple incompatible setting of column l`) it is exactly
+/// those words; otherwise it begins with `line 1:10`. [`pretty`](SyntaxError::pretty) also shows the source line, the place and a hint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// The line, from 1.
+    pub line: u32,
+    /// The character in the line, from 1.
+    pub column: u32,
+    /// The offset in bytes.
+    pub offset: usize,
+    /// What stands there, as it is named to people.
+    pub met: String,
+    /// What could have stood there instead, as it is named to people; empty when it is not about that.
+    pub expected: Vec<String>,
+    /// What is wrong, when it is not only that something else was expected.
+    pub message: Option<String>,
+    /// What to do about it, where that can be guessed.
+    pub hint: Option<String>,
+    /// The source line, or what of it is near.
+    excerpt: String,
+    /// Characters of the excerpt before the place, and those of the place.
+    marked: (usize, usize),
+}
+
+impl SyntaxError {
+    /// An error about the bytes `start..end` of `text`.
+    pub(crate) fn at(text: &str, start: usize, end: usize) -> SyntaxError {
+        let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+        let before = &text[line_start..start];
+        let skipped = before.char_indices().rev().nth(CONTEXT - 1).map_or(0, |(i, _)| i);
+        let after = &text[start..line_end];
+        let shown = after.char_indices().nth(CONTEXT).map_or(after.len(), |(i, _)| i);
+        let width = text[start..end.clamp(start, start + shown)].chars().count().max(1);
+        let mut excerpt: String = [&before[skipped..], &after[..shown]].concat();
+        // A tab or another control character would put the mark elsewhere.
+        excerpt = excerpt.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        SyntaxError {
+            line: text[..start].matches('\n').count() as u32 + 1,
+            column: before.chars().count() as u32 + 1,
+            offset: start,
+            met: String::new(),
+            expected: Vec::new(),
+            message: None,
+            hint: None,
+            marked: (before[skipped..].chars().count(), width),
+            excerpt: excerpt.trim_end().to_owned(),
+        }
+    }
+
+    pub(crate) fn not_utf8(bytes: &[u8], at: usize) -> SyntaxError {
+        let sound = String::from_utf8_lossy(&bytes[..at]);
+        let mut error = SyntaxError::at(&sound, sound.len(), sound.len());
+        error.met = format!("byte 0x{:02x}", bytes.get(at).copied().unwrap_or(0));
+        error.message = Some(format!("{} is not UTF-8", error.met));
+        error.hint = Some("statements are UTF-8 text; bytes are written as a blob constant, 0x…".to_owned());
+        error
+    }
+
+    pub(crate) fn too_long(len: usize) -> SyntaxError {
+        let mut error = SyntaxError::at("", 0, 0);
+        error.message = Some(format!("the text has {len} bytes, the limit is {MAX_LENGTH}"));
+        error
+    }
+
+    /// The error for people: message, source line with the place marked, hint; several lines without a line end at the end.
+    pub fn pretty(&self) -> String {
+        let mut out = match self.message {
+            Some(_) => format!("line {}:{} {self}", self.line, self.column),
+            None => self.to_string(),
+        };
+        if !self.excerpt.is_empty() {
+            let (before, width) = self.marked;
+            out.push_str(&format!("\n  {}\n  {}{}", self.excerpt, " ".repeat(before), "^".repeat(width)));
+        }
+        if let Some(hint) = &self.hint {
+            out.push_str(&format!("\nhint: {hint}"));
+        }
+        out
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(message) = &self.message {
+            return f.write_str(message);
+        }
+        write!(f, "line {}:{} met {}", self.line, self.column, self.met)?;
+        if let Some((last, others)) = self.expected.split_last() {
+            write!(f, ", expected {}{}{last}", others.join(", "), if others.is_empty() { "" } else { " or " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SyntaxError {}

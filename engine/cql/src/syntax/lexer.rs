@@ -1,0 +1,481 @@
+//! Text to tokens, one at a time, without allocating.
+//!
+//! Peculiarities, as the servers have them:
+//! - A sign that directly precedes a digit belongs to the number: `x -3` is a name and an integer, `x - 3` has an operator.
+//! - A number is as long as it can be, and what follows it need not be separated: `1ALLOW` is an integer and a keyword.
+//! - `1..2` is an integer, a range and an integer; `1...2` begins with the float `1.`.
+//! - An identifier that is an ISO 8601 duration (`P1D`, with a capital P) is a duration; eight hexadecimal digits and the rest of a
+//!   UUID are one even where they begin with a letter.
+//!
+//! Other than there, a `--` or `//` comment may end with the input. A lexer never fails: what is no token is [`Tok::Bad`].
+
+use super::keyword::Keyword;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tok {
+    /// The end of the input.
+    End,
+    /// An unquoted name that is no keyword.
+    Ident,
+    /// `"a name"`.
+    Quoted,
+    /// `'a string'`.
+    Str,
+    /// `$$a string$$`.
+    DollarStr,
+    /// `-?[0-9]+`.
+    Integer,
+    /// A number with a fraction or an exponent.
+    Float,
+    /// A duration in either notation.
+    Duration,
+    /// A UUID.
+    Uuid,
+    /// `0x…`, a blob.
+    Hex,
+    /// `-NaN`.
+    NegNan,
+    /// `-Infinity`.
+    NegInfinity,
+    /// `?`.
+    Question,
+    /// `..`.
+    Range,
+    /// `.`.
+    Dot,
+    /// `,`.
+    Comma,
+    /// `:`.
+    Colon,
+    /// `;`.
+    Semicolon,
+    /// `(`.
+    LParen,
+    /// `)`.
+    RParen,
+    /// `[`.
+    LBracket,
+    /// `]`.
+    RBracket,
+    /// `{`.
+    LBrace,
+    /// `}`.
+    RBrace,
+    /// `=`.
+    Eq,
+    /// `!=`.
+    Ne,
+    /// `<`.
+    Lt,
+    /// `<=`.
+    Le,
+    /// `>`.
+    Gt,
+    /// `>=`.
+    Ge,
+    /// `+`.
+    Plus,
+    /// `+=`.
+    PlusEq,
+    /// `-`.
+    Minus,
+    /// `-=`.
+    MinusEq,
+    /// `*`.
+    Star,
+    /// `/`.
+    Slash,
+    /// `%`.
+    Percent,
+    /// A keyword.
+    Kw(Keyword),
+    /// No token.
+    Bad(Bad),
+}
+
+/// Why something is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// A character that begins none.
+    Char,
+    /// `'` without an end.
+    Str,
+    /// `$$` without an end.
+    DollarStr,
+    /// `"` without an end.
+    Quoted,
+    /// `/*` without an end.
+    Comment,
+}
+
+/// A token and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Tok,
+    /// The offset of its first byte.
+    pub start: u32,
+    /// The offset behind its last byte.
+    pub end: u32,
+}
+
+/// Makes tokens of a text. Copying it is cheap, and a copy goes on where the original stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Lexer<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+const fn is_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_'
+}
+
+/// For each byte, whether it may be in a name.
+const WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = is_word(b as u8);
+        b += 1;
+    }
+    table
+};
+
+impl<'a> Lexer<'a> {
+    /// Tokens of `text` from byte `at` on. Texts longer than 4 GiB are not supported; [`super::MAX_LENGTH`] is far less.
+    pub fn new(text: &'a str, at: u32) -> Lexer<'a> {
+        Lexer { bytes: text.as_bytes(), at: at as usize }
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> u8 {
+        // 0 is no byte of any token.
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    fn run(&self, mut at: usize, of: impl Fn(u8) -> bool) -> usize {
+        while self.bytes.get(at).is_some_and(|&b| of(b)) {
+            at += 1;
+        }
+        at
+    }
+
+    #[inline]
+    fn digits(&self, at: usize) -> usize {
+        self.run(at, |b| b.is_ascii_digit())
+    }
+
+    fn find(&self, what: &[u8], at: usize) -> Option<usize> {
+        Some(at + self.bytes.get(at..)?.windows(what.len()).position(|w| w == what)?)
+    }
+
+    /// Passes white space and comments; `false` when a comment has no end.
+    #[inline]
+    fn pass_trivia(&mut self) -> bool {
+        loop {
+            match self.byte(self.at) {
+                b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
+                b @ (b'-' | b'/') if self.byte(self.at + 1) == b => self.at = self.run(self.at, |b| b != b'\n' && b != b'\r'),
+                b'/' if self.byte(self.at + 1) == b'*' => match self.find(b"*/", self.at + 2) {
+                    Some(end) => self.at = end + 2,
+                    None => return false,
+                },
+                _ => return true,
+            }
+        }
+    }
+
+    /// The next token; [`Tok::End`] at the end, for ever.
+    #[inline]
+    pub fn next_token(&mut self) -> Token {
+        let (kind, start, end) = if self.pass_trivia() {
+            let (kind, end) = self.token();
+            (kind, self.at, end)
+        } else {
+            (Tok::Bad(Bad::Comment), self.at, self.bytes.len())
+        };
+        self.at = end;
+        Token { kind, start: start as u32, end: end as u32 }
+    }
+
+    #[inline]
+    fn token(&self) -> (Tok, usize) {
+        let at = self.at;
+        let Some(&b) = self.bytes.get(at) else { return (Tok::End, at) };
+        let next = self.byte(at + 1);
+        let one = |kind| (kind, at + 1);
+        let or = |second: u8, two, kind| if next == second { (two, at + 2) } else { (kind, at + 1) };
+        match b {
+            b'a'..=b'z' | b'A'..=b'Z' => self.word(),
+            b'0'..=b'9' => self.number(at),
+            b'\'' => self.delimited(b'\'', Tok::Str, Bad::Str),
+            b'"' => self.delimited(b'"', Tok::Quoted, Bad::Quoted),
+            b'$' if next == b'$' => match self.find(b"$$", at + 2) {
+                Some(end) => (Tok::DollarStr, end + 2),
+                None => (Tok::Bad(Bad::DollarStr), self.bytes.len()),
+            },
+            b'(' => one(Tok::LParen),
+            b')' => one(Tok::RParen),
+            b',' => one(Tok::Comma),
+            b'=' => one(Tok::Eq),
+            b'?' => one(Tok::Question),
+            b';' => one(Tok::Semicolon),
+            b':' => one(Tok::Colon),
+            b'[' => one(Tok::LBracket),
+            b']' => one(Tok::RBracket),
+            b'{' => one(Tok::LBrace),
+            b'}' => one(Tok::RBrace),
+            b'*' => one(Tok::Star),
+            b'/' => one(Tok::Slash),
+            b'%' => one(Tok::Percent),
+            b'.' => or(b'.', Tok::Range, Tok::Dot),
+            b'<' => or(b'=', Tok::Le, Tok::Lt),
+            b'>' => or(b'=', Tok::Ge, Tok::Gt),
+            b'+' => or(b'=', Tok::PlusEq, Tok::Plus),
+            b'!' if next == b'=' => (Tok::Ne, at + 2),
+            b'-' => self.minus(next),
+            _ => (Tok::Bad(Bad::Char), self.char_end(at)),
+        }
+    }
+
+    fn char_end(&self, at: usize) -> usize {
+        self.run(at + 1, |b| b & 0xC0 == 0x80)
+    }
+
+    /// Something between two `quote`s, in which two of them stand for one.
+    fn delimited(&self, quote: u8, kind: Tok, bad: Bad) -> (Tok, usize) {
+        let mut at = self.at + 1;
+        loop {
+            at = self.run(at, |b| b != quote);
+            if at == self.bytes.len() {
+                return (Tok::Bad(bad), at);
+            }
+            if self.byte(at + 1) != quote {
+                return (kind, at + 1);
+            }
+            at += 2;
+        }
+    }
+
+    #[inline]
+    fn word(&self) -> (Tok, usize) {
+        let at = self.at;
+        let end = self.run(at + 1, |b| WORD[b as usize]);
+        if end == at + 8 && self.byte(end) == b'-' && self.is_uuid(at) {
+            return (Tok::Uuid, at + 36);
+        }
+        if self.bytes[at] == b'P'
+            && let Some(end) = self.iso_duration(at)
+        {
+            return (Tok::Duration, end);
+        }
+        match Keyword::find(self.bytes, at, end) {
+            Some(keyword) => (Tok::Kw(keyword), end),
+            None => (Tok::Ident, end),
+        }
+    }
+
+    fn minus(&self, next: u8) -> (Tok, usize) {
+        let at = self.at;
+        match next {
+            b'0'..=b'9' => return self.number(at + 1),
+            b'=' => return (Tok::MinusEq, at + 2),
+            b'a'..=b'z' | b'A'..=b'Z' => {}
+            _ => return (Tok::Minus, at + 1),
+        }
+        let end = self.run(at + 1, is_word);
+        match Keyword::find(self.bytes, at + 1, end) {
+            Some(Keyword::Nan) => (Tok::NegNan, end),
+            Some(Keyword::Infinity) => (Tok::NegInfinity, end),
+            _ if next == b'P' => self.iso_duration(at + 1).map_or((Tok::Minus, at + 1), |end| (Tok::Duration, end)),
+            _ => (Tok::Minus, at + 1),
+        }
+    }
+
+    /// Whether the 36 bytes at `at` are a UUID.
+    fn is_uuid(&self, at: usize) -> bool {
+        let Some(bytes) = self.bytes.get(at..at + 36) else { return false };
+        bytes.iter().enumerate().all(|(i, &b)| if matches!(i, 8 | 13 | 18 | 23) { b == b'-' } else { b.is_ascii_hexdigit() })
+    }
+
+    /// A token that begins with digits, at `at`; a sign before it has been seen.
+    fn number(&self, at: usize) -> (Tok, usize) {
+        let signed = at != self.at;
+        let end = self.digits(at);
+        if !signed && end <= at + 8 {
+            if self.byte(at + 8) == b'-' && self.is_uuid(at) {
+                return (Tok::Uuid, at + 36);
+            }
+            if end == at + 1 && self.byte(at) == b'0' && matches!(self.byte(end), b'x' | b'X') {
+                return (Tok::Hex, self.run(end + 1, |b| b.is_ascii_hexdigit()));
+            }
+        }
+        match self.byte(end) {
+            b'.' if self.byte(end + 1) == b'.' && self.byte(end + 2) == b'.' => (Tok::Float, end + 1),
+            b'.' if self.byte(end + 1) == b'.' => (Tok::Integer, end),
+            b'.' => {
+                let end = self.digits(end + 1);
+                (Tok::Float, self.exponent(end).unwrap_or(end))
+            }
+            b'e' | b'E' => self.exponent(end).map_or((Tok::Integer, end), |end| (Tok::Float, end)),
+            _ => self.units(end).map_or((Tok::Integer, end), |end| (Tok::Duration, end)),
+        }
+    }
+
+    /// The end of `e+12` at `at`.
+    fn exponent(&self, at: usize) -> Option<usize> {
+        if !matches!(self.byte(at), b'e' | b'E') {
+            return None;
+        }
+        let digits = at + 1 + matches!(self.byte(at + 1), b'+' | b'-') as usize;
+        let end = self.digits(digits);
+        (end > digits).then_some(end)
+    }
+
+    /// The end of `h30m` at `at`: the units of a duration whose first digits have been seen.
+    fn units(&self, at: usize) -> Option<usize> {
+        let mut end = self.unit(at)?;
+        loop {
+            let digits = self.digits(end);
+            match self.unit(digits) {
+                Some(next) if digits > end => end = next,
+                _ => return Some(end),
+            }
+        }
+    }
+
+    fn unit(&self, at: usize) -> Option<usize> {
+        let next = self.byte(at + 1) | 0x20;
+        let len = match self.byte(at) {
+            b'm' | b'M' if next == b's' || next == b'o' => 2,
+            b'y' | b'Y' | b'w' | b'W' | b'd' | b'D' | b'h' | b'H' | b'm' | b'M' | b's' | b'S' => 1,
+            b'u' | b'U' | b'n' | b'N' if next == b's' => 2,
+            0xC2 if self.byte(at + 1) == 0xB5 && self.byte(at + 2) | 0x20 == b's' => 3,
+            _ => return None,
+        };
+        Some(at + len)
+    }
+
+    /// The end of an ISO 8601 duration whose `P` is at `at`, if no name goes on there.
+    fn iso_duration(&self, at: usize) -> Option<usize> {
+        let end = self.iso_alternative(at + 1).or_else(|| {
+            if let Some(weeks) = self.designated(at + 1, b"W") {
+                return Some(weeks);
+            }
+            let days = self.designated(at + 1, b"YMD");
+            let t = days.unwrap_or(at + 1);
+            let time = if self.byte(t) == b'T' { self.designated(t + 1, b"HMS") } else { None };
+            time.or(days)
+        })?;
+        (!is_word(self.byte(end))).then_some(end)
+    }
+
+    /// Some of `1Y2M3D`, in order, each at most once: the end, or nothing when there is none.
+    fn designated(&self, at: usize, designators: &[u8]) -> Option<usize> {
+        let mut end = at;
+        for &designator in designators {
+            let digits = self.digits(end);
+            if digits > end && self.byte(digits) == designator {
+                end = digits + 1;
+            }
+        }
+        (end > at).then_some(end)
+    }
+
+    /// The end of `0001-02-03T04:05:06`.
+    fn iso_alternative(&self, at: usize) -> Option<usize> {
+        const FORM: &[u8] = b"0000-00-00T00:00:00";
+        let bytes = self.bytes.get(at..at + FORM.len())?;
+        let fits = |(&b, &form): (&u8, &u8)| if form == b'0' { b.is_ascii_digit() } else { b == form };
+        bytes.iter().zip(FORM).all(fits).then_some(at + FORM.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> Vec<(Tok, &str)> {
+        let mut lexer = Lexer::new(text, 0);
+        let mut out = Vec::new();
+        loop {
+            let t = lexer.next_token();
+            if t.kind == Tok::End {
+                return out;
+            }
+            out.push((t.kind, &text[t.start as usize..t.end as usize]));
+        }
+    }
+
+    fn kinds(text: &str) -> Vec<Tok> {
+        tokens(text).into_iter().map(|t| t.0).collect()
+    }
+
+    #[test]
+    fn signs_belong_to_digits() {
+        assert_eq!(tokens("x -3"), [(Tok::Ident, "x"), (Tok::Integer, "-3")]);
+        assert_eq!(tokens("x - 3"), [(Tok::Ident, "x"), (Tok::Minus, "-"), (Tok::Integer, "3")]);
+        assert_eq!(tokens("x-=-1.5e-3"), [(Tok::Ident, "x"), (Tok::MinusEq, "-="), (Tok::Float, "-1.5e-3")]);
+        assert_eq!(
+            tokens("-NaN -infinity -nano"),
+            [(Tok::NegNan, "-NaN"), (Tok::NegInfinity, "-infinity"), (Tok::Minus, "-"), (Tok::Ident, "nano")]
+        );
+    }
+
+    #[test]
+    fn numbers_are_as_long_as_they_can_be() {
+        assert_eq!(tokens("1..2"), [(Tok::Integer, "1"), (Tok::Range, ".."), (Tok::Integer, "2")]);
+        assert_eq!(tokens("1...2"), [(Tok::Float, "1."), (Tok::Range, ".."), (Tok::Integer, "2")]);
+        assert_eq!(tokens("1ALLOW"), [(Tok::Integer, "1"), (Tok::Kw(Keyword::Allow), "ALLOW")]);
+        assert_eq!(
+            tokens("1e5 1e 1.e2 1.5"),
+            [(Tok::Float, "1e5"), (Tok::Integer, "1"), (Tok::Ident, "e"), (Tok::Float, "1.e2"), (Tok::Float, "1.5")]
+        );
+        assert_eq!(
+            tokens("0x 0xaZ 00x1"),
+            [(Tok::Hex, "0x"), (Tok::Hex, "0xa"), (Tok::Ident, "Z"), (Tok::Integer, "00"), (Tok::Ident, "x1")]
+        );
+    }
+
+    #[test]
+    fn durations_and_uuids() {
+        for text in
+            ["1h30m", "-2mo3d", "5ms", "1us2ns", "3µs", "1Y2MO3W", "P1Y2M3DT4H5M6S", "PT5M", "-P3W", "P0001-02-03T04:05:06"]
+        {
+            assert_eq!(tokens(text), [(Tok::Duration, text)]);
+        }
+        for text in ["P", "PT", "P1", "P1Dx", "p1d", "PT5", "P1W2D"] {
+            assert_eq!(kinds(text), [Tok::Ident], "{text}");
+        }
+        assert_eq!(kinds("P1D-2"), [Tok::Duration, Tok::Integer]);
+        for text in [
+            "550e8400-e29b-41d4-a716-446655440000",
+            "Ffffffff-ffff-4fff-bfff-ffffffffffff",
+            "00000000-0000-1000-8000-000000000001",
+        ] {
+            assert_eq!(tokens(text), [(Tok::Uuid, text)]);
+        }
+        assert_eq!(kinds("abcdef12-e29b"), [Tok::Ident, Tok::Minus, Tok::Ident]);
+    }
+
+    #[test]
+    fn comments_may_end_with_the_input() {
+        assert_eq!(kinds("a -- b\nc // d\r e /* f\n * / ; */ g // h"), [Tok::Ident; 4]);
+        assert_eq!(kinds("a--b"), [Tok::Ident]);
+        assert_eq!(kinds("a /* b"), [Tok::Ident, Tok::Bad(Bad::Comment)]);
+        assert_eq!(kinds("/*/"), [Tok::Bad(Bad::Comment)]);
+    }
+
+    #[test]
+    fn strings_and_names_double_their_quotes() {
+        assert_eq!(
+            kinds("'it''s' '' $$it's$$ \"a\"\"b\" \"\""),
+            [Tok::Str, Tok::Str, Tok::DollarStr, Tok::Quoted, Tok::Quoted]
+        );
+        assert_eq!(kinds("'a''"), [Tok::Bad(Bad::Str)]);
+        assert_eq!(kinds("$$a$"), [Tok::Bad(Bad::DollarStr)]);
+        assert_eq!(kinds("\"a"), [Tok::Bad(Bad::Quoted)]);
+        assert_eq!(tokens("é$ ü"), [(Tok::Bad(Bad::Char), "é"), (Tok::Bad(Bad::Char), "$"), (Tok::Bad(Bad::Char), "ü")]);
+    }
+}

@@ -1,0 +1,82 @@
+//! CQL as text: [`parse`] makes a syntax tree of a statement, `Display` of the tree makes text of it again, [`Script`] cuts a script
+//! into statements.
+//!
+//! The grammar is in `GRAMMAR.md` beside this crate's manifest; it is section 3.1 of the data model. What the servers report as a
+//! syntax error is found here, all the rest belongs to the analysis, which knows the schema.
+//!
+//! Invariants: no input panics; nesting, length, values and bind markers of a statement are capped ([`MAX_DEPTH`], [`MAX_LENGTH`],
+//! [`MAX_TERMS`], [`MAX_MARKERS`]); a tree is at most [`MAX_DEPTH`] high, so walking it recursively is safe; a tree that was parsed,
+//! printed and parsed again is the same tree.
+//!
+//! ```
+//! use firn_cql::syntax::{parse, ast::Statement};
+//!
+//! let parsed = parse("SELECT v FROM shop.items WHERE k = ? AND c > 3 LIMIT 10").unwrap();
+//! assert!(matches!(parsed.statement, Statement::Select(_)));
+//! assert_eq!(parsed.markers, 1);
+//!
+//! let error = parse("SELECT v FORM shop.items").unwrap_err();
+//! assert_eq!(error.to_string(), "line 1:10 met FORM, expected '.', '[', AS, ',', FROM or an operator");
+//! ```
+
+pub mod ast;
+mod error;
+pub mod keyword;
+pub mod lexer;
+mod parser;
+mod printer;
+mod script;
+
+pub use error::SyntaxError;
+pub use printer::quote_if_needed;
+pub use script::{Piece, Script};
+
+use ast::Statement;
+use parser::Parser;
+
+/// How deeply terms, selectors, types and parentheses may be nested, and how many operators may follow each other.
+pub const MAX_DEPTH: u32 = 64;
+/// The length of a statement, and of a script, in bytes.
+pub const MAX_LENGTH: usize = 64 << 20;
+/// How many terms and selectors a statement may have, those in collections included.
+pub const MAX_TERMS: u32 = 1 << 20;
+/// How many bind markers a statement may have.
+pub const MAX_MARKERS: u32 = u16::MAX as u32;
+
+/// A statement, and how many bind markers it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed<'a> {
+    /// The syntax tree.
+    pub statement: Statement<'a>,
+    /// The number of bind markers; they are numbered from 0 in the order in which they stand in the text.
+    pub markers: u16,
+}
+
+/// Parses one statement; any number of `;` may follow it.
+///
+/// # Errors
+/// The first thing that is not CQL, with its place and what was expected there.
+pub fn parse(text: &str) -> Result<Parsed<'_>, Box<SyntaxError>> {
+    parse_from(text, 0)
+}
+
+/// Parses one statement of any bytes.
+///
+/// # Errors
+/// As [`parse`]; bytes that are not UTF-8 are a syntax error as well.
+pub fn parse_bytes(bytes: &[u8]) -> Result<Parsed<'_>, Box<SyntaxError>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse(text),
+        Err(e) => Err(Box::new(SyntaxError::not_utf8(bytes, e.valid_up_to()))),
+    }
+}
+
+/// Parses the statement of `text` that begins at byte `start`; positions count from the beginning of `text`.
+fn parse_from(text: &str, start: usize) -> Result<Parsed<'_>, Box<SyntaxError>> {
+    if text.len() > MAX_LENGTH {
+        return Err(Box::new(SyntaxError::too_long(text.len())));
+    }
+    let at = start as u32;
+    // Only after an error is it worth while to note what else could have stood where: the second time finds the same error.
+    Parser::new(text, at, false).whole().or_else(|_| Parser::new(text, at, true).whole())
+}

@@ -1,0 +1,350 @@
+//! Definitions: `CREATE`, `ALTER`, `DROP`; and `DESCRIBE`.
+
+use super::property::Of;
+use super::{Expect, Parser, Rule};
+use crate::syntax::ast::{
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType, Describe,
+    Described, Drop, IndexPart, IndexTarget, Name, Ordering, Pos, PrimaryKey, QualifiedName, Statement, TableChange, Type,
+    TypeChange,
+};
+use crate::syntax::keyword::Keyword;
+use crate::syntax::lexer::Tok;
+
+impl<'a> Parser<'a> {
+    pub(super) fn create(&mut self) -> Rule<Statement<'a>> {
+        self.bump();
+        if self.eat_kw(Keyword::Keyspace) || self.eat_kw(Keyword::Schema) {
+            let if_not_exists = self.if_not_exists()?;
+            let name = self.keyspace_name()?;
+            self.expect_kw(Keyword::With)?;
+            let properties = self.properties(Of::Keyspace)?;
+            return Ok(Statement::CreateKeyspace(CreateKeyspace { if_not_exists, name, properties }));
+        }
+        if self.eat_table_word() {
+            return self.create_table().map(Statement::CreateTable);
+        }
+        if self.eat_kw(Keyword::Type) {
+            let if_not_exists = self.if_not_exists()?;
+            let name = self.user_type()?;
+            self.expect(Tok::LParen)?;
+            let fields = self.definitions(|p| Ok((p.name("a field")?, p.type_()?)))?;
+            return Ok(Statement::CreateType(CreateType { if_not_exists, name, fields }));
+        }
+        let custom = self.eat_kw(Keyword::Custom);
+        if self.eat_kw(Keyword::Index) {
+            return self.create_index(custom).map(Statement::CreateIndex);
+        }
+        self.no_such_thing()
+    }
+
+    pub(super) fn alter(&mut self) -> Rule<Statement<'a>> {
+        self.bump();
+        if self.eat_kw(Keyword::Keyspace) || self.eat_kw(Keyword::Schema) {
+            let if_exists = self.if_exists()?;
+            let name = self.keyspace_name()?;
+            self.expect_kw(Keyword::With)?;
+            let properties = self.properties(Of::Keyspace)?;
+            return Ok(Statement::AlterKeyspace(AlterKeyspace { if_exists, name, properties }));
+        }
+        if self.eat_table_word() {
+            let if_exists = self.if_exists()?;
+            let name = self.table_name()?;
+            return Ok(Statement::AlterTable(AlterTable { if_exists, name, change: self.table_change()? }));
+        }
+        if self.eat_kw(Keyword::Type) {
+            let if_exists = self.if_exists()?;
+            let name = self.user_type()?;
+            return Ok(Statement::AlterType(AlterType { if_exists, name, change: self.type_change()? }));
+        }
+        self.no_such_thing()
+    }
+
+    pub(super) fn drop_statement(&mut self) -> Rule<Statement<'a>> {
+        self.bump();
+        if self.eat_kw(Keyword::Keyspace) || self.eat_kw(Keyword::Schema) {
+            let if_exists = self.if_exists()?;
+            return Ok(Statement::DropKeyspace(Drop { if_exists, name: self.keyspace_name()? }));
+        }
+        if self.eat_table_word() {
+            let if_exists = self.if_exists()?;
+            return Ok(Statement::DropTable(Drop { if_exists, name: self.table_name()? }));
+        }
+        if self.eat_kw(Keyword::Index) {
+            let if_exists = self.if_exists()?;
+            return Ok(Statement::DropIndex(Drop { if_exists, name: self.index_name()? }));
+        }
+        if self.eat_kw(Keyword::Type) {
+            let if_exists = self.if_exists()?;
+            return Ok(Statement::DropType(Drop { if_exists, name: self.user_type()? }));
+        }
+        self.no_such_thing()
+    }
+
+    /// `CREATE`, `ALTER` or `DROP` of something that there is not.
+    #[cold]
+    fn no_such_thing<T>(&mut self) -> Rule<T> {
+        const UNKNOWN: [(&str, &str); 7] = [
+            ("role", "roles"),
+            ("user", "users"),
+            ("function", "user-defined functions"),
+            ("or", "user-defined functions"),
+            ("aggregate", "user-defined aggregates"),
+            ("trigger", "triggers"),
+            ("materialized", "materialized views"),
+        ];
+        let unknown = UNKNOWN.iter().find(|u| self.slice().eq_ignore_ascii_case(u.0));
+        self.unexpected_with(unknown.map(|u| format!("there are no {} here", u.1)))
+    }
+
+    /// Definitions up to `)`; behind the first one any may be left out, as in `(a int,)`.
+    fn definitions<T>(&mut self, mut item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
+        let mut out = vec![item(self)?];
+        loop {
+            if self.eat(Tok::RParen) {
+                return Ok(out);
+            }
+            self.expect(Tok::Comma)?;
+            if !self.at(Tok::Comma) && !self.at(Tok::RParen) {
+                out.push(item(self)?);
+            }
+        }
+    }
+
+    fn create_table(&mut self) -> Rule<CreateTable<'a>> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.table_name()?;
+        self.expect(Tok::LParen)?;
+        let (mut columns, mut primary_keys) = (Vec::new(), Vec::new());
+        self.definitions(|p| {
+            if p.at_kw(Keyword::Primary) {
+                primary_keys.push(p.primary_key()?);
+            } else {
+                columns.push(p.column_definition(true)?);
+            }
+            Ok(())
+        })?;
+        let (mut properties, mut compact_storage, mut clustering_order) = (Vec::new(), false, Vec::new());
+        if self.eat_kw(Keyword::With) {
+            loop {
+                match (self.token.kind, self.ahead.kind) {
+                    (Tok::Kw(Keyword::Compact), Tok::Kw(Keyword::Storage)) => {
+                        self.bump();
+                        self.bump();
+                        compact_storage = true;
+                    }
+                    (Tok::Kw(Keyword::Clustering), Tok::Kw(Keyword::Order)) => {
+                        self.bump();
+                        self.bump();
+                        self.expect_kw(Keyword::By)?;
+                        clustering_order.extend(self.parenthesised(Self::clustering)?);
+                    }
+                    _ => self.property(Of::Table, &mut properties)?,
+                }
+                if !self.eat_kw(Keyword::And) {
+                    break;
+                }
+            }
+        }
+        Ok(CreateTable { if_not_exists, name, columns, primary_keys, properties, compact_storage, clustering_order })
+    }
+
+    /// `name type [STATIC] [PRIMARY KEY]`
+    fn column_definition(&mut self, may_be_key: bool) -> Rule<ColumnDefinition<'a>> {
+        let name = self.name("a column")?;
+        let of = self.type_()?;
+        let is_static = self.eat_kw(Keyword::Static);
+        let primary_key = may_be_key && self.eat_words(&[Keyword::Primary, Keyword::Key])?;
+        Ok(ColumnDefinition { name, of, is_static, primary_key })
+    }
+
+    fn primary_key(&mut self) -> Rule<PrimaryKey<'a>> {
+        let at = Pos(self.bump().start);
+        self.expect_kw(Keyword::Key)?;
+        self.expect(Tok::LParen)?;
+        let partition =
+            if self.at(Tok::LParen) { self.parenthesised(|p| p.name("a column"))? } else { vec![self.name("a column")?] };
+        let clustering = if self.eat(Tok::Comma) { self.list(|p| p.name("a column"))? } else { Vec::new() };
+        self.expect(Tok::RParen)?;
+        Ok(PrimaryKey { at, partition, clustering })
+    }
+
+    /// `column ASC` or `column DESC`
+    fn clustering(&mut self) -> Rule<Ordering<'a>> {
+        let column = self.name("a column")?;
+        let descending = !self.eat_kw(Keyword::Asc);
+        if descending {
+            self.expect_kw(Keyword::Desc)?;
+        }
+        Ok(Ordering { column, descending })
+    }
+
+    fn table_change(&mut self) -> Rule<TableChange<'a>> {
+        if self.eat_kw(Keyword::Add) {
+            let if_not_exists = self.if_not_exists()?;
+            let columns = self.one_or_parenthesised(|p| p.column_definition(false))?;
+            return Ok(TableChange::Add { if_not_exists, columns });
+        }
+        if self.eat_kw(Keyword::Drop) {
+            let if_exists = self.if_exists()?;
+            let columns = self.one_or_parenthesised(|p| p.name("a column"))?;
+            let timestamp = if self.eat_words(&[Keyword::Using, Keyword::Timestamp])? {
+                if self.token.kind != Tok::Integer {
+                    self.note(Expect::What("an integer"));
+                    return self.unexpected();
+                }
+                self.constant()
+            } else {
+                None
+            };
+            return Ok(TableChange::Drop { if_exists, columns, timestamp });
+        }
+        if self.eat_kw(Keyword::Rename) {
+            let if_exists = self.if_exists()?;
+            return Ok(TableChange::Rename { if_exists, pairs: self.renamings("a column")? });
+        }
+        if self.eat_kw(Keyword::Alter) {
+            let column = self.column()?;
+            return Ok(TableChange::Retype { column, of: self.retyped()? });
+        }
+        if self.eat_kw(Keyword::With) {
+            return self.properties(Of::Table).map(TableChange::With);
+        }
+        self.unexpected()
+    }
+
+    fn type_change(&mut self) -> Rule<TypeChange<'a>> {
+        if self.eat_kw(Keyword::Add) {
+            let if_not_exists = self.if_not_exists()?;
+            let field = self.name("a field")?;
+            return Ok(TypeChange::Add { if_not_exists, field, of: self.type_()? });
+        }
+        if self.eat_kw(Keyword::Rename) {
+            let if_exists = self.if_exists()?;
+            return Ok(TypeChange::Rename { if_exists, pairs: self.renamings("a field")? });
+        }
+        if self.eat_kw(Keyword::Alter) {
+            let field = self.name("a field")?;
+            return Ok(TypeChange::Retype { field, of: self.retyped()? });
+        }
+        self.unexpected()
+    }
+
+    /// `TYPE type`
+    fn retyped(&mut self) -> Rule<Type<'a>> {
+        self.expect_kw(Keyword::Type)?;
+        self.type_()
+    }
+
+    fn one_or_parenthesised<T>(&mut self, mut item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
+        if self.at(Tok::LParen) { self.parenthesised(item) } else { Ok(vec![item(self)?]) }
+    }
+
+    /// `a TO b AND …`
+    fn renamings(&mut self, what: &'static str) -> Rule<Vec<(Name<'a>, Name<'a>)>> {
+        let mut out = Vec::new();
+        loop {
+            let from = self.name(what)?;
+            self.expect_kw(Keyword::To)?;
+            out.push((from, self.name(what)?));
+            if !self.eat_kw(Keyword::And) {
+                return Ok(out);
+            }
+        }
+    }
+
+    fn create_index(&mut self, custom: bool) -> Rule<CreateIndex<'a>> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = if self.at_kw(Keyword::On) { None } else { Some(self.name("an index")?) };
+        self.expect_kw(Keyword::On)?;
+        let table = self.table_name()?;
+        let targets = self.parenthesised(Self::index_target)?;
+        let class = if self.eat_kw(Keyword::Using) { Some(self.string("a class in quotes")?) } else { None };
+        let properties = if self.eat_kw(Keyword::With) { self.properties(Of::Index)? } else { Vec::new() };
+        Ok(CreateIndex { custom, if_not_exists, name, table, targets, class, properties })
+    }
+
+    fn index_target(&mut self) -> Rule<IndexTarget<'a>> {
+        let part = match self.token.kind {
+            Tok::Kw(Keyword::Keys) => IndexPart::Keys,
+            Tok::Kw(Keyword::Values) => IndexPart::Values,
+            Tok::Kw(Keyword::Entries) => IndexPart::Entries,
+            Tok::Kw(Keyword::Full) => IndexPart::Full,
+            _ => IndexPart::Simple,
+        };
+        if part == IndexPart::Simple || self.ahead.kind != Tok::LParen {
+            return Ok(IndexTarget { part: IndexPart::Simple, column: self.column()? });
+        }
+        self.bump();
+        self.bump();
+        let column = self.column()?;
+        self.expect(Tok::RParen)?;
+        Ok(IndexTarget { part, column })
+    }
+
+    pub(super) fn describe(&mut self) -> Rule<Describe<'a>> {
+        self.bump();
+        let what = self.described()?;
+        let with_internals = self.eat_words(&[Keyword::With, Keyword::Internals])?;
+        Ok(Describe { what, with_internals })
+    }
+
+    fn described(&mut self) -> Rule<Described<'a>> {
+        // Some of these words are names as well; then a bare name is meant when what they need does not follow.
+        let named = |p: &Self| Self::is_name(p.ahead.kind);
+        match self.token.kind {
+            Tok::Kw(Keyword::Full) => {
+                self.bump();
+                self.expect_kw(Keyword::Schema)?;
+                return Ok(Described::Schema { full: true });
+            }
+            Tok::Kw(Keyword::Schema) => {
+                self.bump();
+                return Ok(Described::Schema { full: false });
+            }
+            Tok::Kw(Keyword::Only) if self.ahead.kind == Tok::Kw(Keyword::Keyspace) => {
+                self.bump();
+                return self.described_keyspace(true);
+            }
+            Tok::Kw(Keyword::Keyspace) => return self.described_keyspace(false),
+            Tok::Kw(Keyword::Table | Keyword::ColumnFamily) => return self.described_as(Described::Table),
+            Tok::Kw(Keyword::Index) => return self.described_as(Described::Index),
+            Tok::Kw(Keyword::Materialized) => {
+                self.bump();
+                if !self.at_kw(Keyword::View) {
+                    return self.unexpected();
+                }
+                return self.described_as(Described::View);
+            }
+            Tok::Kw(Keyword::Type) if named(self) => return self.described_as(Described::Type),
+            Tok::Kw(Keyword::Function) if named(self) => return self.described_as(Described::Function),
+            Tok::Kw(Keyword::Aggregate) if named(self) => return self.described_as(Described::Aggregate),
+            _ => {}
+        }
+        let list = match self.token.kind {
+            _ if self.ahead.kind == Tok::Dot => None,
+            Tok::Kw(Keyword::Cluster) => Some(Described::Cluster),
+            Tok::Kw(Keyword::Keyspaces) => Some(Described::Keyspaces),
+            Tok::Kw(Keyword::Tables | Keyword::ColumnFamilies) => Some(Described::Tables),
+            Tok::Kw(Keyword::Types) => Some(Described::Types),
+            Tok::Kw(Keyword::Functions) => Some(Described::Functions),
+            Tok::Kw(Keyword::Aggregates) => Some(Described::Aggregates),
+            _ => None,
+        };
+        if let Some(list) = list {
+            self.bump();
+            return Ok(list);
+        }
+        self.qualified("a keyspace, table or index").map(Described::Any)
+    }
+
+    fn described_keyspace(&mut self, only: bool) -> Rule<Described<'a>> {
+        self.bump();
+        let name = if Self::is_name(self.token.kind) { Some(self.keyspace_name()?) } else { None };
+        Ok(Described::Keyspace { only, name })
+    }
+
+    fn described_as(&mut self, what: fn(QualifiedName<'a>) -> Described<'a>) -> Rule<Described<'a>> {
+        self.bump();
+        self.qualified("a name").map(what)
+    }
+}

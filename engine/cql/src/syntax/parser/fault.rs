@@ -1,0 +1,219 @@
+//! What is wrong with a statement, put into words.
+
+use super::Parser;
+use crate::syntax::SyntaxError;
+use crate::syntax::keyword::Keyword;
+use crate::syntax::lexer::{Bad, Tok, Token};
+
+/// What a rule returns. The error is boxed: it is large, and rare.
+pub(super) type Rule<T> = Result<T, Box<Fault>>;
+
+/// What is wrong, before its place is counted out in lines: a fault may be forgotten, when a type was tried where there is none.
+pub(super) struct Fault {
+    token: Token,
+    expected: Vec<String>,
+    message: Option<String>,
+    hint: Option<String>,
+}
+
+/// Something that could have stood at a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    Tok(Tok),
+    What(&'static str),
+}
+
+impl Parser<'_> {
+    /// No statement begins here.
+    #[cold]
+    pub(super) fn no_statement<T>(&mut self) -> Rule<T> {
+        self.note(Expect::What("a statement"));
+        let hint = match self.token.kind {
+            Tok::End => Some("there is nothing but white space and comments".to_owned()),
+            Tok::Kw(Keyword::Grant | Keyword::Revoke | Keyword::List) => {
+                Some("there are no users and permissions here".to_owned())
+            }
+            Tok::Kw(Keyword::Apply) => Some("APPLY BATCH ends a batch; none is open".to_owned()),
+            Tok::Ident if near_statement(self.slice()).is_some() => {
+                near_statement(self.slice()).map(|s| format!("did you mean {s}?"))
+            }
+            _ => Some(format!("a statement begins with one of {}", STATEMENTS.join(", "))),
+        };
+        self.unexpected_with(hint)
+    }
+
+    /// Something follows a statement that began with `first`; `closed`: behind a `;`.
+    #[cold]
+    pub(super) fn left_over<T>(&mut self, first: Tok, closed: bool) -> Rule<T> {
+        self.note(Expect::Tok(Tok::Semicolon));
+        self.note(Expect::Tok(Tok::End));
+        let hint = match (self.token.kind, first) {
+            _ if closed => Some("here is one statement at a time; a script is cut into its statements first".to_owned()),
+            (Tok::Kw(k), _) if STATEMENTS.contains(&k.text()) => Some(format!(
+                "a ';' is missing before {}: two statements without one between them cannot be told apart",
+                k.text()
+            )),
+            (Tok::Kw(k), Tok::Kw(first)) => clause_order(first)
+                .filter(|order| order.split([' ', '[', ']']).any(|w| w == k.text()))
+                .map(|order| format!("clauses have this order: {order}")),
+            _ => None,
+        };
+        self.unexpected_with(hint)
+    }
+
+    /// The fault with its place.
+    #[cold]
+    pub(super) fn report(&self, fault: Fault) -> Box<SyntaxError> {
+        let mut error = SyntaxError::at(self.text, fault.token.start as usize, fault.token.end as usize);
+        error.met = self.describe_token(fault.token);
+        (error.expected, error.message, error.hint) = (fault.expected, fault.message, fault.hint);
+        if let Tok::Bad(bad) = fault.token.kind {
+            (error.met, error.hint) = self.bad(bad, fault.token);
+            error.expected.clear();
+        }
+        Box::new(error)
+    }
+
+    /// The token at hand does not fit.
+    #[cold]
+    pub(super) fn unexpected<T>(&mut self) -> Rule<T> {
+        self.unexpected_with(None)
+    }
+
+    #[cold]
+    pub(super) fn unexpected_with<T>(&mut self, hint: Option<String>) -> Rule<T> {
+        let names = self.expected.iter().flatten().map(|&e| describe(e)).collect();
+        Err(Box::new(Fault { token: self.token, expected: collapse_operators(names), message: None, hint }))
+    }
+
+    /// Something is wrong that is not about which tokens there are.
+    #[cold]
+    pub(super) fn fail<T>(&self, token: Token, message: impl Into<String>) -> Rule<T> {
+        Err(Box::new(Fault { token, expected: Vec::new(), message: Some(message.into()), hint: None }))
+    }
+
+    /// As [`fail`](Parser::fail), with what to do.
+    #[cold]
+    pub(super) fn fail_hint<T>(&self, token: Token, message: impl Into<String>, hint: impl Into<String>) -> Rule<T> {
+        let (message, hint) = (Some(message.into()), Some(hint.into()));
+        Err(Box::new(Fault { token, expected: Vec::new(), message, hint }))
+    }
+
+    /// What stands where no token is, and what to do about it.
+    #[cold]
+    pub(super) fn bad(&self, bad: Bad, token: Token) -> (String, Option<String>) {
+        let c = match bad {
+            Bad::Str => return ("a string that has no end".to_owned(), None),
+            Bad::DollarStr => return ("a string that has no end, which is $$".to_owned(), None),
+            Bad::Quoted => return ("a quoted name that has no end".to_owned(), None),
+            Bad::Comment => return ("a comment that has no end".to_owned(), None),
+            Bad::Char => self.text_of(token).chars().next().unwrap_or_default(),
+        };
+        let hint = match c {
+            '‘' | '’' | '“' | '”' | '`' | '´' => "strings are written in 'straight' quotes, names in \"double\" ones",
+            '\u{a0}' | '\u{feff}' | '\u{200b}' => "this character is invisible; put an ordinary space here",
+            '_' => "a name that begins with '_' needs double quotes",
+            '$' => "a string may be written $$…$$",
+            '!' => "the operator is !=",
+            c if c.is_alphanumeric() => "names of other letters than a to z need double quotes, texts single ones",
+            _ => "no word or sign of CQL begins with it",
+        };
+        (format!("the unexpected character '{}'", c.escape_debug()), Some(hint.to_owned()))
+    }
+
+    #[cold]
+    pub(super) fn describe_token(&self, token: Token) -> String {
+        if token.kind == Tok::End {
+            return "the end of the statement".to_owned();
+        }
+        let text = self.text_of(token);
+        let text = match text.char_indices().nth(40) {
+            Some((cut, _)) => format!("{}…", &text[..cut]),
+            None => text.to_owned(),
+        };
+        // Signs would drown in the sentence without quotes; words stand out, and strings have quotes.
+        if text.len() <= 2 && text.starts_with(|c: char| c.is_ascii_punctuation()) { format!("'{text}'") } else { text }
+    }
+}
+
+/// The words that statements begin with.
+const STATEMENTS: [&str; 12] =
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE", "DESCRIBE", "DESC"];
+
+/// The statement that a word is nearly, one letter off or two swapped.
+#[cold]
+fn near_statement(word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_uppercase();
+    STATEMENTS.into_iter().find(|s| {
+        let same_start = s.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
+        let same_end = s.bytes().rev().zip(word.bytes().rev()).take_while(|(a, b)| a == b).count();
+        s.len().abs_diff(word.len()) <= 1 && s.len() > 3 && same_start + same_end + 2 >= s.len()
+    })
+}
+
+/// The order of clauses, for who has them in another.
+#[cold]
+fn clause_order(statement: Keyword) -> Option<&'static str> {
+    Some(match statement {
+        Keyword::Select => "SELECT FROM [WHERE] [GROUP BY] [ORDER BY] [PER PARTITION LIMIT] [LIMIT] [ALLOW FILTERING]",
+        Keyword::Insert => "INSERT INTO VALUES [IF NOT EXISTS] [USING]",
+        Keyword::Update => "UPDATE [USING] SET WHERE [IF]",
+        Keyword::Delete => "DELETE FROM [USING TIMESTAMP] WHERE [IF]",
+        _ => return None,
+    })
+}
+
+#[cold]
+fn describe(what: Expect) -> String {
+    match what {
+        Expect::What(what) => what.to_owned(),
+        Expect::Tok(Tok::Kw(keyword)) => keyword.text().to_owned(),
+        Expect::Tok(Tok::End) => "the end of the statement".to_owned(),
+        Expect::Tok(kind) => format!("'{}'", sign(kind)),
+    }
+}
+
+/// The names of what is expected, with the arithmetic operators as one.
+#[cold]
+fn collapse_operators(names: Vec<String>) -> Vec<String> {
+    let operators = ["'+'", "'-'", "'*'", "'/'", "'%'"];
+    if !operators.iter().all(|o| names.iter().any(|n| n == o)) {
+        return names;
+    }
+    let mut out: Vec<String> = names.into_iter().filter(|n| !operators.contains(&n.as_str())).collect();
+    out.push("an operator".to_owned());
+    out
+}
+
+/// How a token that has one spelling is spelled.
+fn sign(kind: Tok) -> &'static str {
+    match kind {
+        Tok::Question => "?",
+        Tok::Range => "..",
+        Tok::Dot => ".",
+        Tok::Comma => ",",
+        Tok::Colon => ":",
+        Tok::Semicolon => ";",
+        Tok::LParen => "(",
+        Tok::RParen => ")",
+        Tok::LBracket => "[",
+        Tok::RBracket => "]",
+        Tok::LBrace => "{",
+        Tok::RBrace => "}",
+        Tok::Eq => "=",
+        Tok::Ne => "!=",
+        Tok::Lt => "<",
+        Tok::Le => "<=",
+        Tok::Gt => ">",
+        Tok::Ge => ">=",
+        Tok::Plus => "+",
+        Tok::PlusEq => "+=",
+        Tok::Minus => "-",
+        Tok::MinusEq => "-=",
+        Tok::Star => "*",
+        Tok::Slash => "/",
+        Tok::Percent => "%",
+        // Others have no single spelling and are expected by what they are.
+        _ => "?",
+    }
+}

@@ -1,0 +1,132 @@
+//! Properties after `WITH`: which there are, and what shape their values have. What the values mean is for the analysis.
+
+use super::{Expect, Parser, Rule};
+use crate::syntax::ast::{Constant, Property, PropertyValue};
+use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::lexer::{Tok, Token};
+
+/// What has properties.
+#[derive(Clone, Copy)]
+pub(super) enum Of {
+    Keyspace,
+    Table,
+    Index,
+}
+
+impl Of {
+    /// The properties whose values are maps, and the others.
+    fn known(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Of::Keyspace => (&["replication"], &["durable_writes"]),
+            Of::Table => (
+                &["caching", "compaction", "compression", "extensions"],
+                &[
+                    "additional_write_policy",
+                    "allow_auto_snapshot",
+                    "bloom_filter_fp_chance",
+                    "cdc",
+                    "comment",
+                    "crc_check_chance",
+                    "dclocal_read_repair_chance",
+                    "default_time_to_live",
+                    "gc_grace_seconds",
+                    "id",
+                    "incremental_backups",
+                    "max_index_interval",
+                    "memtable",
+                    "memtable_flush_period_in_ms",
+                    "min_index_interval",
+                    "read_repair",
+                    "read_repair_chance",
+                    "speculative_retry",
+                ],
+            ),
+            Of::Index => (&["options"], &[]),
+        }
+    }
+}
+
+impl<'a> Parser<'a> {
+    /// `property AND …`
+    pub(super) fn properties(&mut self, of: Of) -> Rule<Vec<Property<'a>>> {
+        let mut out = Vec::new();
+        loop {
+            self.property(of, &mut out)?;
+            if !self.eat_kw(Keyword::And) {
+                return Ok(out);
+            }
+        }
+    }
+
+    /// One property, added to those there are.
+    pub(super) fn property(&mut self, of: Of, to: &mut Vec<Property<'a>>) -> Rule<()> {
+        let token = self.token;
+        let name = self.name("a property")?;
+        self.expect(Tok::Eq)?;
+        let value = self.property_value()?;
+        let (maps, others) = of.known();
+        let is_map = matches!(value, PropertyValue::Map(_));
+        if to.iter().any(|p| p.name == name) {
+            return self.fail(token, format!("Multiple definition for property '{}'", name.text));
+        }
+        if maps.contains(&&*name.text) && !is_map {
+            return self.fail(token, format!("Invalid value for property '{}'. It should be a map.", name.text));
+        }
+        if others.contains(&&*name.text) && is_map {
+            return self.fail(token, format!("Invalid value for property '{}'. It should be a string", name.text));
+        }
+        if !maps.contains(&&*name.text) && !others.contains(&&*name.text) {
+            return self.unknown_property(token, &name.text, &[maps, others].concat());
+        }
+        to.push(Property { name, value });
+        Ok(())
+    }
+
+    #[cold]
+    fn unknown_property<T>(&self, token: Token, name: &str, known: &[&str]) -> Rule<T> {
+        self.fail_hint(token, format!("Unknown property '{name}'"), format!("there are {}", known.join(", ")))
+    }
+
+    fn property_value(&mut self) -> Rule<PropertyValue<'a>> {
+        if let Some(constant) = self.constant() {
+            return Ok(PropertyValue::Constant(constant));
+        }
+        match self.token.kind {
+            Tok::LBrace => {
+                self.bump();
+                self.list_until(Tok::RBrace, |p| {
+                    let key = p.property_constant("name")?;
+                    p.expect(Tok::Colon)?;
+                    Ok((key, p.property_constant("value")?))
+                })
+                .map(PropertyValue::Map)
+            }
+            Tok::Kw(k) if k.class() != Class::Reserved => Ok(PropertyValue::Word(self.take_name().text)),
+            Tok::Question | Tok::Colon => self.no_marker("value"),
+            _ => {
+                self.note(Expect::What("a constant"));
+                self.note(Expect::What("a map of constants"));
+                self.unexpected()
+            }
+        }
+    }
+
+    fn property_constant(&mut self, what: &str) -> Rule<Constant<'a>> {
+        if let Some(constant) = self.constant() {
+            return Ok(constant);
+        }
+        if matches!(self.token.kind, Tok::Question | Tok::Colon) {
+            return self.no_marker(what);
+        }
+        self.note(Expect::What("a constant"));
+        self.unexpected()
+    }
+
+    #[cold]
+    fn no_marker<T>(&self, what: &str) -> Rule<T> {
+        self.fail(
+            self.token,
+            format!("Invalid property {what}: {} (bind variables are not supported in DDL queries)", self.slice()),
+        )
+    }
+}

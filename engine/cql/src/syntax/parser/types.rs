@@ -1,0 +1,151 @@
+//! Types.
+
+use super::{Expect, Parser, Rule};
+use crate::syntax::ast::{Name, Native, Pos, QualifiedName, Type, TypeKind};
+use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::lexer::Tok;
+
+/// Names that user-defined types must not have: they are kept for types to come.
+const RESERVED_TYPES: [&str; 6] = ["byte", "complex", "enum", "interval", "macaddr", "bitstring"];
+
+impl<'a> Parser<'a> {
+    pub(super) fn type_(&mut self) -> Rule<Type<'a>> {
+        let at = Pos(self.token.start);
+        self.enter()?;
+        let kind = self.type_kind()?;
+        self.leave();
+        Ok(Type { at, kind })
+    }
+
+    fn type_kind(&mut self) -> Rule<TypeKind<'a>> {
+        self.height = 1;
+        let generic = self.ahead.kind == Tok::Lt;
+        let kind = match self.token.kind {
+            Tok::Kw(Keyword::Map) if generic => {
+                self.open();
+                let key = self.type_()?;
+                let highest = self.height;
+                self.expect(Tok::Comma)?;
+                let value = self.type_()?;
+                self.grow(highest.max(self.height))?;
+                TypeKind::Map(Box::new((key, value)))
+            }
+            Tok::Kw(Keyword::Set) if generic => TypeKind::Set(self.element()?),
+            Tok::Kw(Keyword::List) if generic => TypeKind::List(self.element()?),
+            Tok::Kw(Keyword::Frozen) if generic => TypeKind::Frozen(self.element()?),
+            Tok::Kw(Keyword::Tuple) if generic => {
+                self.open();
+                let types = self.list(Self::type_)?;
+                self.grow(self.height)?;
+                TypeKind::Tuple(types)
+            }
+            Tok::Kw(Keyword::Vector) if generic => {
+                let element = self.element()?;
+                self.expect(Tok::Comma)?;
+                TypeKind::Vector(element, self.dimension()?)
+            }
+            Tok::Kw(Keyword::Set) => {
+                self.bump();
+                self.note(Expect::Tok(Tok::Lt));
+                return self.unexpected_with(Some("a set needs the type of its elements: set<text>".to_owned()));
+            }
+            Tok::Str | Tok::DollarStr => return self.string("a type").map(TypeKind::Custom),
+            Tok::Kw(k) if k.class() == Class::Type && self.ahead.kind != Tok::Dot => {
+                self.bump();
+                return Ok(TypeKind::Native(native(k)));
+            }
+            _ => return Ok(TypeKind::User(Box::new(self.user_type()?))),
+        };
+        self.expect(Tok::Gt)?;
+        Ok(kind)
+    }
+
+    /// `word <`
+    fn open(&mut self) {
+        self.bump();
+        self.bump();
+    }
+
+    fn element(&mut self) -> Rule<Box<Type<'a>>> {
+        self.open();
+        let element = self.type_()?;
+        self.grow(self.height)?;
+        Ok(Box::new(element))
+    }
+
+    fn dimension(&mut self) -> Rule<u32> {
+        self.note(Expect::What("the number of elements"));
+        if self.token.kind != Tok::Integer {
+            return self.unexpected();
+        }
+        match self.slice().parse() {
+            Ok(n) if n > 0 => {
+                self.bump();
+                Ok(n)
+            }
+            _ => self.fail(self.token, format!("a vector cannot have {} elements", self.slice())),
+        }
+    }
+
+    /// A native type, as `CAST` wants it.
+    pub(super) fn native_type(&mut self) -> Rule<Native> {
+        match self.token.kind {
+            Tok::Kw(k) if k.class() == Class::Type => {
+                self.bump();
+                Ok(native(k))
+            }
+            _ => {
+                self.note(Expect::What("a native type"));
+                self.unexpected()
+            }
+        }
+    }
+
+    /// The name of a user-defined type; words that are native types are none unless quoted.
+    pub(super) fn user_type(&mut self) -> Rule<QualifiedName<'a>> {
+        if Self::is_name(self.token.kind) && self.ahead.kind == Tok::Dot {
+            let keyspace = self.name("a keyspace")?;
+            self.bump();
+            return Ok(QualifiedName { keyspace: Some(keyspace), name: self.user_type_name()? });
+        }
+        Ok(QualifiedName { keyspace: None, name: self.user_type_name()? })
+    }
+
+    fn user_type_name(&mut self) -> Rule<Name<'a>> {
+        match self.token.kind {
+            Tok::Kw(k) if !matches!(k.class(), Class::Free) && k != Keyword::Key => return self.no_name("a type"),
+            Tok::Ident if RESERVED_TYPES.contains(&self.slice().to_ascii_lowercase().as_str()) => {
+                return self.fail(self.token, format!("Invalid (reserved) user type name {}", self.slice()));
+            }
+            _ => {}
+        }
+        self.name("a type")
+    }
+}
+
+fn native(keyword: Keyword) -> Native {
+    match keyword {
+        Keyword::Ascii => Native::Ascii,
+        Keyword::BigInt => Native::BigInt,
+        Keyword::Blob => Native::Blob,
+        Keyword::Boolean => Native::Boolean,
+        Keyword::Counter => Native::Counter,
+        Keyword::Date => Native::Date,
+        Keyword::Decimal => Native::Decimal,
+        Keyword::Double => Native::Double,
+        Keyword::Duration => Native::Duration,
+        Keyword::Float => Native::Float,
+        Keyword::Inet => Native::Inet,
+        Keyword::Int => Native::Int,
+        Keyword::SmallInt => Native::SmallInt,
+        Keyword::Text => Native::Text,
+        Keyword::Time => Native::Time,
+        Keyword::Timestamp => Native::Timestamp,
+        Keyword::TimeUuid => Native::TimeUuid,
+        Keyword::TinyInt => Native::TinyInt,
+        Keyword::Uuid => Native::Uuid,
+        Keyword::VarChar => Native::VarChar,
+        // The only other keyword of class `Type`.
+        _ => Native::VarInt,
+    }
+}

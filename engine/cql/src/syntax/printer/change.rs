@@ -1,0 +1,140 @@
+//! `INSERT`, `UPDATE`, `DELETE`, `BATCH`.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::{Joined, list, opt};
+use crate::syntax::ast::{
+    Assign, Assignment, Batch, BatchKind, Change, Condition, Delete, Guard, Insert, Inserted, Part, Relation, Target, Term,
+    TermKind, Test, Update, Using, Values,
+};
+
+impl Display for Change<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Change::Insert(s) => s.fmt(f),
+            Change::Update(s) => s.fmt(f),
+            Change::Delete(s) => s.fmt(f),
+        }
+    }
+}
+
+impl Display for Insert<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "INSERT INTO {}", self.table)?;
+        match &self.what {
+            Inserted::Values { columns, values } => write!(f, " ({}) VALUES ({})", list(columns), list(values))?,
+            Inserted::Json { value, default_unset } => write!(f, " JSON {value}{}", opt(*default_unset, " DEFAULT UNSET"))?,
+        }
+        write!(f, "{}{}", opt(self.if_not_exists, " IF NOT EXISTS"), self.using)
+    }
+}
+
+impl Display for Using<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match (&self.timestamp, &self.ttl) {
+            (None, None) => Ok(()),
+            (Some(timestamp), None) => write!(f, " USING TIMESTAMP {timestamp}"),
+            (None, Some(ttl)) => write!(f, " USING TTL {ttl}"),
+            (Some(timestamp), Some(ttl)) if marker(timestamp) > marker(ttl) => {
+                write!(f, " USING TTL {ttl} AND TIMESTAMP {timestamp}")
+            }
+            (Some(timestamp), Some(ttl)) => write!(f, " USING TIMESTAMP {timestamp} AND TTL {ttl}"),
+        }
+    }
+}
+
+/// The number of a marker: markers are printed in their order.
+fn marker(term: &Term<'_>) -> Option<u16> {
+    if let TermKind::Marker(marker) = &term.kind { Some(marker.index) } else { None }
+}
+
+pub(super) fn where_clause(f: &mut Formatter<'_>, relations: &[Relation<'_>]) -> Result {
+    write!(f, "{}{}", opt(!relations.is_empty(), " WHERE "), Joined(relations, " AND "))
+}
+
+impl Display for Update<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "UPDATE {}{} SET {}", self.table, self.using, list(&self.assignments))?;
+        where_clause(f, &self.relations)?;
+        self.guard.fmt(f)
+    }
+}
+
+impl Display for Assignment<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let column = &self.column;
+        match &self.operation {
+            Assign::Set(value) => write!(f, "{column} = {value}"),
+            Assign::Append(value) => write!(f, "{column} = {column} + {value}"),
+            Assign::Remove(value) => write!(f, "{column} = {column} - {value}"),
+            Assign::Prepend(value) => write!(f, "{column} = {value} + {column}"),
+            Assign::Element { key, value } => write!(f, "{column}[{key}] = {value}"),
+            Assign::Field { field, value } => write!(f, "{column}.{field} = {value}"),
+        }
+    }
+}
+
+impl Display for Delete<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "DELETE {}{}FROM {}", list(&self.targets), opt(!self.targets.is_empty(), " "), self.table)?;
+        if let Some(timestamp) = &self.timestamp {
+            write!(f, " USING TIMESTAMP {timestamp}")?;
+        }
+        where_clause(f, &self.relations)?;
+        self.guard.fmt(f)
+    }
+}
+
+impl Display for Target<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match &self.part {
+            Part::Whole => self.column.fmt(f),
+            Part::Element(key) => write!(f, "{}[{key}]", self.column),
+            Part::Field(field) => write!(f, "{}.{field}", self.column),
+        }
+    }
+}
+
+impl Display for Guard<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Guard::None => Ok(()),
+            Guard::Exists => f.write_str(" IF EXISTS"),
+            Guard::Conditions(conditions) => write!(f, " IF {}", Joined(conditions, " AND ")),
+        }
+    }
+}
+
+impl Display for Condition<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let target = &self.target;
+        match &self.test {
+            Test::Compare(comparison, value) => write!(f, "{target} {} {value}", comparison.sign()),
+            Test::In(values) => write!(f, "{target} IN {values}"),
+            Test::Contains(value) => write!(f, "{target} CONTAINS {value}"),
+            Test::ContainsKey(key) => write!(f, "{target} CONTAINS KEY {key}"),
+        }
+    }
+}
+
+impl Display for Values<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Values::List(values) => write!(f, "({})", list(values)),
+            Values::Marker(marker) => marker.fmt(f),
+        }
+    }
+}
+
+impl Display for Batch<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let kind = match self.kind {
+            BatchKind::Logged => "",
+            BatchKind::Unlogged => "UNLOGGED ",
+            BatchKind::Counter => "COUNTER ",
+        };
+        write!(f, "BEGIN {kind}BATCH{}", self.using)?;
+        self.changes.iter().try_for_each(|change| write!(f, " {change};"))?;
+        f.write_str(" APPLY BATCH")
+    }
+}

@@ -1,0 +1,119 @@
+//! Trees to text. The text is the canonical spelling: keywords in upper case, names quoted only where they must be, one space between
+//! things. Parsing it gives the same tree.
+
+mod change;
+mod define;
+mod select;
+mod term;
+
+use std::borrow::Cow;
+use std::fmt::{Display, Formatter, Result};
+
+use super::ast::{Name, QualifiedName, Statement};
+use super::keyword::{Class, Keyword};
+
+/// The name as it has to be written in CQL: as it is, or in double quotes.
+pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    // JSON and DISTINCT are names, but where a selection begins they are not.
+    let keyword = match Keyword::of(name) {
+        Some(Keyword::Json | Keyword::Distinct) => true,
+        Some(keyword) => keyword.class() == Class::Reserved,
+        None => false,
+    };
+    if plain && !keyword { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn string(f: &mut Formatter<'_>, text: &str) -> Result {
+    write!(f, "'{}'", text.replace('\'', "''"))
+}
+
+/// `a<separator>b`
+struct Joined<'t, T>(&'t [T], &'static str);
+
+impl<T: Display> Display for Joined<'_, T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        for (i, item) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(self.1)?;
+            }
+            item.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// `a: b, c: d`
+struct Pairs<'t, K, V>(&'t [(K, V)]);
+
+impl<K: Display, V: Display> Display for Pairs<'_, K, V> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        for (i, (key, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{key}: {value}", if i > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+fn list<T>(items: &[T]) -> Joined<'_, T> {
+    Joined(items, ", ")
+}
+
+/// `word` where `when`.
+fn opt(when: bool, word: &'static str) -> &'static str {
+    if when { word } else { "" }
+}
+
+impl Display for Name<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(&quote_if_needed(&self.text))
+    }
+}
+
+impl Display for QualifiedName<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        qualified(f, self, |_| false)
+    }
+}
+
+/// A qualified name; `quotes` says which keywords that are names elsewhere need quotes here.
+fn qualified(f: &mut Formatter<'_>, name: &QualifiedName<'_>, quotes: fn(Keyword) -> bool) -> Result {
+    if let Some(keyspace) = &name.keyspace {
+        write!(f, "{keyspace}.")?;
+    }
+    if Keyword::of(&name.name.text).is_some_and(quotes) { f.write_str(&quoted(&name.name.text)) } else { name.name.fmt(f) }
+}
+
+impl Display for Statement<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Statement::Use(name) => write!(f, "USE {name}"),
+            Statement::CreateKeyspace(s) => s.fmt(f),
+            Statement::AlterKeyspace(s) => {
+                write!(f, "ALTER KEYSPACE {}{} WITH {}", opt(s.if_exists, "IF EXISTS "), s.name, Joined(&s.properties, " AND "))
+            }
+            Statement::DropKeyspace(d) => write!(f, "DROP KEYSPACE {}{}", opt(d.if_exists, "IF EXISTS "), d.name),
+            Statement::CreateTable(s) => s.fmt(f),
+            Statement::AlterTable(s) => s.fmt(f),
+            Statement::DropTable(d) => write!(f, "DROP TABLE {}{}", opt(d.if_exists, "IF EXISTS "), d.name),
+            Statement::Truncate(name) => write!(f, "TRUNCATE TABLE {name}"),
+            Statement::CreateIndex(s) => s.fmt(f),
+            Statement::DropIndex(d) => write!(f, "DROP INDEX {}{}", opt(d.if_exists, "IF EXISTS "), d.name),
+            Statement::CreateType(s) => s.fmt(f),
+            Statement::AlterType(s) => s.fmt(f),
+            Statement::DropType(d) => {
+                write!(f, "DROP TYPE {}", opt(d.if_exists, "IF EXISTS "))?;
+                define::user_type(f, &d.name)
+            }
+            Statement::Describe(s) => s.fmt(f),
+            Statement::Change(s) => s.fmt(f),
+            Statement::Batch(s) => s.fmt(f),
+            Statement::Select(s) => s.fmt(f),
+        }
+    }
+}

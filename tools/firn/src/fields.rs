@@ -1,0 +1,273 @@
+//! Records of named fields: out of TSV, CSV, JSON lines and deb822 (Debian's `Field: value` stanzas).
+//!
+//! | format | names of fields | a field is missing when |
+//! |---|---|---|
+//! | TSV, CSV | the first line, or `column1`, … | it is empty |
+//! | JSON lines | the object's members | it is `null` |
+//! | deb822 | before the colon | its line is |
+//!
+//! A JSON text is its characters, other JSON values are their JSON. A deb822 value is what follows the colon and one blank, its further
+//! lines as they stand, with their first blank: so a stanza can be written again byte for byte.
+
+use std::io::Read;
+
+use csv::ByteRecord;
+use firn_tools::escape;
+use serde_json::{Map, Value};
+
+use crate::record::{Format, Lines, Trouble, csv_trouble};
+
+/// One record.
+#[derive(Debug, Default)]
+pub struct Fields {
+    /// The number of the line where it begins, from 1.
+    pub line: u64,
+    bytes: Vec<u8>,
+    /// Where names and values lie in `bytes`.
+    spans: Vec<[usize; 4]>,
+}
+
+impl Fields {
+    fn clear(&mut self, line: u64) {
+        self.line = line;
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.spans.push([at, middle, middle, self.bytes.len()]);
+    }
+
+    /// Lengthens the last value.
+    fn go_on(&mut self, more: &[u8]) {
+        self.bytes.extend_from_slice(more);
+        if let Some(span) = self.spans.last_mut() {
+            span[3] = self.bytes.len();
+        }
+    }
+
+    /// Names and values, in the order of the record.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.spans.iter().map(|s| (&self.bytes[s[0]..s[1]], &self.bytes[s[2]..s[3]]))
+    }
+
+    /// The value of a field.
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
+    }
+
+    /// Puts the fields into the order of their names.
+    pub fn sort(&mut self) {
+        let Fields { bytes, spans, .. } = self;
+        spans.sort_by(|a, b| bytes[a[0]..a[1]].cmp(&bytes[b[0]..b[1]]));
+    }
+}
+
+/// Reads records.
+pub enum FieldReader<R: Read> {
+    /// From TSV: the names of columns, and whether escapes are decoded.
+    Tsv(Lines<R>, Vec<Vec<u8>>, bool),
+    /// From CSV: the names of columns.
+    Csv(Box<csv::Reader<R>>, ByteRecord, Vec<Vec<u8>>),
+    /// From JSON lines.
+    Json(Lines<R>),
+    /// From deb822.
+    Deb822(Lines<R>),
+}
+
+fn name_of(names: &[Vec<u8>], i: usize) -> Vec<u8> {
+    names.get(i).cloned().unwrap_or_else(|| format!("column{}", i + 1).into_bytes())
+}
+
+impl<R: Read> FieldReader<R> {
+    /// Reads records of a format; `header`: the first line of TSV or CSV holds names; `raw`: a backslash in TSV is a backslash.
+    pub fn new(source: R, format: Format, header: bool, raw: bool) -> Result<Self, Trouble> {
+        Ok(match format {
+            Format::Json => FieldReader::Json(Lines::new(source)),
+            Format::Deb822 => FieldReader::Deb822(Lines::new(source)),
+            Format::Tsv => {
+                let mut lines = Lines::new(source);
+                let mut names = vec![];
+                if header && lines.next()? {
+                    names = lines.text().split(|b| *b == b'\t').map(<[u8]>::to_vec).collect();
+                }
+                FieldReader::Tsv(lines, names, !raw)
+            }
+            Format::Csv => {
+                let mut reader = csv::ReaderBuilder::new().has_headers(header).from_reader(source);
+                let names = if header { reader.byte_headers().map_err(csv_trouble)?.clone() } else { ByteRecord::new() };
+                FieldReader::Csv(Box::new(reader), ByteRecord::new(), names.iter().map(<[u8]>::to_vec).collect())
+            }
+        })
+    }
+
+    /// The name of the first column, where columns have an order.
+    pub fn first_name(&self) -> Option<Vec<u8>> {
+        match self {
+            FieldReader::Tsv(_, names, _) | FieldReader::Csv(_, _, names) => Some(name_of(names, 0)),
+            FieldReader::Json(_) | FieldReader::Deb822(_) => None,
+        }
+    }
+
+    /// Reads the next record into `to`; `false` at the end.
+    pub fn next(&mut self, to: &mut Fields) -> Result<bool, Trouble> {
+        match self {
+            FieldReader::Tsv(lines, names, decode) => {
+                if !lines.next()? {
+                    return Ok(false);
+                }
+                to.clear(lines.number());
+                tsv(lines.text(), names, *decode, to).map_err(|why| Trouble::Bad { line: lines.number(), why })?;
+                Ok(true)
+            }
+            FieldReader::Csv(reader, record, names) => {
+                if !reader.read_byte_record(record).map_err(csv_trouble)? {
+                    return Ok(false);
+                }
+                to.clear(record.position().map_or(0, csv::Position::line));
+                for (i, field) in record.iter().enumerate().filter(|(_, f)| !f.is_empty()) {
+                    to.push(&name_of(names, i), field);
+                }
+                Ok(true)
+            }
+            FieldReader::Json(lines) => {
+                while lines.next()? {
+                    let text = lines.text().trim_ascii();
+                    if !text.is_empty() {
+                        to.clear(lines.number());
+                        json(text, to).map_err(|why| Trouble::Bad { line: lines.number(), why })?;
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            FieldReader::Deb822(lines) => stanza(lines, to),
+        }
+    }
+}
+
+fn tsv(line: &[u8], names: &[Vec<u8>], decode: bool, to: &mut Fields) -> Result<(), String> {
+    let mut decoded = vec![];
+    for (i, field) in line.split(|b| *b == b'\t').enumerate().filter(|(_, f)| !f.is_empty()) {
+        if decode {
+            decoded.clear();
+            escape::decode(field, &mut decoded)?;
+        }
+        to.push(&name_of(names, i), if decode { &decoded } else { field });
+    }
+    Ok(())
+}
+
+fn json(text: &[u8], to: &mut Fields) -> Result<(), String> {
+    let object: Map<String, Value> = serde_json::from_slice(text).map_err(|e| format!("it is no JSON object: {e}"))?;
+    for (name, value) in &object {
+        match value {
+            Value::Null => {}
+            Value::String(s) => to.push(name.as_bytes(), s.as_bytes()),
+            other => to.push(name.as_bytes(), other.to_string().as_bytes()),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a stanza: up to an empty line. After a bad line the rest of the stanza is passed over.
+fn stanza<R: Read>(lines: &mut Lines<R>, to: &mut Fields) -> Result<bool, Trouble> {
+    to.clear(0);
+    let mut bad = None;
+    while lines.next()? {
+        let text = lines.text();
+        if text.trim_ascii().is_empty() {
+            if to.line > 0 {
+                break;
+            }
+            continue;
+        }
+        if to.line == 0 {
+            to.line = lines.number();
+        }
+        if text.starts_with(b"#") || bad.is_some() {
+            continue;
+        }
+        let wrong = |why: &str| Some(Trouble::Bad { line: lines.number(), why: why.to_owned() });
+        if matches!(text[0], b' ' | b'\t') {
+            if to.spans.is_empty() {
+                bad = wrong("a line that goes on, with nothing before it");
+            } else {
+                to.go_on(b"\n");
+                to.go_on(lines.text());
+            }
+        } else if let Some(colon) = text.iter().position(|b| *b == b':').filter(|&at| at > 0) {
+            let value = &text[colon + 1..];
+            to.push(&text[..colon], value.strip_prefix(b" ").unwrap_or(value));
+        } else {
+            bad = wrong("a line without a colon behind the field's name");
+        }
+    }
+    bad.map_or(Ok(to.line > 0), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every record as `name=value;…`, every bad line as `line!why`.
+    fn read(text: &[u8], format: Format, header: bool) -> Vec<String> {
+        let mut reader = FieldReader::new(text, format, header, false).unwrap_or_else(|e| panic!("{e:?}"));
+        let (mut to, mut out) = (Fields::default(), vec![]);
+        loop {
+            match reader.next(&mut to) {
+                Ok(false) => return out,
+                Ok(true) => {
+                    let pairs = to.iter().map(|(n, v)| format!("{}={}", n.escape_ascii(), v.escape_ascii()));
+                    out.push(format!("{}:{}", to.line, pairs.collect::<Vec<_>>().join(";")));
+                }
+                Err(Trouble::Bad { line, why }) => out.push(format!("{line}!{why}")),
+                Err(Trouble::Io(e)) => panic!("{e}"),
+            }
+        }
+    }
+
+    #[test]
+    fn records_have_named_fields() {
+        assert_eq!(
+            read(b"id\tname\n1\ta\\tb\n2\t\tx\n3\t\\q\n", Format::Tsv, true),
+            ["2:id=1;name=a\\tb", "3:id=2;column3=x", "4!the unknown escape \\q"]
+        );
+        assert_eq!(read(b"1,\"a,b\"\n2,\n", Format::Csv, false), ["1:column1=1;column2=a,b", "2:column1=2"]);
+        let lines = b"{\"b\":\"x\\n\",\"a\":1.50,\"n\":null,\"l\":[1]}\n\n[]\n";
+        let got = read(lines, Format::Json, false);
+        assert_eq!(got[0].split_once(':').map(|(_, f)| f.split(';').count()), Some(3), "{got:?}");
+        assert!(got[0].contains("b=x\\n") && got[0].contains("a=1.5") && got[0].contains("l=[1]"), "{got:?}");
+        assert!(got[1].starts_with("3!it is no JSON object"), "{got:?}");
+    }
+
+    #[test]
+    fn stanzas_keep_their_lines() {
+        let text = b"\n\nPackage: a\nDescription: short\n long\n .\n\tmore\nEmpty:\nTwo:  blanks\n\n# talk\nPackage: b\n\n x\n\nno colon\nPackage: c\n\nPackage: d";
+        assert_eq!(
+            read(text, Format::Deb822, false),
+            [
+                "3:Package=a;Description=short\\n long\\n .\\n\\tmore;Empty=;Two= blanks",
+                "11:Package=b",
+                "14!a line that goes on, with nothing before it",
+                "16!a line without a colon behind the field's name",
+                "19:Package=d",
+            ]
+        );
+    }
+
+    #[test]
+    fn fields_can_be_put_in_order() {
+        let mut f = Fields::default();
+        for name in ["b", "a", "ab"] {
+            f.push(name.as_bytes(), b"x");
+        }
+        f.sort();
+        assert_eq!(f.iter().map(|(n, _)| n).collect::<Vec<_>>(), [&b"a"[..], b"ab", b"b"]);
+        assert_eq!((f.get(b"ab"), f.get(b"c")), (Some(&b"x"[..]), None));
+    }
+}

@@ -1,0 +1,173 @@
+//! `firn purge-report`: what keeps the tombstones and expired cells of column families.
+
+use std::io::Write;
+
+use clap::Args;
+use firn_kv::DbOptions;
+use firn_tools::io::stdout;
+use firn_tools::output::{Done, bytes, count, print_table, row, table, things};
+use firn_wide::store::{self, Blocker, Grace, PurgeReport, TablePurge};
+use firn_wide::types::{Type, Wording};
+use firn_wide::{Options, Wide};
+use serde_json::{Value, json};
+
+use crate::cli::wide_failure;
+use crate::store::Global;
+
+pub const EXAMPLES: &str = "\
+A tombstone, and a cell whose time to live has passed, goes in a compaction of its table when its grace (gc_grace of the family) is
+over, and nothing older can lie beneath it: in another table with keys in the same range, or for a snapshot. \"Could go\" counts
+tombstones, deletions and cells with a time to live, by what is on record of each table; no table is read. Memtables are newer than
+all tables, and block nothing. It may be run beside a program that writes; snapshots of that program only its own report knows.
+
+Examples:
+  firn purge-report --keyspace Music
+  firn purge-report --keyspace Music --family comments --json
+  firn compact --tree cf-3                      merges all tables of the family: then nothing lies beneath";
+
+/// What `firn purge-report` takes.
+#[derive(Args, Clone, Debug)]
+pub struct PurgeArgs {
+    /// The keyspace
+    #[arg(short, long, value_name = "NAME")]
+    keyspace: String,
+    /// A family; may be repeated [default: all of the keyspace's]
+    #[arg(short, long, value_name = "NAME")]
+    family: Vec<String>,
+}
+
+/// Runs `firn purge-report`.
+pub fn run(global: &Global, args: &PurgeArgs) -> Done {
+    let failure = |e| wide_failure(e, &global.db);
+    let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
+    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    let wide = Wide::open_with(&global.db, options).map_err(failure)?;
+    let keyspace = wide.keyspace(&args.keyspace).map_err(failure)?;
+    let mut names = args.family.clone();
+    if names.is_empty() {
+        let schema = wide.schema();
+        let def = schema.keyspace(&args.keyspace).map_err(failure)?;
+        names = def.families().map(|f| f.name().to_owned()).collect();
+    }
+    let mut reports = vec![];
+    for name in names {
+        let report = keyspace.family(&name).and_then(|f| f.purge_report()).map_err(failure)?;
+        reports.push((name, report));
+    }
+    let mut out = stdout();
+    if global.json {
+        let all: Vec<Value> = reports.iter().map(|(name, report)| report_json(name, report)).collect();
+        writeln!(out, "{:#}", Value::from(all))?;
+        return Ok(out.flush()?);
+    }
+    for (i, (name, report)) in reports.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        print(global, &mut out, name, report)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn date(second: i64) -> String {
+    Type::Timestamp.to_text(&second.saturating_mul(1000).to_be_bytes(), Wording::Cli)
+}
+
+fn file(id: u64) -> String {
+    format!("{id:08}.sst")
+}
+
+fn report_json(name: &str, r: &PurgeReport) -> Value {
+    let blocker = |b: &Blocker| match b {
+        Blocker::Table { id, min_timestamp } => json!({"table": file(*id), "min_timestamp": min_timestamp}),
+        Blocker::Snapshot(s) => json!({"snapshot": s.name, "since_micros": s.since_micros}),
+    };
+    let table = |t: &TablePurge| {
+        let (state, until) = match t.grace {
+            Grace::Nothing => ("nothing", None),
+            Grace::Until(second) => ("waits", Some(second)),
+            Grace::Some => ("some", None),
+            Grace::Whole => ("whole", None),
+        };
+        json!({
+            "table": file(t.id), "level": t.level, "bytes": t.bytes, "entries": t.facts.map(|f| f.entries),
+            "droppable": t.facts.map(|f| f.droppable), "droppable_ratio": t.facts.map(|_| t.droppable_ratio()),
+            "min_timestamp": t.facts.map(|f| f.min_timestamp), "max_timestamp": t.facts.map(|f| f.max_timestamp),
+            "past_grace": state, "not_before": until, "blocked_by": t.blocked_by.iter().map(blocker).collect::<Vec<_>>(),
+        })
+    };
+    let holder =
+        |p: &firn_kv::Pin| json!({"kind": p.kind.name(), "name": p.name, "bytes": p.bytes, "since_micros": p.since_micros});
+    json!({
+        "family": name, "tree": r.tree, "now": r.now, "gc_grace": r.gc_grace, "memtable_bytes": r.memtable_bytes,
+        "tables": r.tables.iter().map(table).collect::<Vec<_>>(), "holders": r.holders.iter().map(holder).collect::<Vec<_>>(),
+    })
+}
+
+fn print(global: &Global, out: &mut impl Write, name: &str, r: &PurgeReport) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{name}: {} in the tree {}, {} in memory, grace {} s",
+        things(r.tables.len() as u64, "table", "tables"),
+        r.tree,
+        bytes(r.memtable_bytes),
+        count(r.gc_grace.max(0) as u64)
+    )?;
+    if !r.tables.is_empty() {
+        let mut t = table(&["table", "level", "size", "entries", "could go", "past grace", "what may lie beneath"]);
+        for entry in &r.tables {
+            let cells = [
+                file(entry.id),
+                entry.level.to_string(),
+                bytes(entry.bytes),
+                entry.facts.map_or("not known".into(), |f| count(f.entries)),
+                entry.facts.map_or("not known".into(), |f| count(f.droppable)),
+                match entry.grace {
+                    _ if entry.facts.is_none() => "not known".into(),
+                    Grace::Nothing => "-".into(),
+                    Grace::Until(second) => format!("not before {}", date(second)),
+                    Grace::Some => "some".into(),
+                    Grace::Whole => "all".into(),
+                },
+                beneath(entry),
+            ];
+            row(&mut t, cells);
+        }
+        write!(out, "{}", print_table(&t, global.style()))?;
+    }
+    for p in &r.holders {
+        writeln!(out, "{} of tables that were merged are kept by a {} {}", bytes(p.bytes), p.kind.name(), p.name)?;
+    }
+    writeln!(out, "{}", advice(r))
+}
+
+fn beneath(t: &TablePurge) -> String {
+    if t.grace == Grace::Nothing {
+        return "-".into();
+    }
+    let name = |b: &Blocker| match b {
+        Blocker::Table { id, .. } => file(*id),
+        Blocker::Snapshot(s) => format!("snapshot {:?} since {}", s.name, date((s.since_micros / 1_000_000) as i64)),
+    };
+    let names: Vec<String> = t.blocked_by.iter().take(3).map(name).collect();
+    let more = t.blocked_by.len().saturating_sub(names.len());
+    match (names.is_empty(), more) {
+        (true, _) => "nothing".into(),
+        (false, 0) => names.join(", "),
+        (false, n) => format!("{} and {n} more", names.join(", ")),
+    }
+}
+
+/// What can be done about it, in a line.
+fn advice(r: &PurgeReport) -> String {
+    let due: Vec<&TablePurge> = r.tables.iter().filter(|t| matches!(t.grace, Grace::Some | Grace::Whole)).collect();
+    let is_snapshot = |b: &Blocker| matches!(b, Blocker::Snapshot(_));
+    if due.is_empty() {
+        let first = r.tables.iter().filter_map(|t| if let Grace::Until(second) = t.grace { Some(second) } else { None }).min();
+        return first.map_or("There is nothing to purge.".into(), |s| format!("Nothing is past grace before {}.", date(s)));
+    }
+    if due.iter().any(|t| t.blocked_by.iter().any(is_snapshot)) {
+        return "Snapshots keep what is past grace: drop them first.".into();
+    }
+    format!("`firn compact --tree {}` purges what is past grace now.", r.tree)
+}

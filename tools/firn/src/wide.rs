@@ -1,0 +1,193 @@
+//! The commands over keyspaces and column families: `firn export`, `firn import`, and `firn load --family`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use firn_kv::DbOptions;
+use firn_wide::json::{self, Counts, ImportOptions, Notation, Times};
+use firn_wide::{Error, Keyspace, Options, Wide, store};
+use serde_json::json;
+
+use crate::load::Durable;
+use crate::store::Global;
+use firn_tools::io::{self, Input, Watch};
+use firn_tools::output::{self, Done, Failure, Progress, things};
+
+pub const EXPORT_EXAMPLES: &str = "\
+Notations:
+  full         names, values and timestamps, times to live, tombstones and deletions: `firn import` makes the same family of it
+  short        names and values of what is alive
+  sstabledump  as Cassandra's sstabledump prints tables (one family)
+Text is as it is, other types as CQL writes them; bytes that are no text are 0x and hexadecimal digits. All families are of one moment.
+
+Examples:
+  firn export --keyspace Music > music.json
+  firn export --keyspace Music --family users --notation short
+  firn export --keyspace Music --family likes --notation sstabledump --raw-times";
+
+pub const IMPORT_EXAMPLES: &str = "\
+Reads what `firn export` writes in the full and the short notation, mixed as one likes, and what people write by hand: quotes may be
+missing, commas may be too many, = is a colon, // and /* */ are comments. Columns without a timestamp get one of now; a column is
+{name: …, value: …, timestamp: …, ttl: …} or just a value. What a family refuses is an error with its line; chunks
+before it are imported. The keyspace and its families must be there; counters add to what they hold.
+
+Examples:
+  firn import --keyspace Music music.json
+  firn export --keyspace Music --family users | firn --db copy import --keyspace Music -
+  firn import --keyspace Music --family users2 users.json         into another family
+  echo 'users: {ann: {email: ann@example.com}}' | firn import --keyspace Music -";
+
+/// What `firn export` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ExportArgs {
+    /// The keyspace
+    #[arg(long, value_name = "NAME")]
+    keyspace: String,
+    /// A family; may be repeated [default: all of the keyspace's]
+    #[arg(long, value_name = "NAME")]
+    family: Vec<String>,
+    /// How it is written
+    #[arg(long, value_enum, default_value = "full")]
+    notation: Shape,
+    /// Of sstabledump: times as numbers instead of dates
+    #[arg(long)]
+    raw_times: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    /// All that there is
+    Full,
+    /// Names and values
+    Short,
+    /// As sstabledump prints tables
+    Sstabledump,
+}
+
+/// What `firn import` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ImportArgs {
+    /// The file to import, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The keyspace
+    #[arg(long, value_name = "NAME")]
+    keyspace: String,
+    /// Import into this family, whatever the document calls it
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
+    /// The timestamp of columns that have none, in microseconds [default: now]
+    #[arg(long, value_name = "MICROS", allow_negative_numbers = true)]
+    timestamp: Option<i64>,
+    /// Columns written at once, all or none
+    #[arg(long, value_name = "COLUMNS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    chunk: u32,
+    /// How far each chunk has got before the next: to the operating system, or onto the device
+    #[arg(long, value_enum, default_value = "process")]
+    durability: Durable,
+}
+
+/// What a user is told of an error of the data model.
+pub fn failure(e: Error) -> Failure {
+    match e {
+        Error::Store(e) => Failure::Engine(e),
+        Error::Configuration(_) => Failure::with_next(e.to_string(), "open it with the program that defined those families"),
+        Error::Corrupt(_) => Failure::with_next(e.to_string(), "`firn verify` lists everything that is damaged"),
+        other => Failure::new(other.to_string()),
+    }
+}
+
+fn json_failure(e: json::Failure, args: &ImportArgs) -> Failure {
+    match e {
+        json::Failure::Syntax { .. } => {
+            let next = "what is imported ends with a whole chunk before it; correct it and import the file again";
+            Failure::with_next(format!("{}, {e}", args.file.display()), next)
+        }
+        json::Failure::Io(e) => Failure::file("read", &args.file, &e),
+        json::Failure::Data(e) => failure(e),
+        other => Failure::new(other.to_string()),
+    }
+}
+
+/// Opens the database for writing; `bytes` as in [`Global::open_to_write`].
+pub fn open_to_write(global: &Global, create: bool, bytes: u64) -> Done<Wide> {
+    let wal_segment = bytes.clamp(1 << 20, 16 << 20);
+    open(global, DbOptions { create, wal_segment, ..DbOptions::default() })
+}
+
+fn open(global: &Global, db: DbOptions) -> Done<Wide> {
+    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    Wide::open_with(&global.db, options).map_err(failure)
+}
+
+/// The keyspace of this name.
+pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
+    wide.keyspace(name).map_err(|e| {
+        let names: Vec<String> = wide.describe_keyspaces().into_iter().map(|k| k.name).collect();
+        let has = if names.is_empty() { "it has no keyspaces".into() } else { format!("it has {}", names.join(", ")) };
+        Failure::with_next(e.to_string(), has)
+    })
+}
+
+/// Runs `firn export`.
+pub fn export(global: &Global, args: &ExportArgs) -> Done {
+    let wide = open(global, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
+    keyspace(&wide, &args.keyspace)?;
+    let out = &mut io::stdout();
+    let done = match (args.notation, &args.family[..]) {
+        (Shape::Full, families) => json::export(&wide, &args.keyspace, families, Notation::Full, out),
+        (Shape::Short, families) => json::export(&wide, &args.keyspace, families, Notation::Short, out),
+        (Shape::Sstabledump, [family]) => {
+            let times = if args.raw_times { Times::Raw } else { Times::Dates };
+            json::dump(&wide, &args.keyspace, family, times, out)
+        }
+        (Shape::Sstabledump, _) => return Err(Failure::new("sstabledump shows one family: name it with --family")),
+    };
+    let counts = done.map_err(|e| match e {
+        json::Failure::Io(e) => Failure::from(e),
+        json::Failure::Data(e) => failure(e),
+        other => Failure::new(other.to_string()),
+    })?;
+    out.flush()?;
+    eprintln!("exported {}", told(counts));
+    Ok(())
+}
+
+/// Rows and columns in words.
+pub fn told(counts: Counts) -> String {
+    format!("{} with {}", things(counts.rows, "row", "rows"), things(counts.columns, "column", "columns"))
+}
+
+/// Runs `firn import`.
+pub fn import(global: &Global, args: &ImportArgs) -> Done {
+    let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
+    let progress = Progress::bytes("import", input.len);
+    let wide = open_to_write(global, false, input.len.unwrap_or(8 << 20))?;
+    let keyspace = keyspace(&wide, &args.keyspace)?;
+    let options = ImportOptions {
+        family: args.family.clone(),
+        timestamp: args.timestamp,
+        chunk: args.chunk as usize,
+        durability: args.durability.into(),
+    };
+    let watch = Watch::start();
+    let mut rows = 0u64;
+    let counts = json::import(&keyspace, input, &options, &mut |read, counts| {
+        rows += 1;
+        if rows.is_multiple_of(256) {
+            progress.at(read);
+            progress.say(told(counts));
+        }
+    })
+    .map_err(|e| json_failure(e, args))?;
+    drop(progress);
+    wide.store().db().sync()?;
+    let seconds = watch.seconds();
+    if global.json {
+        writeln!(io::stdout(), "{}", json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds}))?;
+    }
+    let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));
+    eprintln!("imported {} into {} in {seconds:.2} s, {rate} columns/s", told(counts), args.keyspace);
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Families by way of the `firn` binary: loading records as rows, export and import.
+#![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use firn_wide::schema::{CfDef, KsDef};
+use firn_wide::{
+    ColumnOrSuperColumn, ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyRange, Keyspace, SlicePredicate,
+    SliceRange, Wide,
+};
+
+/// A directory that goes away with the test.
+struct Temp(PathBuf);
+
+impl Temp {
+    fn new(name: &str) -> Temp {
+        let dir = std::env::temp_dir().join(format!("firn-wide-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&dir).ok();
+        fs::create_dir_all(&dir).unwrap();
+        Temp(dir)
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> String {
+        fs::write(self.0.join(name), content).unwrap();
+        name.to_owned()
+    }
+
+    /// Runs `firn --db DB ARGS` in this directory: the exit code, standard output, standard error.
+    fn firn(&self, db: &str, args: &[&str]) -> (i32, String, String) {
+        let done = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(["--db", db])
+            .args(args)
+            .current_dir(&self.0)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
+        (done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
+    }
+
+    fn good(&self, db: &str, args: &[&str]) -> (String, String) {
+        let (code, out, err) = self.firn(db, args);
+        assert_eq!(code, 0, "{args:?}: {err}");
+        (out, err)
+    }
+
+    fn open(&self, db: &str, keyspace: &str) -> Keyspace {
+        Wide::open(self.0.join(db)).unwrap().keyspace(keyspace).unwrap()
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn packages() -> String {
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/packages.deb822")).unwrap()
+}
+
+/// Name and value of each field of a stanza, without those that name the row.
+fn stanza(text: &str, without: &[&str]) -> BTreeMap<String, String> {
+    let mut fields: Vec<String> = vec![];
+    for line in text.lines() {
+        match (line.starts_with(' '), fields.last_mut()) {
+            (true, Some(last)) => *last += &format!("\n{line}"),
+            _ => fields.push(line.to_owned()),
+        }
+    }
+    let pair = |f: String| {
+        let (name, value) = f.split_once(':').unwrap();
+        (name.to_owned(), value.strip_prefix(' ').unwrap_or(value).to_owned())
+    };
+    fields.into_iter().map(pair).filter(|(n, _)| !without.contains(&&**n)).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn row(columns: &[ColumnOrSuperColumn]) -> BTreeMap<String, String> {
+    columns.iter().filter_map(ColumnOrSuperColumn::column).map(|c| (text(&c.name), text(&c.value))).collect()
+}
+
+const DEB: [&str; 6] = ["--format", "deb822", "--keyspace", "Debian", "--family", "packages"];
+
+#[test]
+fn a_package_index_is_rows_of_columns() {
+    let t = Temp::new("packages");
+    let file = t.file("packages", packages().as_bytes());
+    let (_, err) = t.good("db", &[&["load", &file, "--index", "Section"][..], &DEB].concat());
+    assert!(err.contains("loaded 4 rows with 26 columns into Debian.packages"), "{err}");
+    let k = t.open("db", "Debian");
+    let all = k.get_range_slices(&ColumnParent::new("packages"), &SlicePredicate::all(), &KeyRange::default()).unwrap();
+    let read: BTreeMap<String, _> = all.iter().map(|r| (text(&r.key), row(&r.columns))).collect();
+    let mut expected: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for s in packages().split("\n\n") {
+        // The later record of a package adds to the earlier one's columns.
+        let name = stanza(s, &[])["Package"].clone();
+        expected.entry(name).or_default().extend(stanza(s, &["Package"]));
+    }
+    assert_eq!(read, expected);
+    // By the index, and a slice.
+    let clause = IndexClause::new(vec![IndexExpression::new("Section", IndexOperator::Eq, "games")]);
+    let games = k.get_indexed_slices(&ColumnParent::new("packages"), &clause, &SlicePredicate::names(["Size"])).unwrap();
+    let sizes: BTreeMap<_, _> = games.iter().map(|r| (text(&r.key), row(&r.columns)["Size"].clone())).collect();
+    assert_eq!(sizes, BTreeMap::from([("0ad".into(), "7891488".into()), ("0ad-data".into(), "1377557908".into())]));
+    let slice = SliceRange { start: b"S".to_vec(), finish: b"T".to_vec(), ..SliceRange::default() };
+    let some = k.get_slice(b"0ad", &ColumnParent::new("packages"), &slice.into()).unwrap();
+    assert_eq!(row(&some).into_keys().collect::<Vec<_>>(), ["Section", "Size"]);
+    // An index that is asked for later is built over what is there.
+    drop(k);
+    t.good("db", &[&["load", &file, "--index", "Architecture"][..], &DEB].concat());
+    let clause = IndexClause::new(vec![IndexExpression::new("Architecture", IndexOperator::Eq, "all")]);
+    let k = t.open("db", "Debian");
+    let found = k.get_indexed_slices(&ColumnParent::new("packages"), &clause, &SlicePredicate::names(["Size"])).unwrap();
+    assert_eq!(found.iter().map(|r| text(&r.key)).collect::<Vec<_>>(), ["0ad-data"]);
+}
+
+#[test]
+fn versions_are_super_columns() {
+    let t = Temp::new("versions");
+    let file = t.file("packages.deb822", packages().as_bytes());
+    let to = ["--keyspace", "Debian", "--family", "versions", "--super", "Version"];
+    t.good("db", &[&["load", &file][..], &to].concat());
+    let (code, _, err) = t.firn("db", &["load", &file, "--keyspace", "Debian", "--family", "versions"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("versions is a Super family\n next: name the field of the super columns with --super"), "{err}");
+    let k = t.open("db", "Debian");
+    let zzuf = k.get_slice(b"zzuf", &ColumnParent::new("versions"), &SlicePredicate::all()).unwrap();
+    let stanzas = packages();
+    let stanzas: Vec<_> = stanzas.split("\n\n").skip(2).collect();
+    for (got, s) in zzuf.iter().zip(&stanzas) {
+        let got = got.super_column().unwrap();
+        let columns: BTreeMap<_, _> = got.columns.iter().map(|c| (text(&c.name), text(&c.value))).collect();
+        assert_eq!((text(&got.name), columns), (stanza(s, &[])["Version"].clone(), stanza(s, &["Package", "Version"])));
+    }
+    assert_eq!(zzuf.len(), stanzas.len());
+}
+
+#[test]
+fn tables_and_json_lines_are_rows_too() {
+    let t = Temp::new("tables");
+    let tsv = t.file("p.tsv", b"id\tname\ttown\n1\tann\\tb\tOslo\n2\t\tRome\n");
+    t.good("db", &["load", &tsv, "--header", "yes", "--keyspace", "K", "--family", "t"]);
+    let csv = t.file("p.csv", b"name,id\n\"x,y\",7\n");
+    t.good("db", &["load", &csv, "--key", "id", "--keyspace", "K", "--family", "c"]);
+    let jsonl = t.file("p.jsonl", b"{\"id\":\"1\",\"n\":5,\"gone\":null}\n{\"no\":1}\n{\"id\":\"2\",\"n\":\"\"}\n");
+    let (_, err) = t.good("db", &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j", "--bad", "skip"]);
+    assert!(err.contains("skipped 1 bad line; the first is line 2: it has no field \"id\""), "{err}");
+    let (code, _, err) = t.firn("db", &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j2"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("error: p.jsonl, line 2: it has no field \"id\""), "{err}");
+    let (out, _) = t.good("db", &["export", "--keyspace", "K", "--notation", "short"]);
+    let got: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let expected = serde_json::json!({
+        "t": {"1": {"name": "ann\tb", "town": "Oslo"}, "2": {"town": "Rome"}},
+        "c": {"7": {"name": "x,y"}},
+        "j": {"1": {"n": "5"}, "2": {"n": ""}},
+        "j2": {},
+    });
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn a_family_with_types_takes_texts_of_them() {
+    let t = Temp::new("types");
+    let wide = Wide::open(t.0.join("db")).unwrap();
+    let long = || "LongType".to_owned();
+    let def = CfDef { comparator_type: long(), default_validation_class: long(), ..CfDef::new("K", "n") };
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![def], ..KsDef::new("K") }).unwrap();
+    drop(wide);
+    let csv = t.file("n.csv", b"key,3,20\nr,5,-6\ns,x,1\n");
+    let (code, _, err) = t.firn("db", &["load", &csv, "--keyspace", "K", "--family", "n"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("error: n.csv, line 3: Unable to make long from 'x'"), "{err}");
+    t.good("db", &["load", &csv, "--keyspace", "K", "--family", "n", "--bad", "skip"]);
+    let (out, _) = t.good("db", &["export", "--keyspace", "K", "--family", "n", "--notation", "short"]);
+    assert_eq!(out, "{\n  \"n\": {\n    \"r\": {\n      \"3\": 5,\n      \"20\": -6\n    }\n  }\n}\n");
+}
+
+#[test]
+fn what_is_exported_is_imported() {
+    let t = Temp::new("copy");
+    let file = t.file("packages", packages().as_bytes());
+    t.good("db", &[&["load", &file][..], &DEB].concat());
+    let (full, err) = t.good("db", &["export", "--keyspace", "Debian"]);
+    assert!(err.contains("exported 3 rows with 21 columns"), "{err}");
+    let json = t.file("full.json", full.as_bytes());
+    let empty = t.file("empty", b"");
+    t.good("copy", &[&["load", &empty][..], &DEB].concat());
+    let (out, err) = t.good("copy", &["--json", "import", "--keyspace", "Debian", &json]);
+    assert!(out.starts_with("{\"columns\":21,\"rows\":3,"), "{out}");
+    assert!(err.contains("imported 3 rows with 21 columns into Debian"), "{err}");
+    assert_eq!(t.good("copy", &["export", "--keyspace", "Debian"]).0, full);
+    let (dump, _) = t.good("copy", &["export", "--keyspace", "Debian", "--family", "packages", "--notation", "sstabledump"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&dump).unwrap().as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn mistakes_say_what_to_do() {
+    let t = Temp::new("mistakes");
+    let file = t.file("p.deb822", packages().as_bytes());
+    let (code, _, err) = t.firn("db", &["load", &file]);
+    assert!(code == 2 && err.contains("load them into a family, with --keyspace and --family"), "{err}");
+    t.good("db", &[&["load", &file][..], &DEB].concat());
+    let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debain"]);
+    assert!(code == 2 && err.contains("Keyspace Debain does not exist") && err.contains("it has Debian"), "{err}");
+    let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debian", "--family", "x"]);
+    assert!(code == 2 && err.contains("unconfigured columnfamily x"), "{err}");
+    let bad = t.file("bad.json", b"packages: {\n  a: {b: c d: e}}");
+    let (code, _, err) = t.firn("db", &["import", "--keyspace", "Debian", &bad]);
+    assert_eq!(code, 2);
+    assert!(err.contains("bad.json, line 2, column "), "{err}");
+    let (code, _, err) = t.firn("nowhere", &["export", "--keyspace", "Debian"]);
+    assert!(code == 2 && err.contains("nowhere"), "{err}");
+}

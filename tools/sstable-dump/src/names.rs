@@ -1,0 +1,399 @@
+//! A store's directory as its files should be named. Tables, log segments and manifests have their number in their checksums, so what a
+//! file holds can be told whatever it is called, and be read under its true name.
+//!
+//! Invariants: nothing is written; a file that is what its name says, and sound as far as is looked at here, is never passed over for
+//! another; a log segment that still shows an earlier life, as recycled ones do, is not misnamed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::manifest::{self, State, TableMeta, manifest_name, manifest_number};
+use firn_kv::merge::run::{is_table_of, table_path};
+use firn_kv::sstable::format::{FOOTER, Footer};
+use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
+use firn_kv::wal::{Item, SegmentReader, segment_name, segment_number};
+use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::output::things;
+
+use crate::logcopy;
+use crate::target::{dir_of, env, open_file, table_number};
+
+/// Something about a file's name, and what to do.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// What is wrong, and with which file.
+    pub error: Error,
+    /// What to do.
+    pub advice: String,
+    /// The live file that is read from elsewhere; `None` when there is nothing to read.
+    pub read: Option<PathBuf>,
+}
+
+/// A directory under its files' true names: an [`Env`] that finds each file there.
+pub struct Names {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    /// True names of files by their names, where those are not the same.
+    wrong: BTreeMap<String, String>,
+    /// Files that are what their names say, as far as first and last bytes tell.
+    right: BTreeSet<String>,
+    /// Where the file of a name is to be read from.
+    moved: BTreeMap<String, String>,
+    /// Names that hold something else, or something of another store.
+    hidden: BTreeSet<String>,
+    foreign: BTreeSet<String>,
+}
+
+/// The name that a file ought to have, by its content alone.
+///
+/// # Errors
+/// What the system says.
+pub fn own_name(path: &Path) -> Result<Option<String>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let file = env().open_read(path, false)?;
+    if let Some(at) = file.len().checked_sub(FOOTER as u64) {
+        let mut f = [0; FOOTER];
+        file.read_at(at, &mut f)?;
+        if let Some(id) = Footer::own_id(&f, at) {
+            return Ok(Some(format!("{id:08}.sst")));
+        }
+    }
+    let mut head = [0; SEGMENT_HEADER as usize];
+    let n = file.len().min(SEGMENT_HEADER) as usize;
+    file.read_at(0, &mut head[..n])?;
+    let segment = (n == head.len()).then(|| SegmentHeader::own_number(&head)).flatten().map(segment_name);
+    Ok(segment.or_else(|| manifest::own_number(&head[..n]).map(manifest_name)))
+}
+
+/// What a file of this name holds, in words.
+pub fn holds(name: &str) -> String {
+    match (table_number(name), segment_number(name), manifest_number(name)) {
+        (Some(id), _, _) => format!("table {id}"),
+        (_, Some(n), _) => format!("log segment {n}"),
+        (_, _, Some(n)) => format!("manifest {n}"),
+        _ => "something else".into(),
+    }
+}
+
+/// Whether files of a store have such names.
+fn is_ours(name: &str) -> bool {
+    table_number(name).is_some() || segment_number(name).is_some() || manifest_number(name).is_some()
+}
+
+impl Names {
+    /// Looks at the files in `dir`. What [`fit`](Names::fit) knows better is left to it.
+    ///
+    /// # Errors
+    /// What the system says of the directory; files that cannot be read count as what their names say.
+    pub fn of(dir: &Path) -> Result<Names> {
+        let mut n = Names {
+            env: env(),
+            dir: dir.to_path_buf(),
+            wrong: BTreeMap::new(),
+            right: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            hidden: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+        };
+        for name in n.env.list(dir)? {
+            match own_name(&dir.join(&name)) {
+                Ok(Some(own)) if own == name => {
+                    n.right.insert(name);
+                }
+                Ok(Some(own)) => {
+                    n.wrong.insert(name, own);
+                }
+                _ => {}
+            }
+        }
+        for (name, own) in n.wrong.clone() {
+            if segment_number(&own).is_none() {
+                n.take(&name, &own);
+            }
+        }
+        Ok(n)
+    }
+
+    /// A directory in which the file `path` is called `own`.
+    pub fn alone(path: &Path, own: &str) -> Names {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+        Names {
+            env: env(),
+            dir: dir_of(path),
+            wrong: BTreeMap::new(),
+            right: BTreeSet::new(),
+            moved: BTreeMap::from([(own.to_owned(), name)]),
+            hidden: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+        }
+    }
+
+    /// Reads what `own` names from `name`, unless it is found under its own name already.
+    fn take(&mut self, name: &str, own: &str) {
+        if is_ours(name) {
+            self.hidden.insert(name.to_owned());
+        }
+        // Only tables never change: of a log segment or manifest a copy may be older than what is damaged.
+        let lacks = || {
+            let path = self.dir.join(own);
+            table_number(own).is_some() || self.wrong.contains_key(own) || self.env.file_len(&path).map_or(true, |n| n == 0)
+        };
+        if !self.right.contains(own) && lacks() {
+            self.moved.entry(own.to_owned()).or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// Brings in what the manifest knows, `None` where there is none: which log segments are still needed, and by their facts which tables
+    /// are the store's own.
+    ///
+    /// # Errors
+    /// What the files say; damage is none.
+    pub fn fit(&mut self, state: Option<&State>) -> Result<()> {
+        let floor = match state {
+            Some(s) => s.wal_floor,
+            None => logcopy::unbroken(self, &self.dir)?,
+        };
+        for (name, own) in self.wrong.clone() {
+            let Some(number) = segment_number(&own) else { continue };
+            let before = (self.moved.clone(), self.hidden.clone());
+            self.take(&name, &own);
+            // What lies below is an earlier life of a file that waits to be used again.
+            if self.moved.get(&own) == Some(&name) && self.end_of(number)? <= floor || self.right.contains(&own) {
+                (self.moved, self.hidden) = before;
+            }
+        }
+        for m in state.iter().flat_map(|s| s.trees.values()).flat_map(|t| t.tables()) {
+            self.fit_table(m)?;
+        }
+        Ok(())
+    }
+
+    /// Whether `state` is that of an older time than the files: tables that it names are gone, and there are finished ones that it cannot
+    /// know yet. In words, if so.
+    pub fn outdated(&self, state: &State) -> Option<String> {
+        let live = state.trees.values().flat_map(|t| t.tables());
+        let gone = live.filter(|m| self.table(m.id).is_none_or(|path| !path.exists())).count();
+        let known = self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n));
+        let newer = known.filter(|&id| id >= state.next_file).count();
+        (gone > 0 && newer > 0).then(|| {
+            format!(
+                "the manifest is of an older time than the tables, or its end is lost: {} are gone, and {} not known to it",
+                things(gone as u64, "table", "tables"),
+                things(newer as u64, "newer one is", "newer ones are")
+            )
+        })
+    }
+
+    /// Position after the last record of a segment.
+    fn end_of(&self, number: u64) -> Result<u64> {
+        let mut reader = SegmentReader::open(self, &self.dir, number)?;
+        let base = reader.header().map_or(0, |h| h.base);
+        let mut end = base;
+        while let Some(item) = reader.next()? {
+            if let Item::Record(r) = item {
+                end = base + (r.offset - SEGMENT_HEADER) + r.size;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Whether the file of this name is the table that the manifest tells of; `None` when it is too damaged to say.
+    fn is_own(&self, name: &str, m: &TableMeta) -> Option<bool> {
+        let path = self.dir.join(name);
+        let opened = self.env.open_read(&path, false).and_then(|f| open_file(f, &path, m.id, m.ingested_seq));
+        opened.ok().map(|t| is_table_of(m, t.properties()))
+    }
+
+    fn fit_table(&mut self, m: &TableMeta) -> Result<()> {
+        let own = table_path(Path::new(""), m.id).display().to_string();
+        let now = self.moved.get(&own).or(self.right.get(&own)).cloned();
+        let is_own = now.as_ref().and_then(|n| self.is_own(n, m));
+        if is_own == Some(true) {
+            return Ok(());
+        }
+        let others = self.wrong.iter().filter(|(n, o)| **o == own && Some(*n) != now.as_ref()).map(|(n, _)| n.clone());
+        if let Some(other) = others.collect::<Vec<_>>().into_iter().find(|n| self.is_own(n, m) == Some(true)) {
+            self.moved.insert(own, other);
+        } else if let (Some(false), Some(now)) = (is_own, now) {
+            self.moved.remove(&own);
+            self.hidden.insert(own);
+            self.foreign.insert(now);
+        }
+        Ok(())
+    }
+
+    /// Where the file of this name is; `None` when what has the name is something else.
+    fn place(&self, name: &str) -> Option<PathBuf> {
+        match self.moved.get(name) {
+            Some(other) => Some(self.dir.join(other)),
+            None => (!self.hidden.contains(name)).then(|| self.dir.join(name)),
+        }
+    }
+
+    /// Where table `id` is, or would be.
+    pub fn table(&self, id: u64) -> Option<PathBuf> {
+        self.place(table_path(Path::new(""), id).to_str().unwrap_or_default())
+    }
+
+    fn actual(&self, path: &Path) -> Result<PathBuf> {
+        let name = path.file_name().and_then(|n| n.to_str()).filter(|_| path.parent() == Some(&self.dir));
+        match name {
+            Some(name) => self
+                .place(name)
+                .ok_or_else(|| Error::new(ErrorKind::NotFound, "what has this name is not what the name says").in_file(path)),
+            None => Ok(path.to_path_buf()),
+        }
+    }
+
+    /// All that is to be said of names.
+    pub fn told(&self) -> Vec<Told> {
+        let mut all: Vec<Told> = self.moved.iter().map(|(own, name)| self.told_of(own, name)).collect();
+        let used: BTreeSet<&String> = self.moved.values().collect();
+        for name in self.hidden.iter().filter(|n| !used.contains(n)) {
+            // A second copy of a manifest or segment takes nobody's place that somebody asks for.
+            let is_told = |own: &&String| !self.foreign.contains(name) && table_number(own).is_some();
+            let Some(own) = self.wrong.get(name).filter(is_told) else { continue };
+            let words = format!("this file holds {}, which is under its own name too", holds(own));
+            all.push(Told {
+                error: Error::corruption(words).in_file(self.dir.join(name)),
+                advice: format!(
+                    "put {} back from a backup, or save the rest: `sstable-dump salvage DIR --out NEW`",
+                    holds(name)
+                ),
+                read: None,
+            });
+        }
+        for name in &self.foreign {
+            let words = "this is not the table of this number that the manifest tells of, but one of another store or time";
+            all.push(Told {
+                error: Error::corruption(words).in_file(self.dir.join(name)),
+                advice: "put the right file here from a backup, or save the rest: `sstable-dump salvage DIR --out NEW`".into(),
+                read: None,
+            });
+        }
+        all
+    }
+
+    fn told_of(&self, own: &str, name: &str) -> Told {
+        let path = |n: &str| self.dir.join(n).display().to_string();
+        let (from, to) = (path(name), path(own));
+        let there = self.dir.join(own).exists();
+        let back = self.moved.get(name).is_some_and(|n| n == own);
+        let (first, second) = (from.clone().min(to.clone()), from.clone().max(to.clone()));
+        if there && !is_ours(name) {
+            let words = format!("this file is not {}, or damaged; {from} holds it", holds(own));
+            let error = Error::corruption(words).in_file(self.dir.join(own));
+            return Told { error, advice: format!("put it back: cp {from} {to}"), read: Some(self.dir.join(own)) };
+        }
+        let advice = match (there, back) {
+            (false, _) => format!("give it its name back: mv {from} {to}"),
+            (true, true) => {
+                format!(
+                    "the two have changed names; change them back: mv {first} {first}.x && mv {second} {first} && mv {first}.x {second}"
+                )
+            }
+            (true, false) => format!("give it its name back: mv {to} {to}.x && mv {from} {to}"),
+        };
+        let words = format!("this file holds {}", holds(own));
+        Told { error: Error::corruption(words).in_file(self.dir.join(name)), advice, read: Some(self.dir.join(own)) }
+    }
+}
+
+impl Env for Names {
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = self.env.list(dir)?;
+        if dir == self.dir {
+            names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n));
+            names.extend(self.moved.keys().cloned());
+            names.sort_unstable();
+        }
+        Ok(names)
+    }
+
+    fn file_len(&self, file: &Path) -> Result<u64> {
+        self.env.file_len(&self.actual(file)?)
+    }
+
+    fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
+        self.env.open_read(&self.actual(file)?, map)
+    }
+
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
+        self.env.read_all(&self.actual(file)?, cap)
+    }
+
+    // What follows is for other directories than the one that is looked at.
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.env.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.env.sync_dir(dir)
+    }
+
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.env.create(file)
+    }
+
+    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.env.append(file)
+    }
+
+    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.env.create_log(file, capacity)
+    }
+
+    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        self.env.reuse_log(file)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.env.rename(from, to)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.env.hard_link(from, to)
+    }
+
+    fn remove(&self, file: &Path) -> Result<()> {
+        self.env.remove(file)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.env.remove_dir(dir)
+    }
+
+    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
+        self.env.lock(file)
+    }
+
+    fn free_space(&self, dir: &Path) -> Option<u64> {
+        self.env.free_space(dir)
+    }
+
+    fn wall_micros(&self) -> u64 {
+        self.env.wall_micros()
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.env.monotonic_nanos()
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.env.sleep(time)
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        self.env.spawn(name, work)
+    }
+
+    fn random(&self) -> u64 {
+        self.env.random()
+    }
+}

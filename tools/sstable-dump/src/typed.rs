@@ -1,0 +1,261 @@
+//! What tables of a wide-column store say, in the types of their families: for commands that are given a file or a store and find a
+//! schema (the tree `system.schema`) beside it.
+//!
+//! Whatever can't be understood (no schema, a damaged one, types that only the program knows that wrote them, damaged entries) is shown
+//! as bytes; that is never an error.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::manifest::Manifest;
+use firn_kv::sstable::Properties;
+use firn_kv::{Db, DbOptions};
+use firn_tools::escape::{self, Show};
+use firn_tools::output::{Done, count};
+use firn_wide::cell::Facts;
+use firn_wide::json::{Catalog, Described, Typed};
+use firn_wide::types::Registry;
+use serde_json::{Map, Value, json};
+
+use crate::target::{dir_of, env};
+use crate::text;
+
+/// The name of the summary hook that collects [`Facts`].
+const FACTS: &str = "firn.facts";
+/// So many entries are printed at once, as wide as the widest before them.
+const BLOCK: usize = 1000;
+
+/// The families of a store, by the numbers of their trees.
+#[derive(Default)]
+pub struct Families {
+    by_tree: BTreeMap<u32, Described>,
+    catalog: Catalog,
+}
+
+fn records(dir: &Path) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let db = Db::open_with(dir, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
+    let mut cursor = db.existing_tree("system.schema")?.cursor::<Vec<u8>>(..)?;
+    let mut out = vec![];
+    cursor.first()?;
+    while cursor.valid() {
+        out.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        cursor.next()?;
+    }
+    Ok(out)
+}
+
+impl Families {
+    /// Those of the store in `dir`; none where there is no schema. Why one can't be read is told on standard error.
+    pub fn of_store(dir: &Path) -> Families {
+        let Ok(Some((state, _))) = Manifest::load(&*env(), dir) else { return Families::default() };
+        if !state.trees.values().any(|t| t.name == "system.schema") {
+            return Families::default();
+        }
+        let catalog = match records(dir) {
+            Ok(records) => Catalog::read(&records, &Arc::new(Registry::new())),
+            Err(e) => {
+                eprintln!("note: the schema can't be read, so everything is shown as bytes: {e}");
+                return Families::default();
+            }
+        };
+        for problem in catalog.problems() {
+            eprintln!("note: shown as bytes: {problem}");
+        }
+        let named = state.trees.values().filter_map(|t| Some((t.id, catalog.of_tree(&t.name)?.clone())));
+        Families { by_tree: named.collect(), catalog }
+    }
+
+    /// The family of a table in the store around it.
+    pub fn of_table(path: &Path, p: &Properties) -> Option<Described> {
+        // Only tables of families have it; looking for a schema costs a replay of the log.
+        if p.summary != FACTS {
+            return None;
+        }
+        Families::of_store(&dir_of(path)).by_tree.remove(&p.tree)
+    }
+
+    /// The family in the tree of this name.
+    pub fn of_tree(&self, name: &str) -> Option<&Described> {
+        self.catalog.of_tree(name)
+    }
+
+    /// The family of this name, `keyspace.family`.
+    pub fn named(&self, name: &str) -> Option<&Described> {
+        self.catalog.families().find(|d| full_name(d) == name)
+    }
+
+    /// The names of all families.
+    pub fn names(&self) -> Vec<String> {
+        self.catalog.families().map(full_name).collect()
+    }
+}
+
+/// `keyspace.family`.
+pub fn full_name(family: &Described) -> String {
+    format!("{}.{}", family.def.keyspace(), family.def.name())
+}
+
+/// Text that a terminal can show in one line.
+fn line(text: &str) -> String {
+    escape::words(text.as_bytes())
+}
+
+fn second(s: i64) -> String {
+    match u64::try_from(s).ok().and_then(|s| s.checked_mul(1_000_000)) {
+        Some(micros) if (1..=253_402_300_799_000_000).contains(&micros) => text::moment(micros),
+        _ => format!("second {s}"),
+    }
+}
+
+/// A key of a family's tree in words, or as bytes.
+pub fn key(family: Option<&Described>, bytes: &[u8]) -> String {
+    family.and_then(|f| f.key_words(bytes)).map_or_else(|| text::key(bytes), |words| text::short(words.as_bytes(), 60))
+}
+
+/// What a value says, in words.
+pub fn value(typed: &Typed) -> String {
+    let gone = typed.deleted.map(|s| format!("({}, {})", typed.what, second(s)));
+    gone.or_else(|| typed.value.clone()).unwrap_or_default()
+}
+
+/// What is said of time to live.
+fn ttl(typed: &Typed) -> String {
+    typed.ttl.map_or_else(|| "-".into(), |(ttl, expires)| format!("{ttl} s, to {}", second(expires)))
+}
+
+/// An entry in JSON.
+pub fn cell_json(family: &Described, typed: &Typed) -> Value {
+    let mut o = Map::new();
+    o.insert("family".into(), full_name(family).into());
+    o.insert("what".into(), typed.what.into());
+    o.insert("key".into(), typed.key.as_str().into());
+    let texts = [("super_column", &typed.super_column), ("column", &typed.column), ("value", &typed.value)];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            o.insert(name.into(), text.as_str().into());
+        }
+    }
+    o.insert("timestamp".into(), typed.timestamp.into());
+    if let Some((ttl, expires)) = typed.ttl {
+        o.insert("ttl".into(), ttl.into());
+        o.insert("expires".into(), expires.into());
+    }
+    if let Some(deleted) = typed.deleted {
+        o.insert("deleted".into(), deleted.into());
+    }
+    o.into()
+}
+
+/// Entries as lines of columns.
+pub struct Lines {
+    family: Described,
+    rows: Vec<Vec<String>>,
+    widths: Vec<usize>,
+    begun: bool,
+}
+
+impl Lines {
+    /// For entries of a family.
+    pub fn new(family: Described) -> Lines {
+        Lines { family, rows: vec![], widths: vec![], begun: false }
+    }
+
+    fn header(&self) -> Vec<&'static str> {
+        let mut all = vec!["seq", "kind", "key", "super column", "column", "timestamp", "ttl", "value"];
+        if !self.family.def.is_super() {
+            all.retain(|h| *h != "super column");
+        }
+        all
+    }
+
+    /// Takes an entry: its key and value in the tree, its sequence number and kind. Without a value only its key is told.
+    pub fn entry(&mut self, tree_key: &[u8], stored: Option<&[u8]>, seq: u64, kind: &str) {
+        let typed = stored.and_then(|v| self.family.typed(tree_key, v).ok());
+        let mut row = vec![seq.to_string(), kind.to_owned()];
+        match typed {
+            Some(t) => {
+                row.push(line(&t.key));
+                if self.family.def.is_super() {
+                    row.push(t.super_column.as_deref().map_or_else(|| "-".into(), line));
+                }
+                row.push(t.column.as_deref().map_or_else(|| "-".into(), line));
+                row.extend([t.timestamp.to_string(), ttl(&t), line(&value(&t))]);
+            }
+            None => {
+                let words = self.family.key_words(tree_key).map_or_else(|| escape::words(tree_key), |w| line(&w));
+                row.push(words);
+                let columns = self.header().len();
+                row.resize(columns - 1, "-".into());
+                let mut bytes = vec![];
+                escape::encode(stored.unwrap_or_default(), Show::Terminal, &mut bytes);
+                row.push(String::from_utf8_lossy(&bytes).into_owned());
+            }
+        }
+        self.rows.push(row);
+    }
+
+    /// Whether it is time to [`flush`](Lines::flush).
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= BLOCK
+    }
+
+    /// Prints what was taken.
+    ///
+    /// # Errors
+    /// When the output can't be written.
+    pub fn flush(&mut self, out: &mut dyn Write) -> Done {
+        let header = self.header();
+        let mut lines: Vec<Vec<String>> = vec![];
+        if !std::mem::replace(&mut self.begun, true) {
+            self.widths = vec![0; header.len()];
+            lines.push(header.iter().map(|h| (*h).to_owned()).collect());
+        }
+        lines.append(&mut self.rows);
+        for row in &lines {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for row in &lines {
+            let cells = row.iter().zip(&self.widths).zip(&header);
+            let padded = cells.map(|((cell, &width), h)| match *h {
+                "seq" | "timestamp" => format!("{cell:>width$}"),
+                _ => format!("{cell:<width$}"),
+            });
+            writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// What a table's summary says of its cells; `None` when it has no such summary.
+pub fn facts(p: &Properties) -> Option<Facts> {
+    (p.summary == FACTS).then(|| Facts::decode(&p.summary_bytes)).flatten()
+}
+
+/// [`facts`] in lines for people.
+pub fn fact_lines(f: &Facts) -> Vec<(&'static str, String)> {
+    if f.entries == 0 {
+        return vec![("cells", "0".into())];
+    }
+    let mut out = vec![
+        ("cells", format!("{}, of them {} tombstones, deletions or with a ttl", count(f.entries), count(f.droppable))),
+        ("timestamps", format!("{} to {}", f.min_timestamp, f.max_timestamp)),
+    ];
+    let last = if f.max_local == i64::MAX { "never".into() } else { second(f.max_local) };
+    if f.min_local != i64::MAX {
+        out.push(("expiry", format!("first {}, last {last}", second(f.min_local))));
+    }
+    out
+}
+
+/// [`facts`] in JSON.
+pub fn facts_json(f: &Facts) -> Value {
+    let local = |s: i64| (s != i64::MAX).then_some(s);
+    json!({
+        "cells": f.entries, "droppable": f.droppable, "min_timestamp": f.min_timestamp, "max_timestamp": f.max_timestamp,
+        "first_expiry": local(f.min_local), "last_expiry": local(f.max_local),
+    })
+}
