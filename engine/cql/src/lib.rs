@@ -2,5 +2,21 @@
 //!
 //! - [`syntax`]: text to a syntax tree and back: lexer, parser, printer, and the splitter of scripts. It knows of no schema; names and
 //!   types are only spelled, not looked up.
+//! - [`catalog`]: what is defined. [`values`]: terms, values, functions.
+//! - [`exec`]: statements carried out. [`session`]: what an application uses.
+//!
+//! # The rooms
+//! A module imports only lower floors: [`syntax`], [`error`] (0) < [`catalog`], [`values`] (1) < `analysis` (2) < [`exec`] (3) <
+//! [`session`] (4), whose names are re-exported here.
 
+pub mod catalog;
+pub mod error;
+pub mod exec;
+pub mod session;
 pub mod syntax;
+pub mod values;
+
+pub use error::{Class, Error, Result};
+pub use exec::{FromRow, PagingState, Row, Rows};
+pub use session::{Prepared, Session};
+pub use values::{FromValue, Named, ToValue, Value, Values};

@@ -56,7 +56,7 @@ pub use value::{FromBytes, ToBytes};
 use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
 use crate::schema::storage_conf::Settings;
-use crate::schema::{RECORD_PREFIX, Schema};
+use crate::schema::{FOREIGN_IDS, RECORD_PREFIX, Schema};
 use crate::store::{self, Store};
 use crate::types::Registry;
 use state::{State, Table};
@@ -300,7 +300,8 @@ fn stored_schema(store: &Store, registry: Arc<Registry>) -> Result<Schema> {
 /// Drops the trees of families and indexes that were dropped when a crash came in between.
 fn drop_orphans(store: &Store, schema: &Schema) -> Result<()> {
     for tree in store.db().tree_names() {
-        let number = |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok());
+        let number =
+            |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id < FOREIGN_IDS);
         let is_orphan = match (number("cf-"), number("ix-")) {
             (Some(id), _) => schema.family_by_id(id).is_none(),
             (_, Some(id)) => !schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)),

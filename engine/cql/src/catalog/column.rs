@@ -1,0 +1,103 @@
+//! Columns and their types.
+
+use std::fmt;
+
+use firn_wide::types::Type;
+
+/// The type of a column or of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnType {
+    /// What its values are; never reversed.
+    pub of: Type,
+    /// Whether every element is a cell of its own: a collection or user type that is not frozen.
+    pub multicell: bool,
+}
+
+impl ColumnType {
+    /// One whose value is a single cell.
+    pub fn frozen(of: Type) -> ColumnType {
+        ColumnType { of, multicell: false }
+    }
+
+    /// Whether the user type of this name is used anywhere in it.
+    pub fn mentions(&self, name: &str) -> bool {
+        super::resolve::mentions(&self.of, name)
+    }
+
+    /// Whether it is a list, set or map.
+    pub fn is_collection(&self) -> bool {
+        matches!(self.of, Type::List(_) | Type::Set(_) | Type::Map(_))
+    }
+
+    /// The type of the paths of its cells: what orders its elements. `None` when it is one cell.
+    pub fn path_type(&self) -> Option<Type> {
+        match &self.of {
+            _ if !self.multicell => None,
+            Type::List(_) => Some(Type::TimeUuid),
+            Type::Set(of) => Some((**of).clone()),
+            Type::Map(kv) => Some(kv.0.clone()),
+            Type::Udt(_) => Some(Type::Short),
+            _ => None,
+        }
+    }
+}
+
+/// CQL's name: `int`, `list<int>`, `frozen<list<int>>`.
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.of.cql_name();
+        match name.strip_prefix("frozen<").and_then(|n| n.strip_suffix('>')) {
+            Some(bare) if self.multicell => f.write_str(bare),
+            _ => f.write_str(&name),
+        }
+    }
+}
+
+/// Which part of a row a column is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum ColumnKind {
+    Partition,
+    Clustering,
+    Static,
+    Regular,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The name of its cells; never given twice in a table. 0 for columns of the primary key.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Which part of a row it is in.
+    pub kind: ColumnKind,
+    /// Its place in its part of the primary key; 0 for the others.
+    pub position: usize,
+    /// Its type.
+    pub of: ColumnType,
+    /// Whether rows are ordered by it downwards. Only of a clustering column.
+    pub descending: bool,
+}
+
+impl Column {
+    /// The name of its cells in the store.
+    pub fn raw_name(&self) -> [u8; 2] {
+        self.id.to_be_bytes()
+    }
+
+    /// Whether it is part of the primary key.
+    pub fn is_primary_key(&self) -> bool {
+        matches!(self.kind, ColumnKind::Partition | ColumnKind::Clustering)
+    }
+
+    /// Whether there is one value for all rows of a partition.
+    pub fn is_static(&self) -> bool {
+        self.kind == ColumnKind::Static
+    }
+
+    /// Whether it counts.
+    pub fn is_counter(&self) -> bool {
+        self.of.of.is_counter()
+    }
+}

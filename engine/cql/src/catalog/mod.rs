@@ -1,0 +1,189 @@
+//! Floor 1: what is defined: keyspaces, tables, user types, indexes (model 3.1, 3.3, 3.5).
+//!
+//! - [`Catalog`]: all definitions of one moment. It never changes: a change makes a new one or refuses with the servers' text.
+//! - [`Table`], [`Column`], [`ColumnType`], [`Index`]: a table, resolved.
+//! - [`Catalog::records`], [`Catalog::load`]: the stored form.
+//!
+//! Keyspaces are those of the data model beneath, shared with the Thrift world; tables and types are this crate's own.
+//!
+//! Invariants: the numbers of tables and indexes begin at [`FIRST_ID`] and are never given twice; neither are the numbers of a table's
+//! columns, so that a column that is dropped and added again is another one, whose cells were never written; names of tables and
+//! indexes are unique in a keyspace.
+
+mod change;
+mod column;
+mod options;
+mod record;
+mod resolve;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_wide::types::UserType;
+
+pub use column::{Column, ColumnKind, ColumnType};
+pub use options::{TableOptions, quoted_map};
+pub use record::{Diff, RECORD_PREFIX};
+pub use resolve::native_type;
+pub use table::{DroppedColumn, Index, IndexTarget, Table};
+
+use crate::error::{Class, Error, Result, invalid};
+use crate::syntax::ast::QualifiedName;
+
+/// The first number of a table or index. Those of Thrift families are smaller.
+pub const FIRST_ID: u32 = firn_wide::schema::FOREIGN_IDS;
+/// The longest name of a keyspace, table, index or type.
+pub const MAX_NAME: usize = 48;
+/// Keyspaces that nobody may define or change.
+const SYSTEM_KEYSPACES: [&str; 7] =
+    ["system", "system_schema", "system_auth", "system_distributed", "system_traces", "system_views", "system_virtual_schema"];
+
+/// All definitions, at one moment. A clone shares its keyspaces.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    keyspaces: BTreeMap<String, Arc<Keyspace>>,
+    next_id: u32,
+    version: u64,
+}
+
+/// A user-defined type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeDef {
+    /// Its name.
+    pub name: String,
+    /// Its fields in order. A collection that isn't frozen becomes frozen wherever the type is.
+    pub fields: Vec<(String, ColumnType)>,
+}
+
+impl TypeDef {
+    /// The type of its values.
+    pub fn user_type(&self, keyspace: &str) -> Arc<UserType> {
+        let fields = self.fields.iter().map(|(n, t)| (n.clone(), t.of.clone())).collect();
+        Arc::new(UserType { keyspace: keyspace.to_owned(), name: self.name.clone(), fields })
+    }
+}
+
+/// A keyspace with its tables and types.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keyspace {
+    /// Its name.
+    pub name: String,
+    /// The class of its strategy in full under `class`, and the strategy's options.
+    pub replication: BTreeMap<String, String>,
+    /// Whether its writes go through the log.
+    pub durable_writes: bool,
+    tables: BTreeMap<String, Arc<Table>>,
+    types: BTreeMap<String, Arc<TypeDef>>,
+}
+
+impl Keyspace {
+    fn new(name: &str) -> Keyspace {
+        Keyspace {
+            name: name.to_owned(),
+            replication: BTreeMap::new(),
+            durable_writes: true,
+            tables: BTreeMap::new(),
+            types: BTreeMap::new(),
+        }
+    }
+
+    /// One without tables and types.
+    pub fn with(name: String, replication: BTreeMap<String, String>, durable_writes: bool) -> Keyspace {
+        Keyspace { replication, durable_writes, ..Keyspace::new(&name) }
+    }
+
+    /// Whether its own attributes are the same.
+    pub fn is_like(&self, other: &Keyspace) -> bool {
+        (&self.name, &self.replication, self.durable_writes) == (&other.name, &other.replication, other.durable_writes)
+    }
+
+    /// Its tables, by name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    /// Its user-defined types, by name.
+    pub fn types(&self) -> impl Iterator<Item = &Arc<TypeDef>> {
+        self.types.values()
+    }
+
+    /// The table of this name.
+    pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
+        self.tables.get(name)
+    }
+
+    /// The type of this name.
+    pub fn user_type(&self, name: &str) -> Option<&Arc<TypeDef>> {
+        self.types.get(name)
+    }
+
+    /// The index of this name and its table.
+    pub fn index(&self, name: &str) -> Option<(&Arc<Table>, &Index)> {
+        self.tables().find_map(|t| Some((t, t.indexes().iter().find(|i| i.name == name)?)))
+    }
+}
+
+impl Default for Catalog {
+    fn default() -> Catalog {
+        Catalog { keyspaces: BTreeMap::new(), next_id: FIRST_ID, version: 0 }
+    }
+}
+
+impl Catalog {
+    /// Its number: a change makes a larger one. Counted from when the store was opened.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The keyspaces, by name.
+    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<Keyspace>> {
+        self.keyspaces.values()
+    }
+
+    /// The keyspace of this name.
+    pub fn keyspace(&self, name: &str) -> Option<&Arc<Keyspace>> {
+        self.keyspaces.get(name)
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.keyspaces().flat_map(|k| k.tables())
+    }
+
+    /// The table that a statement about rows names.
+    ///
+    /// # Errors
+    /// `Invalid` when no keyspace is chosen, or the keyspace or the table isn't there.
+    pub fn table(&self, name: &QualifiedName<'_>, current: Option<&str>) -> Result<&Arc<Table>> {
+        let keyspace = keyspace_of(name, current)?;
+        let found = self.keyspace(keyspace).ok_or_else(|| invalid(format!("keyspace {keyspace} does not exist")))?;
+        found.table(&name.name.text).ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))
+    }
+}
+
+/// The keyspace that a name means.
+///
+/// # Errors
+/// `Invalid` when it names none and none is chosen.
+pub fn keyspace_of<'a>(name: &'a QualifiedName<'_>, current: Option<&'a str>) -> Result<&'a str> {
+    let none = "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
+    name.keyspace.as_ref().map(|k| &*k.text).or(current).ok_or_else(|| invalid(none))
+}
+
+/// Refuses to change what the system keeps.
+///
+/// # Errors
+/// `Unauthorized`.
+pub fn check_not_system(keyspace: &str) -> Result<()> {
+    if SYSTEM_KEYSPACES.contains(&keyspace) {
+        let text = format!("{keyspace} keyspace is not user-modifiable.");
+        return Err(Error::Refused(Class::Unauthorized, text));
+    }
+    Ok(())
+}
+
+/// Whether a name may be that of a keyspace, table or index.
+pub fn is_valid_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}

@@ -1,0 +1,220 @@
+//! What `WITH` says of a table: names, defaults, which values are taken.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Class, Error, Result, configuration};
+use crate::syntax::ast::{Property, PropertyValue};
+
+/// The longest time to live, in seconds: 20 years.
+pub const MAX_TTL: i64 = 630_720_000;
+
+/// The options of a table, each with its default until `WITH` says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableOptions {
+    /// Options with one value, by name, as `DESCRIBE` writes them.
+    values: BTreeMap<String, String>,
+    /// Options that are maps.
+    maps: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Name, default, whether it is text.
+const VALUES: [(&str, &str, bool); 15] = [
+    ("additional_write_policy", "99p", true),
+    ("bloom_filter_fp_chance", "0.01", false),
+    ("cdc", "false", false),
+    ("comment", "", true),
+    ("crc_check_chance", "1.0", false),
+    ("dclocal_read_repair_chance", "0.0", false),
+    ("default_time_to_live", "0", false),
+    ("gc_grace_seconds", "864000", false),
+    ("max_index_interval", "2048", false),
+    ("memtable", "default", true),
+    ("memtable_flush_period_in_ms", "0", false),
+    ("min_index_interval", "128", false),
+    ("read_repair", "BLOCKING", true),
+    ("read_repair_chance", "0.0", false),
+    ("speculative_retry", "99p", true),
+];
+/// Names that are understood and kept out of what `DESCRIBE` shows unless they are given.
+const SILENT: [&str; 2] = ["dclocal_read_repair_chance", "read_repair_chance"];
+const COMPACTIONS: [&str; 6] = [
+    "SizeTieredCompactionStrategy",
+    "LeveledCompactionStrategy",
+    "TimeWindowCompactionStrategy",
+    "DateTieredCompactionStrategy",
+    "UnifiedCompactionStrategy",
+    "AbstractCompactionStrategy",
+];
+const COMPRESSORS: [&str; 5] = ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        let map = |of: &[(&str, &str)]| of.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let compaction = "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy";
+        let maps = [
+            ("caching", map(&[("keys", "ALL"), ("rows_per_partition", "NONE")])),
+            ("compaction", map(&[("class", compaction), ("max_threshold", "32"), ("min_threshold", "4")])),
+            ("compression", map(&[("chunk_length_in_kb", "16"), ("class", "org.apache.cassandra.io.compress.LZ4Compressor")])),
+            ("extensions", BTreeMap::new()),
+        ];
+        TableOptions {
+            values: VALUES.iter().map(|(n, v, _)| ((*n).to_owned(), (*v).to_owned())).collect(),
+            maps: maps.map(|(n, m)| (n.to_owned(), m)).into(),
+        }
+    }
+}
+
+impl TableOptions {
+    /// How long tombstones are kept, in seconds.
+    pub fn gc_grace(&self) -> u32 {
+        self.number("gc_grace_seconds")
+    }
+
+    /// The time to live of what is written without one, in seconds; 0 for ever.
+    pub fn default_ttl(&self) -> u32 {
+        self.number("default_time_to_live")
+    }
+
+    /// What people say of the table.
+    pub fn comment(&self) -> &str {
+        self.values.get("comment").map_or("", String::as_str)
+    }
+
+    fn number(&self, name: &str) -> u32 {
+        self.values.get(name).and_then(|v| v.parse().ok()).unwrap_or(0)
+    }
+
+    /// These options with those of a statement in their place.
+    ///
+    /// # Errors
+    /// `Syntax` for a value of another kind, `Configuration` for one that can't be.
+    pub fn with(&self, properties: &[Property<'_>]) -> Result<TableOptions> {
+        let mut out = self.clone();
+        for property in properties {
+            let name = &*property.name.text;
+            match &property.value {
+                PropertyValue::Map(pairs) => {
+                    let map = pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())).collect();
+                    out.maps.insert(name.to_owned(), check_map(name, map)?);
+                }
+                PropertyValue::Constant(c) => out.set(name, &c.text)?,
+                PropertyValue::Word(w) => out.set(name, w)?,
+            }
+        }
+        Ok(out)
+    }
+
+    fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        if name != "id" {
+            self.values.insert(name.to_owned(), check_value(name, text)?);
+        }
+        Ok(())
+    }
+
+    /// `name = value` for each, as `DESCRIBE` shows them.
+    pub fn clauses(&self) -> Vec<String> {
+        let mut all: Vec<(&str, String)> = vec![];
+        for (name, value) in &self.values {
+            let known = VALUES.iter().find(|v| v.0 == name);
+            let silent = SILENT.contains(&name.as_str()) && known.is_some_and(|k| k.1 == value);
+            let text = known.is_some_and(|k| k.2);
+            if !silent {
+                all.push((name, if text { format!("'{}'", value.replace('\'', "''")) } else { value.clone() }));
+            }
+        }
+        all.extend(self.maps.iter().map(|(name, map)| (name.as_str(), quoted_map(map))));
+        all.sort();
+        all.into_iter().map(|(name, value)| format!("{name} = {value}")).collect()
+    }
+}
+
+/// `{'key': 'value', …}`, the class first.
+pub fn quoted_map(map: &BTreeMap<String, String>) -> String {
+    let quote = |s: &str| format!("'{}'", s.replace('\'', "''"));
+    let class = map.get_key_value("class");
+    let others = map.iter().filter(|(k, _)| *k != "class");
+    let pairs: Vec<_> = class.into_iter().chain(others).map(|(k, v)| format!("{}: {}", quote(k), quote(v))).collect();
+    format!("{{{}}}", pairs.join(", "))
+}
+
+fn syntax(text: String) -> Error {
+    Error::Refused(Class::Syntax, text)
+}
+
+fn check_value(name: &str, text: &str) -> Result<String> {
+    let int = || text.parse::<i32>().map_err(|_| syntax(format!("Invalid integer value {text} for '{name}'")));
+    let double = || match text.parse::<f64>() {
+        Ok(n) if n.is_finite() => Ok(n),
+        _ => Err(syntax(format!("Invalid double value {text} for '{name}'"))),
+    };
+    match name {
+        "default_time_to_live" | "gc_grace_seconds" | "memtable_flush_period_in_ms" => {
+            let n = int()?;
+            if n < 0 {
+                return Err(configuration(format!("{name} must be greater than or equal to 0 (got {n})")));
+            }
+            if name == "default_time_to_live" && i64::from(n) > MAX_TTL {
+                return Err(configuration(format!("{name} must be less than or equal to {MAX_TTL} (got {n})")));
+            }
+            Ok(n.to_string())
+        }
+        "min_index_interval" | "max_index_interval" => match int()? {
+            n if n < 1 => Err(configuration(format!("{name} must be greater than or equal to 1 (got {n})"))),
+            n => Ok(n.to_string()),
+        },
+        "bloom_filter_fp_chance" => match double()? {
+            n if n > 0.0 && n <= 1.0 => Ok(format!("{n:?}")),
+            n => Err(configuration(format!("{name} must be larger than 0.0 and less than or equal to 1.0 (got {n:?})"))),
+        },
+        "crc_check_chance" | "read_repair_chance" | "dclocal_read_repair_chance" => match double()? {
+            n if (0.0..=1.0).contains(&n) => Ok(format!("{n:?}")),
+            n => Err(configuration(format!(
+                "{name} must be larger than or equal to 0 and smaller than or equal to 1.0 (got {n:?})"
+            ))),
+        },
+        "cdc" | "allow_auto_snapshot" | "incremental_backups" => match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" => Ok("true".into()),
+            "false" | "no" | "0" => Ok("false".into()),
+            _ => Err(syntax(format!("Invalid boolean value {text} for '{name}'"))),
+        },
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+    let (known, package, missing, unknown): (&[&str], _, _, fn(&str) -> String) = match name {
+        "compaction" => (
+            &COMPACTIONS,
+            "org.apache.cassandra.db.compaction.",
+            "Missing sub-option 'class' for the 'compaction' option.",
+            |c| format!("Unable to find compaction strategy class '{c}'"),
+        ),
+        "compression" => (
+            &COMPRESSORS,
+            "org.apache.cassandra.io.compress.",
+            "Missing sub-option 'class' for the 'compression' option.",
+            |c| format!("Could not create Compression for type {c}"),
+        ),
+        _ => return Ok(map),
+    };
+    if name == "compression" && map.get("enabled").is_some_and(|e| e == "false") {
+        return Ok(map);
+    }
+    // The spelling of 2.x.
+    if let Some(old) = map.remove("sstable_compression") {
+        if old.is_empty() {
+            return Ok([("enabled".to_owned(), "false".to_owned())].into());
+        }
+        map.insert("class".into(), old);
+    }
+    let class = map.get("class").ok_or_else(|| configuration(missing))?;
+    let full = if class.contains('.') { class.clone() } else { format!("{package}{class}") };
+    if !full.strip_prefix(package).is_some_and(|c| known.contains(&c)) {
+        return Err(configuration(unknown(&full)));
+    }
+    map.insert("class".into(), full);
+    Ok(map)
+}

@@ -1,0 +1,328 @@
+//! The stored form: JSON records in the kv tree `system.schema`, beside those of the Thrift families.
+//!
+//! - `cql/head`: `{"format":1,"next_id":n}`, the number that the next table or index gets;
+//! - `cql/table/<id, 10 digits>`: a table with its columns, dropped columns, indexes and options;
+//! - `cql/type/<keyspace>/<name>`: a user-defined type.
+//!
+//! Keyspaces have no records here: they are those of the data model beneath. Types of columns are stored as class names in full, user types
+//! with their fields. Nothing read is trusted: what does not parse or does not fit together is a corruption with the record's name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use firn_wide::types::{Registry, Type};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{
+    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, Index, IndexTarget, Keyspace, Table, TableOptions,
+    TypeDef,
+};
+use crate::error::{Result, corrupt};
+
+/// What the keys of all records begin with.
+pub const RECORD_PREFIX: &[u8] = b"cql/";
+const HEAD: &str = "cql/head";
+const TABLE: &str = "cql/table/";
+const TYPE: &str = "cql/type/";
+/// The version of the records that this code writes and reads.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeadRecord {
+    format: u32,
+    next_id: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TypeText {
+    class: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    multicell: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TypeRecord {
+    format: u32,
+    fields: Vec<(String, TypeText)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ColumnRecord {
+    id: u16,
+    name: String,
+    kind: String,
+    of: TypeText,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    descending: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DroppedRecord {
+    id: u16,
+    name: String,
+    of: TypeText,
+    is_static: bool,
+    dropped: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IndexRecord {
+    id: u32,
+    name: String,
+    column: String,
+    target: IndexTarget,
+    class: Option<String>,
+    options: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableRecord {
+    format: u32,
+    keyspace: String,
+    name: String,
+    uuid: String,
+    compact: bool,
+    next_column: u16,
+    columns: Vec<ColumnRecord>,
+    dropped: Vec<DroppedRecord>,
+    indexes: Vec<IndexRecord>,
+    options: TableOptions,
+}
+
+/// What a change is, for the store.
+#[derive(Debug, Default)]
+pub struct Diff {
+    /// Records to write, or to delete.
+    pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Tables that are new or changed, as they are now.
+    pub opened: Vec<Arc<Table>>,
+    /// Tables that are no more.
+    pub dropped: Vec<Arc<Table>>,
+}
+
+fn type_text(of: &ColumnType) -> TypeText {
+    TypeText { class: of.of.full_name(), multicell: of.multicell }
+}
+
+fn typed(text: &TypeText, key: &str) -> Result<ColumnType> {
+    let of = Type::parse(&text.class, &Registry::new()).map_err(|e| corrupt(format!("system.schema, record {key}: {e}")))?;
+    let may_be = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
+    if text.multicell && !may_be {
+        return Err(corrupt(format!("system.schema, record {key}: a {} has no cells of its own", text.class)));
+    }
+    Ok(ColumnType { of, multicell: text.multicell })
+}
+
+fn kind_word(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Partition => "partition",
+        ColumnKind::Clustering => "clustering",
+        ColumnKind::Static => "static",
+        ColumnKind::Regular => "regular",
+    }
+}
+
+fn kind_of(word: &str) -> Option<ColumnKind> {
+    let all = [ColumnKind::Partition, ColumnKind::Clustering, ColumnKind::Static, ColumnKind::Regular];
+    all.into_iter().find(|k| kind_word(*k) == word)
+}
+
+fn json(record: &impl Serialize) -> Vec<u8> {
+    // Maps with text keys and plain values always have a JSON form.
+    serde_json::to_vec(record).unwrap_or_default()
+}
+
+impl Table {
+    fn record(&self) -> (Vec<u8>, Vec<u8>) {
+        let column = |c: &Column| ColumnRecord {
+            id: c.id,
+            name: c.name.clone(),
+            kind: kind_word(c.kind).to_owned(),
+            of: type_text(&c.of),
+            descending: c.descending,
+        };
+        let dropped = |d: &DroppedColumn| DroppedRecord {
+            id: d.id,
+            name: d.name.clone(),
+            of: type_text(&d.of),
+            is_static: d.is_static,
+            dropped: d.dropped,
+        };
+        let index = |i: &Index| IndexRecord {
+            id: i.id,
+            name: i.name.clone(),
+            column: i.column.clone(),
+            target: i.target,
+            class: i.class.clone(),
+            options: i.options.clone(),
+        };
+        let record = TableRecord {
+            format: FORMAT,
+            keyspace: self.keyspace.clone(),
+            name: self.name.clone(),
+            uuid: self.uuid.to_string(),
+            compact: self.compact,
+            next_column: self.next_column,
+            columns: self.columns.iter().map(column).collect(),
+            dropped: self.dropped.iter().map(dropped).collect(),
+            indexes: self.indexes.iter().map(index).collect(),
+            options: self.options.clone(),
+        };
+        (format!("{TABLE}{:010}", self.id).into_bytes(), json(&record))
+    }
+}
+
+fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format: u32,
+    }
+    let wrong = |e: serde_json::Error| corrupt(format!("system.schema, record {key}: {e}"));
+    let version: Versioned = serde_json::from_slice(value).map_err(wrong)?;
+    if version.format != FORMAT {
+        return Err(corrupt(format!("system.schema, record {key}: format {}, but {FORMAT} is known", version.format)));
+    }
+    serde_json::from_slice(value).map_err(wrong)
+}
+
+fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
+    let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+    let record: TableRecord = parse(key, value)?;
+    let mut columns = vec![];
+    for c in &record.columns {
+        let kind = kind_of(&c.kind).ok_or_else(|| wrong("a column of an unknown kind"))?;
+        let of = typed(&c.of, key)?;
+        columns.push(Column { id: c.id, name: c.name.clone(), kind, position: 0, of, descending: c.descending });
+    }
+    let of_kind = |kind| columns.iter().filter(|c| c.kind == kind).count();
+    let (partition, clustering) = (of_kind(ColumnKind::Partition), of_kind(ColumnKind::Clustering));
+    let names: BTreeSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    let ids: BTreeSet<u16> = columns.iter().filter(|c| !c.is_primary_key()).map(|c| c.id).collect();
+    if partition == 0 || names.len() != columns.len() || ids.len() + partition + clustering != columns.len() {
+        return Err(wrong("columns that don't fit together"));
+    }
+    if ids.iter().any(|i| *i == 0 || *i >= record.next_column) {
+        return Err(wrong("a column with a number that wasn't given"));
+    }
+    let mut dropped = vec![];
+    for d in &record.dropped {
+        let of = typed(&d.of, key)?;
+        dropped.push(DroppedColumn { id: d.id, name: d.name.clone(), of, is_static: d.is_static, dropped: d.dropped });
+    }
+    let index = |i: IndexRecord| Index {
+        id: i.id,
+        name: i.name,
+        column: i.column,
+        target: i.target,
+        class: i.class,
+        options: i.options,
+    };
+    let indexes: Vec<Index> = record.indexes.into_iter().map(index).collect();
+    if indexes.iter().any(|i| !columns.iter().any(|c| c.name == i.column)) {
+        return Err(wrong("an index on a column that isn't there"));
+    }
+    let mut table = Table {
+        id,
+        uuid: record.uuid.parse().map_err(|_| wrong("no uuid"))?,
+        keyspace: record.keyspace,
+        name: record.name,
+        options: record.options,
+        compact: record.compact,
+        columns,
+        partition,
+        clustering,
+        next_column: record.next_column,
+        dropped,
+        indexes,
+    };
+    table.arrange();
+    Ok(table)
+}
+
+impl Catalog {
+    /// The definitions that these records describe, over these keyspaces. Tables and types of a keyspace that is no more are left out:
+    /// they went with it.
+    ///
+    /// # Errors
+    /// `Server` with the name of the record that can't be read or contradicts another one.
+    pub fn load<'a>(
+        keyspaces: impl IntoIterator<Item = Keyspace>,
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<Catalog> {
+        let mut all: BTreeMap<String, Keyspace> = keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
+        let mut next_id = FIRST_ID;
+        let mut largest = 0;
+        for (key, value) in records {
+            let key = String::from_utf8_lossy(key).into_owned();
+            let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+            if key == HEAD {
+                next_id = parse::<HeadRecord>(&key, value)?.next_id;
+            } else if let Some(id) = key.strip_prefix(TABLE) {
+                let table = load_table(&key, id.parse().map_err(|_| wrong("no number"))?, value)?;
+                largest = table.indexes.iter().map(|i| i.id).chain([table.id, largest]).max().unwrap_or(largest);
+                let Some(keyspace) = all.get_mut(&table.keyspace) else { continue };
+                if keyspace.tables.insert(table.name.clone(), Arc::new(table)).is_some() {
+                    return Err(wrong("another table has the same name"));
+                }
+            } else if let Some((keyspace, name)) = key.strip_prefix(TYPE).and_then(|k| k.split_once('/')) {
+                let record: TypeRecord = parse(&key, value)?;
+                let fields: Result<Vec<_>> = record.fields.into_iter().map(|(n, t)| Ok((n, typed(&t, &key)?))).collect();
+                let def = TypeDef { name: name.to_owned(), fields: fields? };
+                if let Some(keyspace) = all.get_mut(keyspace) {
+                    keyspace.types.insert(name.to_owned(), Arc::new(def));
+                }
+            } else {
+                return Err(wrong("unknown kind of record"));
+            }
+        }
+        if next_id < FIRST_ID || largest >= next_id {
+            return Err(corrupt(format!("system.schema, record {HEAD}: number {largest} was given, the next is {next_id}")));
+        }
+        let keyspaces = all.into_iter().map(|(name, k)| (name, Arc::new(k))).collect();
+        Ok(Catalog { keyspaces, next_id, version: 0 })
+    }
+
+    /// All records, by key.
+    pub fn records(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut records: BTreeMap<_, _> = self.tables().map(|t| t.record()).collect();
+        for keyspace in self.keyspaces() {
+            for def in keyspace.types() {
+                let fields = def.fields.iter().map(|(n, t)| (n.clone(), type_text(t))).collect();
+                let key = format!("{TYPE}{}/{}", keyspace.name, def.name);
+                records.insert(key.into_bytes(), json(&TypeRecord { format: FORMAT, fields }));
+            }
+        }
+        let head = HeadRecord { format: FORMAT, next_id: self.next_id };
+        records.insert(HEAD.as_bytes().to_vec(), json(&head));
+        records
+    }
+
+    /// What makes these definitions the `newer` ones.
+    pub fn diff(&self, newer: &Catalog) -> Diff {
+        let (old, new) = (self.records(), newer.records());
+        let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), None));
+        let changed = new.iter().filter(|(k, v)| old.get(*k) != Some(v)).map(|(k, v)| (k.clone(), Some(v.clone())));
+        let before: BTreeMap<u32, &Arc<Table>> = self.tables().map(|t| (t.id, t)).collect();
+        let after: BTreeSet<u32> = newer.tables().map(|t| t.id).collect();
+        let opened = newer.tables().filter(|t| before.get(&t.id).is_none_or(|b| b != t)).cloned();
+        Diff {
+            records: gone.chain(changed).collect(),
+            opened: opened.collect(),
+            dropped: before.into_iter().filter(|(id, _)| !after.contains(id)).map(|(_, t)| t.clone()).collect(),
+        }
+    }
+}
+
+/// A fresh identity for a table: version 4 from these random bits.
+pub(super) fn table_uuid(bits: u128) -> Uuid {
+    uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+}

@@ -1,0 +1,147 @@
+//! Types as statements write them, resolved (model 3.3).
+
+use std::sync::Arc;
+
+use firn_wide::types::{Registry, Type, UserType};
+
+use super::{Catalog, ColumnType, Keyspace};
+use crate::error::{Result, invalid};
+use crate::syntax::ast;
+use crate::syntax::ast::{Native, TypeKind};
+
+/// The type that a word means.
+pub fn native_type(native: Native) -> Type {
+    match native {
+        Native::Ascii => Type::Ascii,
+        Native::BigInt => Type::Long,
+        Native::Blob => Type::Bytes,
+        Native::Boolean => Type::Boolean,
+        Native::Counter => Type::Counter,
+        Native::Date => Type::SimpleDate,
+        Native::Decimal => Type::Decimal,
+        Native::Double => Type::Double,
+        Native::Duration => Type::Duration,
+        Native::Float => Type::Float,
+        Native::Inet => Type::Inet,
+        Native::Int => Type::Int32,
+        Native::SmallInt => Type::Short,
+        Native::Text | Native::VarChar => Type::Utf8,
+        Native::Time => Type::Time,
+        Native::Timestamp => Type::Timestamp,
+        Native::TimeUuid => Type::TimeUuid,
+        Native::TinyInt => Type::Byte,
+        Native::Uuid => Type::Uuid,
+        Native::VarInt => Type::Integer,
+    }
+}
+
+impl Catalog {
+    /// The type that a statement about this keyspace writes.
+    ///
+    /// # Errors
+    /// `Invalid` for an unknown type and for nesting that is refused.
+    pub fn resolve_type(&self, keyspace: &str, of: &ast::Type<'_>) -> Result<ColumnType> {
+        let unknown = || invalid(format!("Keyspace '{keyspace}' doesn't exist"));
+        resolve(self.keyspace(keyspace).ok_or_else(unknown)?, of, false)
+    }
+}
+
+pub(super) fn resolve(keyspace: &Keyspace, of: &ast::Type<'_>, frozen: bool) -> Result<ColumnType> {
+    let collection = |of: Type| ColumnType { of, multicell: !frozen };
+    Ok(match &of.kind {
+        TypeKind::Native(native) => ColumnType::frozen(native_type(*native)),
+        TypeKind::List(element) => collection(Type::List(Arc::new(part(keyspace, of, element, frozen)?))),
+        TypeKind::Set(element) => {
+            if is_native(element, Native::Duration) {
+                return Err(invalid(format!("Durations are not allowed inside sets: {of}")));
+            }
+            collection(Type::Set(Arc::new(part(keyspace, of, element, frozen)?)))
+        }
+        TypeKind::Map(pair) => {
+            let (key, value) = &**pair;
+            if is_native(key, Native::Duration) {
+                return Err(invalid(format!("Durations are not allowed as map keys: {of}")));
+            }
+            let key = part(keyspace, of, key, frozen)?;
+            collection(Type::Map(Arc::new((key, part(keyspace, of, value, frozen)?))))
+        }
+        TypeKind::Tuple(parts) => {
+            if parts.iter().any(|p| is_native(p, Native::Counter)) {
+                return Err(invalid("Counters are not allowed inside tuples"));
+            }
+            let parts: Result<Vec<_>> = parts.iter().map(|p| Ok(resolve(keyspace, p, true)?.of)).collect();
+            ColumnType::frozen(Type::Tuple(parts?.into()))
+        }
+        TypeKind::Frozen(inner) => {
+            if matches!(inner.kind, TypeKind::Native(_) | TypeKind::Custom(_)) {
+                return Err(invalid(format!(
+                    "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
+                )));
+            }
+            resolve(keyspace, inner, true)?
+        }
+        TypeKind::User(name) => {
+            let own = name.keyspace.as_ref().is_none_or(|k| k.text == keyspace.name);
+            if !own {
+                return Err(invalid(format!(
+                    "Statement on keyspace {} cannot refer to a user type in keyspace {}; user types can only be used in the \
+                     keyspace they are defined in",
+                    keyspace.name,
+                    name.keyspace.as_ref().map_or("", |k| &*k.text)
+                )));
+            }
+            let unknown = || invalid(format!("Unknown type {}.{}", keyspace.name, name.name.text));
+            let found = keyspace.user_type(&name.name.text).ok_or_else(unknown)?;
+            collection(Type::Udt(found.user_type(&keyspace.name)))
+        }
+        TypeKind::Custom(class) => ColumnType::frozen(Type::parse(class, &Registry::new()).map_err(|e| invalid(e.0))?),
+        TypeKind::Vector(..) => return Err(invalid(format!("Unknown type {of}: vectors are not supported"))),
+    })
+}
+
+fn is_native(of: &ast::Type<'_>, native: Native) -> bool {
+    matches!(of.kind, TypeKind::Native(n) if n == native)
+}
+
+/// The type of the elements of `whole`.
+fn part(keyspace: &Keyspace, whole: &ast::Type<'_>, of: &ast::Type<'_>, frozen: bool) -> Result<Type> {
+    if is_native(of, Native::Counter) {
+        return Err(invalid(format!("Counters are not allowed inside collections: {whole}")));
+    }
+    match of.kind {
+        TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(_) if !frozen => {
+            Err(invalid(format!("Non-frozen collections are not allowed inside collections: {whole}")))
+        }
+        TypeKind::User(_) if !frozen => Err(invalid(format!("Non-frozen UDTs are not allowed inside collections: {whole}"))),
+        _ => Ok(resolve(keyspace, of, true)?.of),
+    }
+}
+
+/// `of` with every use of a user type in its present form.
+pub(super) fn refresh(of: &Type, changed: &Arc<UserType>) -> Type {
+    let again = |t: &Type| refresh(t, changed);
+    match of {
+        Type::List(e) => Type::List(Arc::new(again(e))),
+        Type::Set(e) => Type::Set(Arc::new(again(e))),
+        Type::Map(kv) => Type::Map(Arc::new((again(&kv.0), again(&kv.1)))),
+        Type::Tuple(parts) => Type::Tuple(parts.iter().map(again).collect()),
+        Type::Reversed(of) => Type::Reversed(Arc::new(again(of))),
+        Type::Udt(u) if u.keyspace == changed.keyspace && u.name == changed.name => Type::Udt(changed.clone()),
+        Type::Udt(u) => {
+            let fields = u.fields.iter().map(|(n, t)| (n.clone(), again(t))).collect();
+            Type::Udt(Arc::new(UserType { keyspace: u.keyspace.clone(), name: u.name.clone(), fields }))
+        }
+        simple => simple.clone(),
+    }
+}
+
+/// Whether a user type is used anywhere in `of`.
+pub(super) fn mentions(of: &Type, name: &str) -> bool {
+    match of {
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) => mentions(e, name),
+        Type::Map(kv) => mentions(&kv.0, name) || mentions(&kv.1, name),
+        Type::Tuple(parts) => parts.iter().any(|p| mentions(p, name)),
+        Type::Udt(u) => u.name == name || u.fields.iter().any(|(_, t)| mentions(t, name)),
+        _ => false,
+    }
+}

@@ -1,0 +1,233 @@
+//! One table: columns, keys, indexes.
+
+use firn_wide::key::Layout;
+use firn_wide::ring::Partitioner;
+use firn_wide::types::Type;
+use uuid::Uuid;
+
+use super::{Column, ColumnKind, ColumnType, TableOptions};
+use crate::error::{Result, corrupt, invalid};
+
+/// The longest partition key and the longest value of a clustering column, in bytes.
+pub const MAX_KEY: usize = 65535;
+
+/// A column that is no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedColumn {
+    /// The number that it had.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub of: ColumnType,
+    /// Whether it was static.
+    pub is_static: bool,
+    /// When it was dropped, microseconds since 1970.
+    pub dropped: i64,
+}
+
+/// What of a column an index is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[allow(missing_docs)]
+pub enum IndexTarget {
+    /// The value of a column that is no collection.
+    Simple,
+    Keys,
+    Values,
+    Entries,
+    /// A frozen collection as a whole.
+    Full,
+}
+
+impl IndexTarget {
+    /// The word of `DESCRIBE` and of messages; none for `Simple`.
+    pub fn word(self) -> &'static str {
+        match self {
+            IndexTarget::Simple => "",
+            IndexTarget::Keys => "keys",
+            IndexTarget::Values => "values",
+            IndexTarget::Entries => "entries",
+            IndexTarget::Full => "full",
+        }
+    }
+}
+
+/// A secondary index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its number in the store.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The column.
+    pub column: String,
+    /// What of the column.
+    pub target: IndexTarget,
+    /// The class of a custom index.
+    pub class: Option<String>,
+    /// The options of a custom index.
+    pub options: std::collections::BTreeMap<String, String>,
+}
+
+impl Index {
+    /// Whether the store maintains it: it is over the one cell of a static or regular column. The others are declared only: queries that
+    /// they allow are answered by reading all rows.
+    pub fn is_stored(&self, table: &Table) -> bool {
+        let whole = matches!(self.target, IndexTarget::Simple | IndexTarget::Full);
+        whole && table.column(&self.column).is_some_and(|c| !c.is_primary_key() && !c.of.multicell)
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Names its tree in the store; never given twice.
+    pub id: u32,
+    /// The identity that `DESCRIBE … WITH INTERNALS` tells.
+    pub uuid: Uuid,
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// What `WITH` says.
+    pub options: TableOptions,
+    pub(super) compact: bool,
+    pub(super) columns: Vec<Column>,
+    pub(super) partition: usize,
+    pub(super) clustering: usize,
+    pub(super) next_column: u16,
+    pub(super) dropped: Vec<DroppedColumn>,
+    pub(super) indexes: Vec<Index>,
+}
+
+impl Table {
+    /// The columns of the partition key.
+    pub fn partition(&self) -> &[Column] {
+        &self.columns[..self.partition]
+    }
+
+    /// The clustering columns.
+    pub fn clustering(&self) -> &[Column] {
+        &self.columns[self.partition..self.partition + self.clustering]
+    }
+
+    /// All columns in the order of `SELECT *`: partition key, clustering, static by name, regular by name.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Static columns, by name.
+    pub fn statics(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|c| c.kind == ColumnKind::Static)
+    }
+
+    /// Regular columns, by name.
+    pub fn regulars(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|c| c.kind == ColumnKind::Regular)
+    }
+
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// The column that a statement names.
+    ///
+    /// # Errors
+    /// `Undefined column name …`.
+    pub fn known_column(&self, name: &str) -> Result<&Column> {
+        let shown = || crate::syntax::quote_if_needed(name);
+        self.column(name).ok_or_else(|| invalid(format!("Undefined column name {}", shown())))
+    }
+
+    /// The column with this number, of those that are not of the primary key.
+    pub fn column_by_id(&self, id: u16) -> Option<&Column> {
+        self.columns[self.partition + self.clustering..].iter().find(|c| c.id == id)
+    }
+
+    /// Columns that were dropped.
+    pub fn dropped(&self) -> &[DroppedColumn] {
+        &self.dropped
+    }
+
+    /// Its indexes, in the order in which they were made.
+    pub fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    /// Whether its columns are counters.
+    pub fn is_counter(&self) -> bool {
+        self.columns.iter().any(Column::is_counter)
+    }
+
+    /// Whether it has static columns.
+    pub fn has_statics(&self) -> bool {
+        self.statics().next().is_some()
+    }
+
+    /// Whether it was defined `WITH COMPACT STORAGE`.
+    pub fn is_compact(&self) -> bool {
+        self.compact
+    }
+
+    /// How its keys are made.
+    pub fn layout(&self, partitioner: Partitioner) -> Layout {
+        let typed = |c: &Column| match c.descending {
+            true => Type::Reversed(std::sync::Arc::new(c.of.of.clone())),
+            false => c.of.of.clone(),
+        };
+        Layout::table(partitioner, self.clustering().iter().map(typed).collect())
+    }
+
+    /// Appends the partition key that these values make: the value itself, or of several `<2-byte length><bytes><0>` each.
+    ///
+    /// # Errors
+    /// `Invalid` when it is empty or longer than 65535 bytes.
+    pub fn put_partition_key(&self, parts: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        let too_long = |n: usize| invalid(format!("Key length of {n} is longer than maximum of {MAX_KEY}"));
+        match parts {
+            [only] => out.extend_from_slice(only.as_ref()),
+            _ => {
+                for part in parts {
+                    let part = part.as_ref();
+                    let len = u16::try_from(part.len()).map_err(|_| too_long(part.len()))?;
+                    out.extend_from_slice(&len.to_be_bytes());
+                    out.extend_from_slice(part);
+                    out.push(0);
+                }
+            }
+        }
+        match out.len() - start {
+            0 => Err(invalid("Key may not be empty")),
+            n if n > MAX_KEY => Err(too_long(n)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The values of the columns of a partition key.
+    ///
+    /// # Errors
+    /// `Server` when it isn't one of this table.
+    pub fn split_key<'k>(&self, key: &'k [u8]) -> Result<Vec<&'k [u8]>> {
+        if self.partition == 1 {
+            return Ok(vec![key]);
+        }
+        let mut rest = key;
+        let mut parts = Vec::with_capacity(self.partition);
+        while let Some((len, after)) = rest.split_first_chunk::<2>() {
+            let len = usize::from(u16::from_be_bytes(*len));
+            let Some((part, [0, after @ ..])) = after.split_at_checked(len) else { break };
+            parts.push(part);
+            rest = after;
+        }
+        if !rest.is_empty() || parts.len() != self.partition {
+            return Err(corrupt(format!("a partition key of {}.{} has other parts than the table", self.keyspace, self.name)));
+        }
+        Ok(parts)
+    }
+
+    pub(super) fn index_of(&self, column: &str, target: IndexTarget) -> Option<&Index> {
+        self.indexes.iter().find(|i| i.column == column && i.target == target)
+    }
+}

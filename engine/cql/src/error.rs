@@ -1,0 +1,147 @@
+//! Floor 0: why a statement did nothing: the classes of the native protocol with their codes, and the servers' texts (model 3.5).
+
+use std::fmt;
+
+use firn_wide::types::TypeError;
+
+use crate::syntax::SyntaxError;
+
+/// What every fallible call of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of error it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// The store beneath failed, or holds bytes that can't be understood.
+    Server,
+    /// The text is no CQL.
+    Syntax,
+    /// What the system keeps may not be changed.
+    Unauthorized,
+    /// The request can't be right.
+    Invalid,
+    /// A strategy or an option can't be used.
+    Configuration,
+    /// The keyspace or table is there.
+    AlreadyExists,
+    /// The prepared statement isn't known.
+    Unprepared,
+}
+
+impl Class {
+    /// The code of the native protocol.
+    pub fn code(self) -> u16 {
+        match self {
+            Class::Server => 0x0000,
+            Class::Syntax => 0x2000,
+            Class::Unauthorized => 0x2100,
+            Class::Invalid => 0x2200,
+            Class::Configuration => 0x2300,
+            Class::AlreadyExists => 0x2400,
+            Class::Unprepared => 0x2500,
+        }
+    }
+
+    /// The name that drivers show.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Server => "ServerError",
+            Class::Syntax => "SyntaxException",
+            Class::Unauthorized => "Unauthorized",
+            Class::Invalid => "InvalidRequest",
+            Class::Configuration => "ConfigurationException",
+            Class::AlreadyExists => "AlreadyExists",
+            Class::Unprepared => "Unprepared",
+        }
+    }
+}
+
+/// Why a statement did nothing. `Display` is the text alone.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no CQL; with its place.
+    Syntax(Box<SyntaxError>),
+    /// Another error, with its class and text.
+    Refused(Class, String),
+    /// The data model or the engine beneath failed.
+    Wide(firn_wide::Error),
+}
+
+impl Error {
+    /// The class.
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Syntax(_) => Class::Syntax,
+            Error::Refused(class, _) => *class,
+            Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
+            Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
+            Error::Wide(_) => Class::Server,
+        }
+    }
+
+    /// The code of the native protocol.
+    pub fn code(&self) -> u16 {
+        self.class().code()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Syntax(e) => e.fmt(f),
+            Error::Refused(_, text) => f.write_str(text),
+            Error::Wide(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Syntax(e) => Some(&**e),
+            Error::Wide(e) => Some(e),
+            Error::Refused(..) => None,
+        }
+    }
+}
+
+impl From<Box<SyntaxError>> for Error {
+    fn from(e: Box<SyntaxError>) -> Error {
+        Error::Syntax(e)
+    }
+}
+
+impl From<firn_wide::Error> for Error {
+    fn from(e: firn_wide::Error) -> Error {
+        Error::Wide(e)
+    }
+}
+
+impl From<firn_kv::Error> for Error {
+    fn from(e: firn_kv::Error) -> Error {
+        Error::Wide(e.into())
+    }
+}
+
+impl From<TypeError> for Error {
+    fn from(e: TypeError) -> Error {
+        invalid(e.0)
+    }
+}
+
+/// An error of the class [`Class::Invalid`].
+pub fn invalid(text: impl Into<String>) -> Error {
+    Error::Refused(Class::Invalid, text.into())
+}
+
+/// An error of the class [`Class::Configuration`].
+pub fn configuration(text: impl Into<String>) -> Error {
+    Error::Refused(Class::Configuration, text.into())
+}
+
+/// An error of the class [`Class::Server`]: stored bytes that can't be understood.
+pub fn corrupt(text: impl Into<String>) -> Error {
+    Error::Wide(firn_wide::Error::Corrupt(text.into()))
+}

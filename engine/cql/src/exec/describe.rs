@@ -1,0 +1,209 @@
+//! `DESCRIBE`: definitions as the statements that make them.
+
+use super::{Engine, Rows};
+use crate::catalog::{Catalog, Column, Index, IndexTarget, Keyspace, Table, TypeDef, keyspace_of, quoted_map};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{Describe, Described, QualifiedName};
+use crate::syntax::quote_if_needed;
+
+const STATEMENTS: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
+const NAMES: [&str; 3] = ["keyspace_name", "type", "name"];
+
+fn quoted(name: &str) -> String {
+    quote_if_needed(name).into_owned()
+}
+
+fn keyspace_text(keyspace: &Keyspace) -> String {
+    let mut replication = keyspace.replication.clone();
+    if let Some(class) = replication.get_mut("class")
+        && let Some(short) = class.strip_prefix("org.apache.cassandra.locator.")
+    {
+        *class = short.to_owned();
+    }
+    format!(
+        "CREATE KEYSPACE {} WITH replication = {} AND durable_writes = {};",
+        quoted(&keyspace.name),
+        quoted_map(&replication),
+        keyspace.durable_writes
+    )
+}
+
+fn type_text(keyspace: &str, def: &TypeDef) -> String {
+    let fields: Vec<_> = def.fields.iter().map(|(n, t)| format!("    {} {t}", quoted(n))).collect();
+    format!("CREATE TYPE {}.{} (\n{}\n);", quoted(keyspace), quoted(&def.name), fields.join(",\n"))
+}
+
+fn index_text(table: &Table, index: &Index) -> String {
+    let column = quoted(&index.column);
+    let target = match index.target {
+        IndexTarget::Simple => column,
+        other => format!("{}({column})", other.word()),
+    };
+    let place = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
+    let mut text = format!("INDEX {} ON {place} ({target})", quoted(&index.name));
+    if let Some(class) = &index.class {
+        text = format!("CUSTOM {text} USING '{class}'");
+        if !index.options.is_empty() {
+            text.push_str(&format!(" WITH OPTIONS = {}", quoted_map(&index.options)));
+        }
+    }
+    format!("CREATE {text};")
+}
+
+/// The `CREATE TABLE` that makes this table, without its indexes.
+pub fn create_table_text(table: &Table, with_internals: bool) -> String {
+    let (partition, clustering) = (table.partition(), table.clustering());
+    let only = partition.len() == 1 && clustering.is_empty();
+    let mut lines: Vec<String> = vec![];
+    for column in table.columns() {
+        let extra = match column {
+            c if c.is_static() => " static",
+            c if only && c.is_primary_key() => " PRIMARY KEY",
+            _ => "",
+        };
+        lines.push(format!("    {} {}{extra}", quoted(&column.name), column.of));
+    }
+    let names = |columns: &[Column]| columns.iter().map(|c| quoted(&c.name)).collect::<Vec<_>>();
+    if !only {
+        let key = names(partition).join(", ");
+        let first = if partition.len() == 1 { key } else { format!("({key})") };
+        let all: Vec<_> = std::iter::once(first).chain(names(clustering)).collect();
+        lines.push(format!("    PRIMARY KEY ({})", all.join(", ")));
+    }
+    let mut clauses = vec![];
+    if with_internals {
+        clauses.push(format!("ID = {}", table.uuid));
+    }
+    if table.is_compact() {
+        clauses.push("COMPACT STORAGE".to_owned());
+    }
+    if !clustering.is_empty() {
+        let order = |c: &Column| format!("{} {}", quoted(&c.name), if c.descending { "DESC" } else { "ASC" });
+        let orders: Vec<_> = clustering.iter().map(order).collect();
+        clauses.push(format!("CLUSTERING ORDER BY ({})", orders.join(", ")));
+    }
+    clauses.extend(table.options.clauses());
+    let place = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
+    format!("CREATE TABLE {place} (\n{}\n) WITH {};", lines.join(",\n"), clauses.join("\n    AND "))
+}
+
+fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {
+    vec![keyspace.to_owned(), kind.to_owned(), name.to_owned(), text]
+}
+
+fn table_rows(table: &Table, with_internals: bool) -> Vec<Vec<String>> {
+    let mut rows = vec![row(&table.keyspace, "table", &table.name, create_table_text(table, with_internals))];
+    rows.extend(table.indexes().iter().map(|i| row(&table.keyspace, "index", &i.name, index_text(table, i))));
+    rows
+}
+
+/// Types so that each comes after those that it uses.
+fn ordered_types(keyspace: &Keyspace) -> Vec<&TypeDef> {
+    let mut left: Vec<&TypeDef> = keyspace.types().map(|t| &**t).collect();
+    let mut out: Vec<&TypeDef> = vec![];
+    while !left.is_empty() {
+        let uses = |t: &TypeDef, other: &TypeDef| t.fields.iter().any(|f| f.1.mentions(&other.name));
+        let (ready, later): (Vec<_>, Vec<_>) = left.iter().partition(|t| !left.iter().any(|o| o.name != t.name && uses(t, o)));
+        if ready.is_empty() {
+            out.extend(later);
+            break;
+        }
+        out.extend(ready);
+        left = later;
+    }
+    out
+}
+
+fn keyspace_rows(keyspace: &Keyspace, only: bool, with_internals: bool) -> Vec<Vec<String>> {
+    let mut rows = vec![row(&keyspace.name, "keyspace", &keyspace.name, keyspace_text(keyspace))];
+    if !only {
+        rows.extend(ordered_types(keyspace).iter().map(|t| row(&keyspace.name, "type", &t.name, type_text(&keyspace.name, t))));
+        rows.extend(keyspace.tables().flat_map(|t| table_rows(t, with_internals)));
+    }
+    rows
+}
+
+/// What there is of these names.
+pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Describe<'_>) -> Result<Rows> {
+    let catalog = engine.fresh_catalog()?;
+    let inside = statement.with_internals;
+    let named = |rows: Vec<Vec<String>>| Ok(Rows::texts(&STATEMENTS, rows));
+    let of_keyspace = |name: &str, only| {
+        let missing = || invalid(format!("'{name}' not found in keyspaces"));
+        Ok::<_, crate::Error>(keyspace_rows(catalog.keyspace(name).ok_or_else(missing)?, only, inside))
+    };
+    match &statement.what {
+        Described::Cluster => Ok(Rows::texts(
+            &["cluster", "partitioner", "snitch"],
+            vec![vec![
+                engine.wide().describe_cluster_name().to_owned(),
+                engine.partitioner().full_name(),
+                engine.wide().describe_snitch().to_owned(),
+            ]],
+        )),
+        Described::Schema { .. } => named(catalog.keyspaces().flat_map(|k| keyspace_rows(k, false, inside)).collect()),
+        Described::Keyspaces => {
+            let each = |k: &std::sync::Arc<Keyspace>| vec![k.name.clone(), "keyspace".into(), k.name.clone()];
+            Ok(Rows::texts(&NAMES, catalog.keyspaces().map(each).collect()))
+        }
+        Described::Keyspace { only, name } => {
+            let none = || invalid("No keyspace specified and no current keyspace");
+            named(of_keyspace(name.as_ref().map(|n| &*n.text).or(current).ok_or_else(none)?, *only)?)
+        }
+        Described::Tables => Ok(names_of(&catalog, current, "table", |k| k.tables().map(|t| t.name.clone()).collect())),
+        Described::Types => Ok(names_of(&catalog, current, "type", |k| k.types().map(|t| t.name.clone()).collect())),
+        Described::Functions => Ok(Rows::texts(&NAMES, vec![])),
+        Described::Aggregates => Ok(Rows::texts(&NAMES, vec![])),
+        Described::Table(name) => named(one(&catalog, current, name, "table", inside)?),
+        Described::Index(name) => named(one(&catalog, current, name, "index", inside)?),
+        Described::Type(name) => named(one(&catalog, current, name, "type", inside)?),
+        Described::View(name) => named(one(&catalog, current, name, "materialized view", inside)?),
+        Described::Function(name) => named(one(&catalog, current, name, "function", inside)?),
+        Described::Aggregate(name) => named(one(&catalog, current, name, "aggregate", inside)?),
+        Described::Any(name) => {
+            if name.keyspace.is_none() && catalog.keyspace(&name.name.text).is_some() {
+                return named(of_keyspace(&name.name.text, false)?);
+            }
+            let found =
+                one(&catalog, current, name, "table", inside).or_else(|_| one(&catalog, current, name, "index", inside));
+            let missing = |_| {
+                let keyspace = name.keyspace.as_ref().map(|k| &*k.text).or(current);
+                invalid(match keyspace {
+                    Some(keyspace) => format!("'{}' not found in keyspace '{keyspace}'", name.name.text),
+                    None => format!("'{}' not found in keyspaces", name.name.text),
+                })
+            };
+            named(found.map_err(missing)?)
+        }
+    }
+}
+
+/// Names of one kind in the keyspace that is chosen, or in all.
+fn names_of(catalog: &Catalog, current: Option<&str>, kind: &str, of: impl Fn(&Keyspace) -> Vec<String>) -> Rows {
+    let chosen = catalog.keyspaces().filter(|k| current.is_none_or(|c| c == k.name));
+    let each =
+        |k: &std::sync::Arc<Keyspace>| of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>();
+    Rows::texts(&NAMES, chosen.flat_map(each).collect())
+}
+
+fn one(
+    catalog: &Catalog,
+    current: Option<&str>,
+    name: &QualifiedName<'_>,
+    kind: &str,
+    with_internals: bool,
+) -> Result<Vec<Vec<String>>> {
+    let home = keyspace_of(name, current).map_err(|_| invalid("No keyspace specified and no current keyspace"))?;
+    let wanted = &*name.name.text;
+    let keyspace = catalog.keyspace(home).ok_or_else(|| invalid(format!("'{home}' not found in keyspaces")))?;
+    let found = match kind {
+        "table" => keyspace.table(wanted).map(|t| table_rows(t, with_internals)),
+        "index" => keyspace.index(wanted).map(|(t, i)| vec![row(home, "index", wanted, index_text(t, i))]),
+        "type" => keyspace.user_type(wanted).map(|t| vec![row(home, "type", wanted, type_text(home, t))]),
+        _ => None,
+    };
+    found.ok_or_else(|| match kind {
+        "type" => invalid(format!("User defined type '{wanted}' not found in '{home}'")),
+        _ => invalid(format!("{kind} '{wanted}' not found in '{home}'")),
+    })
+}

@@ -1,0 +1,211 @@
+//! An open database: the store, the keyspaces of the data model beneath, the tables and types of CQL.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_kv::{Batch, Durability, TreeOptions};
+use firn_wide::Wide;
+use firn_wide::ring::Partitioner;
+use firn_wide::schema::KsDef;
+use firn_wide::store::{Family, FamilySpec, IndexSpec, Store};
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::{Catalog, FIRST_ID, Keyspace, RECORD_PREFIX, Table};
+use crate::error::{Result, invalid};
+
+/// An open database. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+struct Shared {
+    wide: Wide,
+    catalog: RwLock<Arc<Catalog>>,
+    /// Held by whoever changes definitions.
+    changes: Mutex<()>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+/// The keyspaces of the data model beneath.
+fn keyspaces(wide: &Wide) -> Vec<Keyspace> {
+    let each = |def: KsDef| {
+        let mut replication: BTreeMap<String, String> = def.strategy_options;
+        replication.insert("class".into(), def.strategy_class);
+        Keyspace::with(def.name, replication, def.durable_writes)
+    };
+    wide.describe_keyspaces().into_iter().map(each).collect()
+}
+
+impl Engine {
+    /// The definitions of an open database, with its tables opened.
+    ///
+    /// # Errors
+    /// `Server` when the records can't be understood; errors of the engine beneath.
+    pub fn open(wide: Wide) -> Result<Engine> {
+        let store = wide.store();
+        let mut records = vec![];
+        let mut cursor = store.schema_tree().cursor(RECORD_PREFIX.to_vec()..).map_err(firn_wide::Error::from)?;
+        cursor.first()?;
+        while cursor.valid() && cursor.key().starts_with(RECORD_PREFIX) {
+            records.push((cursor.key().to_vec(), cursor.value().to_vec()));
+            cursor.next()?;
+        }
+        let catalog = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
+        let kept = catalog.records();
+        let mut batch = Batch::new();
+        // Of keyspaces that were dropped with the older interface.
+        for (key, _) in records.iter().filter(|(k, _)| !kept.contains_key(k)) {
+            batch.delete(store.schema_tree(), key)?;
+        }
+        store.db().write_with(batch, Durability::Power)?;
+        drop_orphans(store, &catalog)?;
+        for table in catalog.tables() {
+            store.open_family(spec(table, wide.partitioner()))?;
+        }
+        let catalog = RwLock::new(Arc::new(catalog));
+        Ok(Engine(Arc::new(Shared { wide, catalog, changes: Mutex::new(()) })))
+    }
+
+    /// The database of the older interface that this is, too.
+    pub fn wide(&self) -> &Wide {
+        &self.0.wide
+    }
+
+    /// The store beneath.
+    pub fn store(&self) -> &Store {
+        self.0.wide.store()
+    }
+
+    /// How keys are spread.
+    pub fn partitioner(&self) -> Partitioner {
+        self.0.wide.partitioner()
+    }
+
+    /// What is defined now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.0.catalog.read().clone()
+    }
+
+    /// What is defined now, where keyspaces that came or went with the older interface are seen.
+    ///
+    /// # Errors
+    /// Errors of the engine beneath.
+    pub fn fresh_catalog(&self) -> Result<Arc<Catalog>> {
+        let _alone = self.0.changes.lock();
+        self.refresh()
+    }
+
+    fn refresh(&self) -> Result<Arc<Catalog>> {
+        let now = keyspaces(&self.0.wide);
+        let before = self.catalog();
+        let same = before.keyspaces().count() == now.len()
+            && now.iter().all(|k| before.keyspace(&k.name).is_some_and(|b| b.is_like(k)));
+        if same {
+            return Ok(before);
+        }
+        self.carry_out(&before, before.over(now))
+    }
+
+    /// Where a table's cells are.
+    ///
+    /// # Errors
+    /// `Invalid` when it was dropped meanwhile.
+    pub fn family(&self, table: &Table) -> Result<Family> {
+        let gone = || invalid(format!("table {} does not exist", table.name));
+        self.store().family(table.id).ok_or_else(gone)
+    }
+
+    /// Makes the definitions those of `change`, which tells what there is to do with those of now. `false`: nothing.
+    ///
+    /// # Errors
+    /// Those of `change`; errors of the engine beneath.
+    pub fn change(&self, change: impl FnOnce(&Catalog) -> Result<Option<Catalog>>) -> Result<bool> {
+        let _alone = self.0.changes.lock();
+        let before = self.refresh()?;
+        let Some(after) = change(&before)? else { return Ok(false) };
+        self.change_keyspaces(&before, &after)?;
+        self.carry_out(&before, after)?;
+        Ok(true)
+    }
+
+    /// Adds, changes and drops keyspaces beneath. Those that are dropped go before their tables: what a crash leaves is found when the
+    /// database is opened.
+    fn change_keyspaces(&self, before: &Catalog, after: &Catalog) -> Result<()> {
+        for keyspace in after.keyspaces() {
+            let mut strategy_options = keyspace.replication.clone();
+            let strategy_class = strategy_options.remove("class").unwrap_or_default();
+            let durable_writes = keyspace.durable_writes;
+            let def = KsDef { strategy_class, strategy_options, durable_writes, ..KsDef::new(keyspace.name.clone()) };
+            match before.keyspace(&keyspace.name) {
+                None => drop(self.0.wide.system_add_keyspace(&def)?),
+                Some(b) if !b.is_like(keyspace) => drop(self.0.wide.system_update_keyspace(&def)?),
+                Some(_) => {}
+            }
+        }
+        for gone in before.keyspaces().filter(|k| after.keyspace(&k.name).is_none()) {
+            self.0.wide.system_drop_keyspace(&gone.name)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, before: &Catalog, after: Catalog) -> Result<Arc<Catalog>> {
+        let store = self.store();
+        let diff = before.diff(&after);
+        let mut batch = Batch::new();
+        for (key, value) in &diff.records {
+            match value {
+                Some(value) => batch.put(store.schema_tree(), key, value)?,
+                None => batch.delete(store.schema_tree(), key)?,
+            }
+        }
+        store.db().write_with(batch, Durability::Power)?;
+        for table in &diff.opened {
+            store.open_family(spec(table, self.partitioner()))?;
+        }
+        let after = Arc::new(after);
+        *self.0.catalog.write() = after.clone();
+        for table in &diff.dropped {
+            store.drop_family(table.id)?;
+        }
+        Ok(after)
+    }
+}
+
+fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
+    let indexes = table.indexes().iter().filter(|i| i.is_stored(table)).filter_map(|index| {
+        let column = table.column(&index.column)?;
+        let (is_static, name) = (column.is_static(), column.raw_name().to_vec());
+        Some(IndexSpec { id: index.id, is_static, name, value: column.of.of.clone() })
+    });
+    FamilySpec {
+        id: table.id,
+        layout: table.layout(partitioner),
+        counter: table.is_counter(),
+        gc_grace: table.options.gc_grace(),
+        indexes: indexes.collect(),
+        tree: TreeOptions::default(),
+    }
+}
+
+/// Drops the trees of tables and indexes that were dropped when a crash came in between.
+fn drop_orphans(store: &Store, catalog: &Catalog) -> Result<()> {
+    let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
+    let indexes: Vec<u32> = catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
+    for tree in store.db().tree_names() {
+        let number =
+            |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id >= FIRST_ID);
+        let is_orphan = match (number("cf-"), number("ix-")) {
+            (Some(id), _) => !tables.contains(&id),
+            (_, Some(id)) => !indexes.contains(&id),
+            _ => false,
+        };
+        if is_orphan {
+            store.db().drop_tree(&tree)?;
+        }
+    }
+    Ok(())
+}

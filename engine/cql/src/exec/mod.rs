@@ -1,0 +1,21 @@
+//! Floor 3: statements carried out over the store.
+//!
+//! - [`Engine`]: an open database with its definitions.
+//! - [`Plan`]: a statement about rows, compiled; [`compile`] makes one.
+//! - [`define`]: definitions, which are carried out at once.
+//! - [`Rows`]: what a statement gives.
+//!
+//! Invariant: a definition is recorded durably in one batch before it is seen; what a crash leaves undone (a tree that is not needed any
+//! more) is done when the database is opened again.
+
+mod compile;
+mod define;
+mod describe;
+mod engine;
+mod rows;
+
+pub use compile::{Plan, Request, compile};
+pub use define::define;
+pub use describe::create_table_text;
+pub use engine::Engine;
+pub use rows::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};

@@ -1,0 +1,211 @@
+//! What a statement gives: rows with typed access.
+
+use std::sync::Arc;
+
+use firn_wide::types::Type;
+
+use crate::catalog::ColumnType;
+use crate::error::{Result, invalid};
+use crate::values::{ColumnSpec, FromValue, Value};
+
+/// Where a paged result goes on; opaque to clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagingState(pub Vec<u8>);
+
+/// What a definition did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaChange {
+    /// `CREATED`, `UPDATED` or `DROPPED`.
+    pub change: &'static str,
+    /// `KEYSPACE`, `TABLE` or `TYPE`.
+    pub target: &'static str,
+    /// The keyspace.
+    pub keyspace: String,
+    /// The table or type.
+    pub name: Option<String>,
+}
+
+/// What kind of result it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing to tell.
+    Void,
+    /// Rows.
+    Rows,
+    /// `USE` chose this keyspace.
+    SetKeyspace(String),
+    /// Something was defined.
+    Schema(SchemaChange),
+}
+
+/// The result of a statement.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    kind: Kind,
+    columns: Arc<[ColumnSpec]>,
+    cells: Vec<Vec<Option<Vec<u8>>>>,
+    paging: Option<PagingState>,
+    warnings: Vec<String>,
+}
+
+impl Rows {
+    fn of_kind(kind: Kind) -> Rows {
+        Rows { kind, columns: Arc::new([]), cells: vec![], paging: None, warnings: vec![] }
+    }
+
+    /// Of a statement that tells nothing.
+    pub fn void() -> Rows {
+        Rows::of_kind(Kind::Void)
+    }
+
+    /// Of `USE`.
+    pub fn set_keyspace(keyspace: impl Into<String>) -> Rows {
+        Rows::of_kind(Kind::SetKeyspace(keyspace.into()))
+    }
+
+    /// Of a definition.
+    pub fn schema(change: SchemaChange) -> Rows {
+        Rows::of_kind(Kind::Schema(change))
+    }
+
+    /// Rows of these columns; every row has as many cells.
+    pub fn new(columns: Arc<[ColumnSpec]>, cells: Vec<Vec<Option<Vec<u8>>>>) -> Rows {
+        Rows { columns, cells, ..Rows::of_kind(Kind::Rows) }
+    }
+
+    /// Rows of texts.
+    pub(super) fn texts(names: &[&str], rows: Vec<Vec<String>>) -> Rows {
+        let column = |name: &&str| ColumnSpec {
+            keyspace: "system".into(),
+            table: "describe".into(),
+            name: (*name).to_owned(),
+            of: ColumnType::frozen(Type::Utf8),
+        };
+        let cells = rows.into_iter().map(|r| r.into_iter().map(|t| Some(t.into_bytes())).collect());
+        Rows::new(names.iter().map(column).collect(), cells.collect())
+    }
+
+    /// With the place where the next page begins.
+    pub fn with_paging(self, paging: Option<PagingState>) -> Rows {
+        Rows { paging, ..self }
+    }
+
+    /// With what clients should be told.
+    pub fn with_warnings(self, warnings: Vec<String>) -> Rows {
+        Rows { warnings, ..self }
+    }
+
+    /// What kind of result it is.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &Arc<[ColumnSpec]> {
+        &self.columns
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Where the next page begins; `None` when this is the last one.
+    pub fn paging(&self) -> Option<&PagingState> {
+        self.paging.as_ref()
+    }
+
+    /// What clients should be told.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The row of this number.
+    pub fn row(&self, i: usize) -> Option<Row<'_>> {
+        self.cells.get(i).map(|cells| Row { columns: &self.columns, cells })
+    }
+
+    /// The rows in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
+        self.cells.iter().map(|cells| Row { columns: &self.columns, cells })
+    }
+
+    /// The rows as tuples or other types of Rust.
+    ///
+    /// # Errors
+    /// `Invalid` when a value is of another type.
+    pub fn typed<T: FromRow>(&self) -> Result<Vec<T>> {
+        self.iter().map(T::from_row).collect()
+    }
+}
+
+/// A row of a result.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    columns: &'a [ColumnSpec],
+    cells: &'a [Option<Vec<u8>>],
+}
+
+impl<'a> Row<'a> {
+    /// The columns.
+    pub fn columns(&self) -> &'a [ColumnSpec] {
+        self.columns
+    }
+
+    /// The bytes of a column; `None` is null.
+    pub fn bytes(&self, column: usize) -> Option<&'a [u8]> {
+        self.cells.get(column)?.as_deref()
+    }
+
+    /// The value of the column with this number.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such column, or its value is of another type.
+    pub fn at<T: FromValue>(&self, column: usize) -> Result<T> {
+        let spec = self.columns.get(column).ok_or_else(|| invalid(format!("there is no column {column} in the result")))?;
+        T::from_value(Value::decode(&spec.of.of, self.bytes(column))?)
+            .map_err(|e| invalid(format!("column {}: {e}", spec.name)))
+    }
+
+    /// The value of the column of this name.
+    ///
+    /// # Errors
+    /// As [`at`](Row::at).
+    pub fn get<T: FromValue>(&self, name: &str) -> Result<T> {
+        let at = self.columns.iter().position(|c| c.name == name);
+        self.at(at.ok_or_else(|| invalid(format!("there is no column {name} in the result")))?)
+    }
+}
+
+/// A type of Rust that a row can be read as: a tuple of its columns in order, or one's own.
+pub trait FromRow: Sized {
+    /// The row.
+    ///
+    /// # Errors
+    /// `Invalid` when a value is of another type.
+    fn from_row(row: Row<'_>) -> Result<Self>;
+}
+
+macro_rules! rows {
+    ($($name:ident $index:tt),+) => {
+        impl<$($name: FromValue),+> FromRow for ($($name,)+) {
+            fn from_row(row: Row<'_>) -> Result<Self> {
+                Ok(($(row.at::<$name>($index)?,)+))
+            }
+        }
+    };
+}
+
+rows!(A 0);
+rows!(A 0, B 1);
+rows!(A 0, B 1, C 2);
+rows!(A 0, B 1, C 2, D 3);
+rows!(A 0, B 1, C 2, D 3, E 4);
+rows!(A 0, B 1, C 2, D 3, E 4, F 5);
+rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);

@@ -1,0 +1,37 @@
+//! The compiled statements that were used last.
+
+use std::collections::HashMap;
+
+use super::Prepared;
+
+/// Keeps the statements that were used last: when it is full, the older half goes.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    limit: usize,
+    clock: u64,
+    kept: HashMap<[u8; 16], (u64, Prepared)>,
+}
+
+impl Cache {
+    pub fn new(limit: usize) -> Cache {
+        Cache { limit, clock: 0, kept: HashMap::new() }
+    }
+
+    pub fn get(&mut self, id: &[u8; 16]) -> Option<Prepared> {
+        self.clock += 1;
+        let (used, found) = self.kept.get_mut(id)?;
+        *used = self.clock;
+        Some(found.clone())
+    }
+
+    pub fn put(&mut self, prepared: Prepared) {
+        if self.kept.len() >= self.limit {
+            let mut uses: Vec<u64> = self.kept.values().map(|k| k.0).collect();
+            uses.sort_unstable();
+            let median = uses[uses.len() / 2];
+            self.kept.retain(|_, k| k.0 >= median);
+        }
+        self.clock += 1;
+        self.kept.insert(prepared.id(), (self.clock, prepared));
+    }
+}

@@ -1,0 +1,238 @@
+//! Floor 4: what an application uses: a [`Session`] runs statements, prepares them, remembers the keyspace that is chosen.
+//!
+//! ```
+//! use firn_cql::Session;
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-cql-session-{}", std::process::id()));
+//! let session = Session::open(&dir)?;
+//! session.execute("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+//! session.execute("USE shop", ())?;
+//! session.execute("CREATE TABLE items (id int PRIMARY KEY, tags set<text>)", ())?;
+//! let text: String = session.execute("DESCRIBE TABLE items", ())?.row(0).unwrap().get("create_statement")?;
+//! assert!(text.starts_with("CREATE TABLE shop.items (\n    id int PRIMARY KEY,\n    tags set<text>\n) WITH "));
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), firn_cql::Error>(())
+//! ```
+
+mod cache;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_wide::{Options, Wide};
+use md5::{Digest, Md5};
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{Class, Error, Result, invalid};
+use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define};
+use crate::syntax::parse;
+use crate::values::{ColumnSpec, Values};
+use cache::Cache;
+
+/// How many compiled statements a database keeps.
+const CACHED: usize = 1024;
+
+/// A conversation with a database. Cheap to clone; clones share the database and the prepared statements, each has its own keyspace.
+#[derive(Debug)]
+pub struct Session {
+    engine: Engine,
+    cache: Arc<Mutex<Cache>>,
+    keyspace: RwLock<Option<Arc<str>>>,
+}
+
+impl Clone for Session {
+    fn clone(&self) -> Session {
+        let keyspace = RwLock::new(self.keyspace());
+        Session { engine: self.engine.clone(), cache: self.cache.clone(), keyspace }
+    }
+}
+
+/// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have changed.
+#[derive(Clone)]
+pub struct Prepared(Arc<Compiled>);
+
+pub(crate) struct Compiled {
+    id: [u8; 16],
+    text: String,
+    keyspace: Option<Arc<str>>,
+    version: u64,
+    plan: Box<dyn Plan>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Prepared").field(&self.0.text).finish()
+    }
+}
+
+impl Prepared {
+    /// What the native protocol calls it: a digest of the keyspace and the text.
+    pub fn id(&self) -> [u8; 16] {
+        self.0.id
+    }
+
+    /// The statement.
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// What its bind markers want.
+    pub fn markers(&self) -> &[ColumnSpec] {
+        self.0.plan.markers()
+    }
+
+    /// The columns of its result, where that is known before it is run.
+    pub fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
+        self.0.plan.columns()
+    }
+}
+
+/// How a statement is run: one page, a timestamp for writes that name none.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// How many rows a page has at most. `None`: all.
+    pub page_size: Option<usize>,
+    /// Where the page begins: what the page before it ended with.
+    pub paging: Option<PagingState>,
+    /// Microseconds since 1970.
+    pub timestamp: Option<i64>,
+}
+
+fn id_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
+    let mut digest = Md5::new();
+    digest.update(keyspace.unwrap_or_default());
+    digest.update([0]);
+    digest.update(text);
+    digest.finalize().into()
+}
+
+impl Session {
+    /// Opens the database in `dir`, creating it when the directory is missing or empty.
+    ///
+    /// # Errors
+    /// `Server` or `Configuration` when it can't be opened.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Session> {
+        Session::new(Wide::open(dir)?)
+    }
+
+    /// Opens the database in `dir` in this way.
+    ///
+    /// # Errors
+    /// As [`open`](Session::open).
+    pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Session> {
+        Session::new(Wide::open_with(dir, options)?)
+    }
+
+    /// A session with a database that is open. Of one database there must be one `new`; others are clones.
+    ///
+    /// # Errors
+    /// `Server` when its definitions can't be understood.
+    pub fn new(wide: Wide) -> Result<Session> {
+        let cache = Arc::new(Mutex::new(Cache::new(CACHED)));
+        Ok(Session { engine: Engine::open(wide)?, cache, keyspace: RwLock::new(None) })
+    }
+
+    /// The database.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The keyspace that is chosen.
+    pub fn keyspace(&self) -> Option<Arc<str>> {
+        self.keyspace.read().clone()
+    }
+
+    /// Runs a statement. Those about rows are compiled once and kept.
+    ///
+    /// # Errors
+    /// What is wrong with it; it did nothing then.
+    pub fn execute(&self, cql: &str, values: impl Values) -> Result<Rows> {
+        self.execute_as(cql, values, &Run::default())
+    }
+
+    /// Runs a statement in this way.
+    ///
+    /// # Errors
+    /// As [`execute`](Session::execute).
+    pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
+        if let Some(found) = self.cached(cql) {
+            return self.run(&found, values, how);
+        }
+        let parsed = parse(cql)?;
+        let keyspace = self.keyspace();
+        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, random_bits())? {
+            values.bind(&[])?;
+            if let Kind::SetKeyspace(chosen) = rows.kind() {
+                *self.keyspace.write() = Some(chosen.as_str().into());
+            }
+            return Ok(rows);
+        }
+        self.run(&self.prepare(cql)?, values, how)
+    }
+
+    fn cached(&self, cql: &str) -> Option<Prepared> {
+        let id = id_of(self.keyspace.read().as_deref(), cql);
+        let found = self.cache.lock().get(&id)?;
+        (found.0.version == self.engine.catalog().version()).then_some(found)
+    }
+
+    /// Compiles a statement about rows, or finds it compiled.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that it is a definition.
+    pub fn prepare(&self, cql: &str) -> Result<Prepared> {
+        match self.cached(cql) {
+            Some(found) => Ok(found),
+            None => self.compile(cql, self.keyspace()),
+        }
+    }
+
+    fn compile(&self, cql: &str, keyspace: Option<Arc<str>>) -> Result<Prepared> {
+        let parsed = parse(cql)?;
+        let catalog = self.engine.catalog();
+        let plan = compile(&self.engine, &catalog, keyspace.as_deref(), &parsed)?;
+        let id = id_of(keyspace.as_deref(), cql);
+        let prepared = Prepared(Arc::new(Compiled { id, text: cql.to_owned(), keyspace, version: catalog.version(), plan }));
+        self.cache.lock().put(prepared.clone());
+        Ok(prepared)
+    }
+
+    /// The prepared statement with this id, as a client of the native protocol asks for it.
+    ///
+    /// # Errors
+    /// `Unprepared` when it isn't known.
+    pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
+        let hex = || id.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let missing = || Error::Refused(Class::Unprepared, format!("Prepared query with ID {} not found", hex()));
+        let key: [u8; 16] = id.try_into().map_err(|_| missing())?;
+        self.cache.lock().get(&key).ok_or_else(missing)
+    }
+
+    /// Runs a compiled statement.
+    ///
+    /// # Errors
+    /// As [`execute`](Session::execute).
+    pub fn run(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Rows> {
+        let present = self.engine.catalog().version();
+        let again;
+        let prepared = if prepared.0.version == present {
+            prepared
+        } else {
+            again = self.compile(&prepared.0.text, prepared.0.keyspace.clone())?;
+            &again
+        };
+        let bound = values.bind(prepared.markers())?;
+        if bound.len() != prepared.markers().len() {
+            return Err(invalid("Invalid amount of bind variables"));
+        }
+        let Run { page_size, paging, timestamp } = how;
+        let request = Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging: paging.as_ref() };
+        prepared.0.plan.run(&self.engine, &request)
+    }
+}
+
+/// Bits that nobody else has: for identities, not for secrets.
+fn random_bits() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || u128::from(RandomState::new().hash_one(0u8));
+    half() << 64 | half()
+}

@@ -1,0 +1,112 @@
+//! The bytes of collections, tuples and user types, put together and taken apart.
+
+use std::cmp::Ordering;
+
+use firn_wide::types::Type;
+
+use crate::error::{Result, invalid};
+
+/// Appends a part with its length; a null part has length -1.
+///
+/// # Errors
+/// A part longer than 2 GiB.
+fn put_part(part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
+    let Some(part) = part else {
+        out.extend_from_slice(&(-1i32).to_be_bytes());
+        return Ok(());
+    };
+    let len = i32::try_from(part.len()).map_err(|_| invalid("a part of a value is longer than 2 GiB"))?;
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(part);
+    Ok(())
+}
+
+/// Appends `count` and these parts as they are: `count` is that of elements or of pairs.
+///
+/// # Errors
+/// More than 2^31 - 1 elements, or a part longer than 2 GiB.
+pub fn put_parts<'a>(count: usize, parts: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) -> Result<()> {
+    let count = i32::try_from(count).map_err(|_| invalid("a collection has more than 2147483647 elements"))?;
+    out.extend_from_slice(&count.to_be_bytes());
+    parts.into_iter().try_for_each(|p| put_part(Some(p), out))
+}
+
+/// The bytes of a list, set or map of these parts (of a map: keys and values in turns); sets and maps are put in order, of what is equal the
+/// last stays.
+///
+/// # Errors
+/// As [`put_parts`].
+pub fn put_collection(of: &Type, parts: &[Vec<u8>]) -> Result<Vec<u8>> {
+    let mut out = vec![];
+    match of {
+        Type::Set(element) => {
+            let sorted = sorted(parts, 1, element);
+            put_parts(sorted.len(), sorted.iter().map(|p| &*p[0]), &mut out)?;
+        }
+        Type::Map(kv) => {
+            let sorted = sorted(parts, 2, &kv.0);
+            put_parts(sorted.len(), sorted.iter().flat_map(|p| p.iter()).map(|p| &**p), &mut out)?;
+        }
+        _ => put_parts(parts.len(), parts.iter().map(|p| &**p), &mut out)?,
+    }
+    Ok(out)
+}
+
+fn sorted<'p>(parts: &'p [Vec<u8>], each: usize, by: &Type) -> Vec<&'p [Vec<u8>]> {
+    let mut all: Vec<&[Vec<u8>]> = parts.chunks_exact(each).collect();
+    all.sort_by(|a, b| by.compare(&a[0], &b[0]));
+    let mut kept: Vec<&[Vec<u8>]> = Vec::with_capacity(all.len());
+    for part in all {
+        match kept.last_mut() {
+            Some(last) if by.compare(&last[0], &part[0]) == Ordering::Equal => *last = part,
+            _ => kept.push(part),
+        }
+    }
+    kept
+}
+
+/// The bytes of a tuple or user type of these parts.
+///
+/// # Errors
+/// A part longer than 2 GiB.
+pub fn put_tuple(parts: &[Option<Vec<u8>>]) -> Result<Vec<u8>> {
+    let mut out = vec![];
+    parts.iter().try_for_each(|p| put_part(p.as_deref(), &mut out))?;
+    Ok(out)
+}
+
+/// The parts of a serialised list, set, map (keys and values in turns), tuple or user type (as many parts as are there).
+///
+/// # Errors
+/// `Invalid` when the bytes break off.
+pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
+    let broken = || invalid(format!("not enough bytes for a value of type {}", of.cql_name()));
+    let mut rest = bytes;
+    let mut left = match of {
+        Type::List(_) | Type::Set(_) | Type::Map(_) => {
+            let (count, after) = rest.split_first_chunk::<4>().ok_or_else(broken)?;
+            rest = after;
+            let count = usize::try_from(i32::from_be_bytes(*count)).map_err(|_| broken())?;
+            Some(if matches!(of, Type::Map(_)) { count.checked_mul(2).ok_or_else(broken)? } else { count })
+        }
+        _ => None,
+    };
+    // Every part takes 4 bytes at least, so that a wrong count doesn't take memory.
+    let mut parts = Vec::with_capacity((rest.len() / 4).min(left.unwrap_or(16)));
+    while left.map_or(!rest.is_empty(), |n| n > 0) {
+        let (len, after) = rest.split_first_chunk::<4>().ok_or_else(broken)?;
+        match usize::try_from(i32::from_be_bytes(*len)) {
+            Ok(len) => {
+                let (part, after) = after.split_at_checked(len).ok_or_else(broken)?;
+                parts.push(Some(part));
+                rest = after;
+            }
+            Err(_) => {
+                parts.push(None);
+                rest = after;
+            }
+        }
+        left = left.map(|n| n - 1);
+    }
+    Ok(parts)
+}

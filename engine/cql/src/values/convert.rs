@@ -1,0 +1,314 @@
+//! Rust's own types as values: what is bound, what is read out of rows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use firn_wide::types::Type;
+use uuid::Uuid;
+
+use super::{Bound, ColumnSpec, Value};
+use crate::error::{Result, invalid};
+
+/// A type of Rust that a column's value can be read as.
+pub trait FromValue: Sized {
+    /// The value.
+    ///
+    /// # Errors
+    /// `Invalid` when it is another one, or null where that can't be said.
+    fn from_value(value: Value) -> Result<Self>;
+}
+
+/// A type of Rust that can be bound to a marker.
+pub trait ToValue {
+    /// The value.
+    fn to_value(&self) -> Value;
+}
+
+fn wrong<T>(what: &str, value: &Value) -> Result<T> {
+    Err(invalid(format!("{value:?} can't be read as {what}")))
+}
+
+macro_rules! simple {
+    ($($rust:ty, $to:ident, $($from:pat => $read:expr),+;)+) => {$(
+        impl FromValue for $rust {
+            fn from_value(value: Value) -> Result<Self> {
+                match value {
+                    $($from => Ok($read),)+
+                    other => wrong(stringify!($rust), &other),
+                }
+            }
+        }
+
+        impl ToValue for $rust {
+            fn to_value(&self) -> Value {
+                Value::$to(self.clone())
+            }
+        }
+    )+};
+}
+
+simple! {
+    bool, Boolean, Value::Boolean(b) => b;
+    i8, TinyInt, Value::TinyInt(n) => n;
+    i16, SmallInt, Value::SmallInt(n) => n, Value::TinyInt(n) => n.into();
+    i32, Int, Value::Int(n) => n, Value::SmallInt(n) => n.into(), Value::TinyInt(n) => n.into();
+    i64, BigInt, Value::BigInt(n) | Value::Counter(n) | Value::Timestamp(n) | Value::Time(n) => n, Value::Int(n) => n.into(),
+        Value::SmallInt(n) => n.into(), Value::TinyInt(n) => n.into();
+    f32, Float, Value::Float(n) => n;
+    f64, Double, Value::Double(n) => n, Value::Float(n) => n.into();
+    String, Text, Value::Text(s) | Value::Decimal(s) | Value::Duration(s) => s, Value::VarInt(n) => n.to_string();
+    Uuid, Uuid, Value::Uuid(u) => u;
+    IpAddr, Inet, Value::Inet(a) => a;
+    num_bigint::BigInt, VarInt, Value::VarInt(n) => n, Value::BigInt(n) => n.into(), Value::Int(n) => n.into();
+    Vec<u8>, Blob, Value::Blob(b) => b;
+}
+
+impl FromValue for Value {
+    fn from_value(value: Value) -> Result<Self> {
+        Ok(value)
+    }
+}
+
+impl ToValue for Value {
+    fn to_value(&self) -> Value {
+        self.clone()
+    }
+}
+
+impl ToValue for str {
+    fn to_value(&self) -> Value {
+        Value::Text(self.to_owned())
+    }
+}
+
+impl ToValue for [u8] {
+    fn to_value(&self) -> Value {
+        Value::Blob(self.to_vec())
+    }
+}
+
+impl<T: ToValue + ?Sized> ToValue for &T {
+    fn to_value(&self) -> Value {
+        (**self).to_value()
+    }
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: Value) -> Result<Self> {
+        match value {
+            Value::Null => Ok(None),
+            other => T::from_value(other).map(Some),
+        }
+    }
+}
+
+impl<T: ToValue> ToValue for Option<T> {
+    fn to_value(&self) -> Value {
+        self.as_ref().map_or(Value::Null, ToValue::to_value)
+    }
+}
+
+fn elements<T: FromValue, C: FromIterator<T>>(what: &str, value: Value) -> Result<C> {
+    match value {
+        // A collection without elements is null.
+        Value::Null => Ok(C::from_iter([])),
+        Value::List(all) | Value::Set(all) => all.into_iter().map(T::from_value).collect(),
+        other => wrong(what, &other),
+    }
+}
+
+fn pairs<K: FromValue, V: FromValue, C: FromIterator<(K, V)>>(value: Value) -> Result<C> {
+    match value {
+        Value::Null => Ok(C::from_iter([])),
+        Value::Map(all) => all.into_iter().map(|(k, v)| Ok((K::from_value(k)?, V::from_value(v)?))).collect(),
+        other => wrong("a map", &other),
+    }
+}
+
+macro_rules! lists {
+    ($($rust:ty),+) => {$(
+        impl FromValue for Vec<$rust> {
+            fn from_value(value: Value) -> Result<Self> {
+                elements("a list", value)
+            }
+        }
+
+        impl ToValue for Vec<$rust> {
+            fn to_value(&self) -> Value {
+                Value::List(self.iter().map(ToValue::to_value).collect())
+            }
+        }
+    )+};
+}
+
+// Not of every type: a Vec<u8> is a blob.
+lists!(bool, i8, i16, i32, i64, f32, f64, String, &'static str, Uuid, IpAddr, num_bigint::BigInt, Vec<u8>, Value);
+
+impl FromValue for &'static str {
+    fn from_value(value: Value) -> Result<Self> {
+        wrong("a text that lives for ever; read a String", &value)
+    }
+}
+
+impl<T: FromValue + Eq + Hash> FromValue for HashSet<T> {
+    fn from_value(value: Value) -> Result<Self> {
+        elements("a set", value)
+    }
+}
+
+impl<T: FromValue + Ord> FromValue for BTreeSet<T> {
+    fn from_value(value: Value) -> Result<Self> {
+        elements("a set", value)
+    }
+}
+
+impl<T: ToValue> ToValue for HashSet<T> {
+    fn to_value(&self) -> Value {
+        Value::Set(self.iter().map(ToValue::to_value).collect())
+    }
+}
+
+impl<T: ToValue> ToValue for BTreeSet<T> {
+    fn to_value(&self) -> Value {
+        Value::Set(self.iter().map(ToValue::to_value).collect())
+    }
+}
+
+impl<K: FromValue + Eq + Hash, V: FromValue> FromValue for HashMap<K, V> {
+    fn from_value(value: Value) -> Result<Self> {
+        pairs(value)
+    }
+}
+
+impl<K: FromValue + Ord, V: FromValue> FromValue for BTreeMap<K, V> {
+    fn from_value(value: Value) -> Result<Self> {
+        pairs(value)
+    }
+}
+
+impl<K: ToValue, V: ToValue> ToValue for HashMap<K, V> {
+    fn to_value(&self) -> Value {
+        Value::Map(self.iter().map(|(k, v)| (k.to_value(), v.to_value())).collect())
+    }
+}
+
+impl<K: ToValue, V: ToValue> ToValue for BTreeMap<K, V> {
+    fn to_value(&self) -> Value {
+        Value::Map(self.iter().map(|(k, v)| (k.to_value(), v.to_value())).collect())
+    }
+}
+
+/// What is bound to the markers of a statement: a tuple in their order, a slice of [`Value`], or [`Named`].
+pub trait Values {
+    /// One for each marker.
+    ///
+    /// # Errors
+    /// `Invalid amount of bind variables`, or a value that its marker doesn't take.
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>;
+}
+
+fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+    if values.len() != markers.len() {
+        return Err(invalid("Invalid amount of bind variables"));
+    }
+    let each = |(value, marker): (&&dyn ToValue, &ColumnSpec)| bind_one(&value.to_value(), &marker.of.of, &marker.name);
+    values.iter().zip(markers).map(each).collect()
+}
+
+fn bind_one(value: &Value, of: &Type, name: &str) -> Result<Bound> {
+    value.encode(of).map_err(|e| invalid(format!("{e} (bound to {name})")))
+}
+
+impl Values for [Value] {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+        in_order(&self.iter().map(|v| v as &dyn ToValue).collect::<Vec<_>>(), markers)
+    }
+}
+
+impl Values for Vec<Value> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+        self[..].bind(markers)
+    }
+}
+
+impl<T: Values + ?Sized> Values for &T {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+        (**self).bind(markers)
+    }
+}
+
+/// Bytes as they come from a client.
+impl Values for Vec<Bound> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+        if self.len() != markers.len() {
+            return Err(invalid("Invalid amount of bind variables"));
+        }
+        Ok(self.clone())
+    }
+}
+
+/// Values by the names of their markers; markers without one are unset.
+pub struct Named<'a>(pub &'a [(&'a str, &'a dyn ToValue)]);
+
+impl Values for Named<'_> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+        if let Some((unknown, _)) = self.0.iter().find(|(n, _)| !markers.iter().any(|m| m.name == *n)) {
+            return Err(invalid(format!("there is no bind marker :{unknown}")));
+        }
+        let each = |marker: &ColumnSpec| match self.0.iter().find(|(n, _)| *n == marker.name) {
+            Some((_, value)) => bind_one(&value.to_value(), &marker.of.of, &marker.name),
+            None => Ok(Bound::Unset),
+        };
+        markers.iter().map(each).collect()
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident),*) => {
+        impl<$($name: ToValue),*> Values for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+                let ($($name,)*) = self;
+                in_order(&[$($name as &dyn ToValue),*], markers)
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A);
+tuples!(A, B);
+tuples!(A, B, C);
+tuples!(A, B, C, D);
+tuples!(A, B, C, D, E);
+tuples!(A, B, C, D, E, F);
+tuples!(A, B, C, D, E, F, G);
+tuples!(A, B, C, D, E, F, G, H);
+
+macro_rules! tuple_values {
+    ($($name:ident $index:tt),+) => {
+        impl<$($name: FromValue),+> FromValue for ($($name,)+) {
+            fn from_value(value: Value) -> Result<Self> {
+                match value {
+                    Value::Tuple(parts) => {
+                        let mut parts = parts.into_iter();
+                        Ok(($($name::from_value(parts.next().unwrap_or(Value::Null))?,)+))
+                    }
+                    other => wrong("a tuple", &other),
+                }
+            }
+        }
+
+        impl<$($name: ToValue),+> ToValue for ($($name,)+) {
+            fn to_value(&self) -> Value {
+                Value::Tuple(vec![$(self.$index.to_value()),+])
+            }
+        }
+    };
+}
+
+tuple_values!(A 0);
+tuple_values!(A 0, B 1);
+tuple_values!(A 0, B 1, C 2);
+tuple_values!(A 0, B 1, C 2, D 3);

@@ -1,0 +1,329 @@
+//! Native functions of values, casts, arithmetic. Aggregates and functions of cells (`writetime`, `count`) belong to the selection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use firn_wide::ring::Token;
+use firn_wide::types::{Type, Wording, uuids};
+
+use super::{Bound, Env, number};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{Operator, QualifiedName};
+
+type Run = dyn Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
+
+/// A function of values.
+#[derive(Clone)]
+pub struct Function {
+    /// The name that messages quote: `system.now`.
+    pub name: String,
+    /// The types of its arguments.
+    pub arguments: Vec<Type>,
+    /// The type of its result.
+    pub result: Type,
+    /// Whether it gives the same for the same arguments, whenever it is called.
+    pub is_pure: bool,
+    run: Arc<Run>,
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Function").field(&self.name).finish()
+    }
+}
+
+impl Function {
+    fn new(
+        name: impl Into<String>,
+        arguments: Vec<Type>,
+        result: Type,
+        run: impl Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
+    ) -> Function {
+        Function { name: name.into(), arguments, result, is_pure: true, run: Arc::new(run) }
+    }
+
+    /// One of a single argument, null for null.
+    fn of_one(
+        name: impl Into<String>,
+        from: &Type,
+        to: Type,
+        run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
+    ) -> Function {
+        let each = move |_: &Env<'_>, a: &[Option<&[u8]>]| a.first().copied().flatten().map_or(Ok(None), &run);
+        Function::new(name, vec![from.clone()], to, each)
+    }
+
+    fn changing(self) -> Function {
+        Function { is_pure: false, ..self }
+    }
+
+    /// What it gives for these arguments, which are of its types; `None` is null.
+    ///
+    /// # Errors
+    /// `Invalid` when it can't be computed.
+    pub fn call(&self, env: &Env<'_>, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
+        (self.run)(env, arguments)
+    }
+}
+
+/// A fresh time-uuid of the statement's time.
+pub fn time_uuid(env: &Env<'_>) -> [u8; 16] {
+    let bits = (env.random)();
+    // Of one microsecond, the random clock sequence and node tell uuids apart.
+    uuids::time_uuid(env.now, ((bits >> 96) % 10) as u8, (bits >> 64) as u16, bits as u64 | 1 << 40)
+}
+
+/// Whether a value of one type can stand where the other is wanted without a conversion.
+pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
+    let (value, wanted) = (value.unreversed(), wanted.unreversed());
+    value == wanted
+        || match wanted {
+            Type::Bytes => true,
+            Type::Utf8 => *value == Type::Ascii,
+            Type::Uuid => *value == Type::TimeUuid,
+            Type::Integer => matches!(value, Type::Int32 | Type::Long),
+            Type::Timestamp | Type::Date => matches!(value, Type::Timestamp | Type::Date),
+            _ => false,
+        }
+}
+
+/// The type of arithmetic with these two; `None` when they can't be added.
+pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
+    number::result_type(left, right)
+}
+
+/// The function of this name for arguments of these types (`None`: unknown), where `wanted` is wanted. `partition` is what `token()` takes.
+///
+/// # Errors
+/// `Unknown function …`, a wrong number of arguments, or arguments that it doesn't take.
+pub fn find(
+    name: &QualifiedName<'_>,
+    arguments: &[Option<Type>],
+    wanted: Option<&Type>,
+    partition: &[Type],
+) -> Result<Function> {
+    let shown = name.to_string();
+    let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
+    let word = name.name.text.to_ascii_lowercase();
+    let found = own.then(|| named(&word, arguments, wanted, partition)).flatten();
+    let function = found.ok_or_else(|| invalid(format!("Unknown function '{shown}'")))?;
+    if function.arguments.len() != arguments.len() {
+        return Err(invalid(format!(
+            "Invalid number of arguments in call to function {}: {} required but {} provided",
+            function.name,
+            function.arguments.len(),
+            arguments.len()
+        )));
+    }
+    Ok(function)
+}
+
+fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partition: &[Type]) -> Option<Function> {
+    let name = format!("system.{word}");
+    let first = arguments.first().cloned().flatten();
+    if let Some(to) = word.strip_prefix("blobas") {
+        let to = Type::from_cql_word(if to == "varchar" { "text" } else { to })?;
+        return Some(blob_as(name, to));
+    }
+    if let Some(from) = word.strip_suffix("asblob") {
+        let from = Type::from_cql_word(from)?;
+        return Some(Function::of_one(name, &from, Type::Bytes, |b| Ok(Some(b.to_vec()))));
+    }
+    let now = |to: Type, make: fn(i64) -> Vec<u8>| {
+        Function::new(name.clone(), vec![], to, move |env, _| Ok(Some(make(env.now.div_euclid(1000))))).changing()
+    };
+    let limit = |make: fn(i64) -> [u8; 16]| {
+        Function::of_one(name.clone(), &Type::Timestamp, Type::TimeUuid, move |b| Ok(Some(make(long(b)?).to_vec())))
+    };
+    let of_time = |to: Type, make: fn(i64) -> Vec<u8>| {
+        // Without a type the newest that there is.
+        let from = first.clone().filter(|t| matches!(t, Type::TimeUuid | Type::Timestamp | Type::SimpleDate));
+        let from = from.unwrap_or(Type::TimeUuid);
+        let of = from.clone();
+        Function::of_one(name.clone(), &from, to, move |b| Ok(Some(make(millis(&of, b)?))))
+    };
+    Some(match word {
+        "now" | "currenttimeuuid" => {
+            Function::new(name.clone(), vec![], Type::TimeUuid, |env, _| Ok(Some(time_uuid(env).to_vec()))).changing()
+        }
+        "uuid" => Function::new(name.clone(), vec![], Type::Uuid, |env, _| {
+            let random = uuid::Builder::from_random_bytes((env.random)().to_be_bytes()).into_uuid();
+            Ok(Some(random.as_bytes().to_vec()))
+        })
+        .changing(),
+        "currenttimestamp" => current_timestamp(),
+        "currentdate" => now(Type::SimpleDate, date_bytes),
+        "currenttime" => now(Type::Time, |ms| (ms.rem_euclid(86_400_000) * 1_000_000).to_be_bytes().to_vec()),
+        "mintimeuuid" => limit(uuids::min_time_uuid),
+        "maxtimeuuid" => limit(uuids::max_time_uuid),
+        "todate" => of_time(Type::SimpleDate, date_bytes),
+        "totimestamp" | "dateof" => of_time(Type::Timestamp, timestamp_bytes),
+        "tounixtimestamp" | "unixtimestampof" => of_time(Type::Long, timestamp_bytes),
+        "token" => token(name, partition),
+        "tojson" => {
+            let from = first.or_else(|| wanted.cloned())?;
+            let of = from.clone();
+            let run =
+                move |_: &Env<'_>, a: &[Option<&[u8]>]| Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()));
+            Function::new(name, vec![from], Type::Utf8, run)
+        }
+        "fromjson" => {
+            let to = wanted.cloned()?;
+            let of = to.clone();
+            Function::of_one(name, &Type::Utf8, to, move |b| {
+                let text = String::from_utf8_lossy(b).into_owned();
+                let value =
+                    serde_json::from_str(&text).map_err(|e| invalid(format!("Could not decode JSON string '{text}': {e}")))?;
+                Ok(match super::from_json(&of, &value)? {
+                    Bound::Bytes(bytes) => Some(bytes),
+                    _ => None,
+                })
+            })
+        }
+        _ => return None,
+    })
+}
+
+/// `currentTimestamp()`, which the constant `'now'` means where a timestamp is wanted.
+pub(super) fn current_timestamp() -> Function {
+    let now = |env: &Env<'_>, _: &[Option<&[u8]>]| Ok(Some(timestamp_bytes(env.now.div_euclid(1000))));
+    Function::new("system.currenttimestamp", vec![], Type::Timestamp, now).changing()
+}
+
+fn blob_as(name: String, to: Type) -> Function {
+    let (of, shown) = (to.clone(), name.clone());
+    Function::of_one(name, &Type::Bytes, to, move |b| {
+        of.validate(b).map_err(|_| {
+            let hex: String = b.iter().map(|b| format!("{b:02x}")).collect();
+            invalid(format!(
+                "In call to function {shown}, value 0x{hex} is not a valid binary representation for type {}",
+                of.cql_name()
+            ))
+        })?;
+        Ok(Some(b.to_vec()))
+    })
+}
+
+fn token(name: String, partition: &[Type]) -> Function {
+    // The type of tokens of the usual partitioner.
+    Function::new(name, partition.to_vec(), Type::Long, |env, parts| {
+        let Some(parts) = parts.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let key = match parts[..] {
+            [only] => only.to_vec(),
+            _ => {
+                let mut key = vec![];
+                for part in parts {
+                    let len = u16::try_from(part.len()).map_err(|_| invalid("a part of a key is longer than 65535 bytes"))?;
+                    key.extend_from_slice(&len.to_be_bytes());
+                    key.extend_from_slice(part);
+                    key.push(0);
+                }
+                key
+            }
+        };
+        Ok(Some(match env.partitioner.token(&key).map_err(|e| invalid(e.0))? {
+            Token::Long(n) => n.to_be_bytes().to_vec(),
+            Token::Big(n) => num_bigint::BigInt::from(n).to_signed_bytes_be(),
+            Token::Key(key) => key,
+        }))
+    })
+}
+
+fn long(bytes: &[u8]) -> Result<i64> {
+    let n = bytes.try_into().map(i64::from_be_bytes);
+    n.map_err(|_| invalid(format!("Expected 8 or 0 byte long for date ({})", bytes.len())))
+}
+
+/// Milliseconds since 1970 of a time-uuid, timestamp or date.
+fn millis(of: &Type, bytes: &[u8]) -> Result<i64> {
+    match of {
+        Type::TimeUuid => {
+            let micros = bytes.try_into().ok().and_then(uuids::micros_of);
+            Ok(micros.ok_or_else(|| invalid("Invalid version for TimeUUID type."))?.div_euclid(1000))
+        }
+        Type::SimpleDate => {
+            let days = bytes.try_into().map(u32::from_be_bytes);
+            let days = days.map_err(|_| invalid(format!("Expected 4 byte long for date ({})", bytes.len())))?;
+            Ok((i64::from(days) - (1 << 31)) * 86_400_000)
+        }
+        _ => long(bytes),
+    }
+}
+
+fn timestamp_bytes(millis: i64) -> Vec<u8> {
+    millis.to_be_bytes().to_vec()
+}
+
+fn date_bytes(millis: i64) -> Vec<u8> {
+    ((millis.div_euclid(86_400_000) + (1 << 31)) as u32).to_be_bytes().to_vec()
+}
+
+/// `CAST(… AS …)`
+///
+/// # Errors
+/// Bytes of the first type as bytes of the second.
+type Conversion = fn(&Type, &Type, &[u8]) -> Result<Option<Vec<u8>>>;
+
+/// `… cannot be cast to …`
+pub fn cast(from: &Type, to: &Type) -> Result<Function> {
+    let name = format!("castAs{}", to.cql_name());
+    let (of, target) = (from.unreversed().clone(), to.clone());
+    let simple = |run: Conversion| {
+        let (a, b) = (of.clone(), target.clone());
+        Ok(Function::of_one(name.clone(), from, to.clone(), move |bytes| run(&a, &b, bytes)))
+    };
+    match (&of, &target) {
+        (a, b) if a == b => simple(|_, _, b| Ok(Some(b.to_vec()))),
+        (a, b) if number::is_number(a) && number::is_number(b) && *b != Type::Counter => {
+            simple(|from, to, b| if b.is_empty() { Ok(None) } else { number::Number::decode(from, b)?.encode(to).map(Some) })
+        }
+        (Type::Bytes | Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_), _) => {
+            Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name())))
+        }
+        (_, Type::Utf8 | Type::Ascii) => simple(|from, _, b| Ok(Some(from.to_text(b, Wording::Cql).into_bytes()))),
+        (Type::TimeUuid | Type::Timestamp | Type::SimpleDate, Type::Timestamp) => {
+            simple(|from, _, b| Ok(Some(timestamp_bytes(millis(from, b)?))))
+        }
+        (Type::TimeUuid | Type::Timestamp, Type::SimpleDate) => simple(|from, _, b| Ok(Some(date_bytes(millis(from, b)?)))),
+        _ => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
+    }
+}
+
+/// `- a`
+///
+/// # Errors
+/// `Invalid` when it is no number.
+pub fn negate(of: &Type) -> Result<Function> {
+    let of = of.unreversed().clone();
+    if !number::is_number(&of) {
+        return Err(invalid(format!("the '-' operation is not supported on {}", of.cql_name())));
+    }
+    let of_value = of.clone();
+    Ok(Function::of_one("system._negate", &of.clone(), of, move |b| {
+        let zero = number::Number::Whole(num_bigint::BigInt::ZERO).encode(&of_value)?;
+        number::compute(Operator::Subtract, &of_value, &zero, &of_value, b, &of_value).map(Some)
+    }))
+}
+
+/// `left operator right`
+///
+/// # Errors
+/// `Invalid` when they can't be computed with.
+pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Function> {
+    let (lt, rt) = (left.unreversed().clone(), right.unreversed().clone());
+    let Some(result) = result_type(&lt, &rt) else {
+        return Err(invalid(format!(
+            "the '{}' operation is not supported between {} and {}",
+            operator.sign(),
+            lt.cql_name(),
+            rt.cql_name()
+        )));
+    };
+    let of = result.clone();
+    let (a, b) = (lt.clone(), rt.clone());
+    let run = move |_: &Env<'_>, parts: &[Option<&[u8]>]| match parts {
+        [Some(l), Some(r)] if !l.is_empty() && !r.is_empty() => number::compute(operator, &of, l, &a, r, &b).map(Some),
+        _ => Ok(None),
+    };
+    Ok(Function::new(format!("system._{}", operator.sign()), vec![lt, rt], result, run))
+}

@@ -1,0 +1,79 @@
+//! Floor 1, on the catalog's types: values: terms of statements made into bytes, bytes made into values for people and for Rust
+//! (model 3.3, 3.5).
+//!
+//! - [`Term`]: a term of a statement, checked against what is wanted ([`Receiver`]); [`Term::eval`] gives its bytes.
+//! - [`Value`]: a value by itself; [`literal`] and [`json`] are its text.
+//! - [`FromValue`], [`ToValue`], [`Values`]: Rust's own types.
+//! - [`function`]: native functions, casts, arithmetic.
+//!
+//! Bytes of collections are those of the native protocol from version 3 on: a 4-byte count, each part with a 4-byte length. Sets and maps are
+//! sorted and hold nothing twice, the last wins.
+
+mod bytes;
+mod convert;
+pub mod function;
+mod json;
+mod literal;
+mod number;
+mod term;
+mod value;
+
+use firn_wide::ring::Partitioner;
+
+pub use bytes::{put_collection, put_parts, put_tuple, split};
+pub use convert::{FromValue, Named, ToValue, Values};
+pub use json::{from_json, json};
+pub use literal::literal;
+pub use term::{Context, Markers, Receiver, Term, is_assignable};
+pub use value::Value;
+
+use crate::catalog::ColumnType;
+
+/// A value as it is bound to a marker, or as a term gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Nothing is said: the column stays as it is.
+    Unset,
+    /// No value.
+    Null,
+    /// The value.
+    Bytes(Vec<u8>),
+}
+
+impl Bound {
+    /// The bytes; `None` for null and unset.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Bound::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl From<Option<Vec<u8>>> for Bound {
+    fn from(value: Option<Vec<u8>>) -> Bound {
+        value.map_or(Bound::Null, Bound::Bytes)
+    }
+}
+
+/// What a column of a result or a bind marker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ColumnSpec {
+    pub keyspace: String,
+    pub table: String,
+    pub name: String,
+    pub of: ColumnType,
+}
+
+/// What the evaluation of terms needs.
+pub struct Env<'a> {
+    /// What is bound to the markers, by their number.
+    pub bound: &'a [Bound],
+    /// The time of the statement, microseconds since 1970; the same for all of it.
+    pub now: i64,
+    /// How keys are spread, for `token()`.
+    pub partitioner: Partitioner,
+    /// Fresh random bits, for `uuid()` and `now()`.
+    pub random: &'a dyn Fn() -> u128,
+}

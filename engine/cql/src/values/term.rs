@@ -1,0 +1,484 @@
+//! Terms of statements: checked against what is wanted, then evaluated to bytes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use firn_wide::types::Type;
+
+use super::function::{self, Function};
+use super::{Bound, ColumnSpec, Env, put_collection, put_tuple};
+use crate::catalog::{Catalog, Column, ColumnType, Table, native_type};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{self, Constant, ConstantKind, TermKind};
+
+/// What a term is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receiver {
+    /// The name that messages quote: `v`, `value(l)`, `key(m)`, `idx(l)`, `[limit]`.
+    pub name: String,
+    /// The type that is wanted.
+    pub of: ColumnType,
+    /// Where the column is.
+    pub keyspace: String,
+    /// Where the column is.
+    pub table: String,
+}
+
+impl Receiver {
+    /// A column.
+    pub fn column(table: &Table, column: &Column) -> Receiver {
+        Receiver {
+            name: column.name.clone(),
+            of: column.of.clone(),
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+        }
+    }
+
+    /// Another thing of the same table: an element, a limit.
+    pub fn other(&self, name: impl Into<String>, of: Type) -> Receiver {
+        let of = ColumnType::frozen(of);
+        Receiver { name: name.into(), of, keyspace: self.keyspace.clone(), table: self.table.clone() }
+    }
+}
+
+/// What the markers of a statement want, collected while its terms are prepared.
+#[derive(Clone, Debug, Default)]
+pub struct Markers(Vec<Option<ColumnSpec>>);
+
+impl Markers {
+    /// For a statement with this many markers.
+    pub fn new(count: u16) -> Markers {
+        Markers(vec![None; usize::from(count)])
+    }
+
+    /// Notes what a marker wants.
+    pub fn set(&mut self, marker: &ast::Marker<'_>, receiver: &Receiver) {
+        if let Some(slot) = self.0.get_mut(usize::from(marker.index)) {
+            *slot = Some(ColumnSpec {
+                keyspace: receiver.keyspace.clone(),
+                table: receiver.table.clone(),
+                name: marker.name.as_ref().map_or_else(|| receiver.name.clone(), |n| n.to_string()),
+                of: receiver.of.clone(),
+            });
+        }
+    }
+
+    /// What they want, by number.
+    ///
+    /// # Errors
+    /// `Invalid` for a marker of which nothing is known.
+    pub fn into_specs(self) -> Result<Vec<ColumnSpec>> {
+        let unknown = |i| invalid(format!("the type of bind marker {i} is not known; put a type in parentheses before it"));
+        self.0.into_iter().enumerate().map(|(i, m)| m.ok_or_else(|| unknown(i))).collect()
+    }
+}
+
+/// What terms are prepared in.
+pub struct Context<'a> {
+    /// Where user types are looked up.
+    pub catalog: &'a Catalog,
+    /// The keyspace of the table.
+    pub keyspace: &'a str,
+    /// The types of the partition key, for `token()`.
+    pub partition: Vec<Type>,
+    /// What the markers want.
+    pub markers: Markers,
+}
+
+/// A prepared term.
+#[derive(Clone, Debug)]
+pub enum Term {
+    /// Known bytes, or null.
+    Constant(Option<Vec<u8>>),
+    /// What is bound to a marker of this number.
+    Marker(u16, Type),
+    /// A collection, tuple or user type of these; of a map, keys and values in turns.
+    Many(Type, Vec<Term>),
+    /// What a function makes of these.
+    Call(Arc<Function>, Vec<Term>),
+}
+
+/// Whether a constant of this kind can be of the type.
+fn fits(kind: ConstantKind, of: &Type) -> bool {
+    use ConstantKind as K;
+    match of {
+        Type::Ascii | Type::Utf8 | Type::Inet | Type::Custom(_) => kind == K::String,
+        Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time => matches!(kind, K::String | K::Integer),
+        Type::Long | Type::Counter | Type::Int32 | Type::Short | Type::Byte | Type::Integer => kind == K::Integer,
+        Type::Decimal | Type::Double | Type::Float => matches!(kind, K::Integer | K::Float),
+        Type::Uuid | Type::TimeUuid | Type::LexicalUuid => kind == K::Uuid,
+        Type::Boolean => kind == K::Boolean,
+        Type::Bytes => kind == K::Hex,
+        Type::Duration => matches!(kind, K::Duration | K::Integer),
+        _ => false,
+    }
+}
+
+fn constant_bytes(constant: &Constant<'_>, of: &Type) -> Result<Vec<u8>> {
+    let text: Cow<'_, str> = match constant.kind {
+        ConstantKind::Hex => constant.text.get(2..).unwrap_or_default().into(),
+        _ => (&*constant.text).into(),
+    };
+    super::value::bytes_of_text(of, &text)
+}
+
+/// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it depends on what is wanted.
+pub(super) fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
+    match &term.kind {
+        TermKind::Constant(c) => Some(match c.kind {
+            ConstantKind::String => Type::Utf8,
+            ConstantKind::Integer if c.text.parse::<i32>().is_ok() => Type::Int32,
+            ConstantKind::Integer if c.text.parse::<i64>().is_ok() => Type::Long,
+            ConstantKind::Integer => Type::Integer,
+            ConstantKind::Float => Type::Double,
+            ConstantKind::Boolean => Type::Boolean,
+            ConstantKind::Duration => Type::Duration,
+            ConstantKind::Uuid => Type::Uuid,
+            ConstantKind::Hex => Type::Bytes,
+        }),
+        TermKind::Hint(hint) => context.catalog.resolve_type(context.keyspace, &hint.0).ok().map(|t| t.of),
+        TermKind::Cast(_, to) => Some(native_type(*to)),
+        TermKind::Call(call) => {
+            let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
+            function::find(&call.function, &types, None, &context.partition).ok().map(|f| f.result.clone())
+        }
+        TermKind::Negate(inner) => own_type(inner, context),
+        TermKind::Binary(b) => {
+            let (l, r) = (own_type(&b.left, context), own_type(&b.right, context));
+            function::result_type(l.as_ref().or(r.as_ref())?, r.as_ref().or(l.as_ref())?)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a term can be of the type at all.
+pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> bool {
+    let all = |terms: &[ast::Term<'_>], of: &Type| terms.iter().all(|t| is_assignable(t, of, context));
+    match (&term.kind, of) {
+        (TermKind::Null, _) => !of.is_counter(),
+        (TermKind::Marker(_), _) => true,
+        (TermKind::Constant(c), _) => fits(c.kind, of),
+        (TermKind::List(terms), Type::List(e)) => all(terms, e),
+        (TermKind::Set(terms), Type::Set(e)) => all(terms, e),
+        (TermKind::Set(terms), Type::Map(_)) => terms.is_empty(),
+        (TermKind::Map(pairs), Type::Map(kv)) => {
+            pairs.iter().all(|(k, v)| is_assignable(k, &kv.0, context) && is_assignable(v, &kv.1, context))
+        }
+        (TermKind::Tuple(terms), Type::Tuple(types)) => {
+            terms.len() <= types.len() && terms.iter().zip(types.iter()).all(|(t, of)| is_assignable(t, of, context))
+        }
+        (TermKind::Tuple(terms), _) if terms.len() == 1 => is_assignable(&terms[0], of, context),
+        (TermKind::User(fields), Type::Udt(udt)) => fields
+            .iter()
+            .all(|(name, t)| udt.fields.iter().find(|f| f.0 == name.text).is_some_and(|f| is_assignable(t, &f.1, context))),
+        (TermKind::Binary(b), _) => is_assignable(&b.left, of, context) && is_assignable(&b.right, of, context),
+        (TermKind::Negate(inner), _) => is_assignable(inner, of, context),
+        (TermKind::Call(call), _) => {
+            let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
+            // What can't be found is reported when it is prepared.
+            function::find(&call.function, &types, Some(of), &context.partition)
+                .map_or(true, |f| function::is_value_of(&f.result, of))
+        }
+        (TermKind::Hint(_) | TermKind::Cast(..), _) => own_type(term, context).is_none_or(|t| function::is_value_of(&t, of)),
+        _ => false,
+    }
+}
+
+fn is_moment(receiver: &Receiver) -> bool {
+    matches!(receiver.of.of, Type::Timestamp | Type::Date)
+}
+
+fn has_marker(term: &ast::Term<'_>) -> bool {
+    match &term.kind {
+        TermKind::Marker(_) => true,
+        TermKind::Null | TermKind::Constant(_) => false,
+        TermKind::List(t) | TermKind::Set(t) | TermKind::Tuple(t) => t.iter().any(has_marker),
+        TermKind::Map(pairs) => pairs.iter().any(|(k, v)| has_marker(k) || has_marker(v)),
+        TermKind::User(fields) => fields.iter().any(|f| has_marker(&f.1)),
+        TermKind::Call(call) => call.arguments.iter().any(has_marker),
+        TermKind::Hint(hint) => has_marker(&hint.1),
+        TermKind::Cast(inner, _) | TermKind::Negate(inner) => has_marker(inner),
+        TermKind::Binary(b) => has_marker(&b.left) || has_marker(&b.right),
+    }
+}
+
+impl Term {
+    /// Checks a term against what is wanted.
+    ///
+    /// # Errors
+    /// `Invalid` with the servers' text.
+    pub fn prepare(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+        match &term.kind {
+            TermKind::Null if receiver.of.of.is_counter() => Err(invalid("Invalid null value for counter increment/decrement")),
+            TermKind::Null => Ok(Term::Constant(None)),
+            TermKind::Constant(c)
+                if c.kind == ConstantKind::String && c.text.eq_ignore_ascii_case("now") && is_moment(receiver) =>
+            {
+                Ok(Term::Call(Arc::new(function::current_timestamp()), vec![]))
+            }
+            TermKind::Constant(c) if fits(c.kind, &receiver.of.of) => {
+                Ok(Term::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
+            }
+            TermKind::Constant(c) => Err(invalid(format!(
+                "Invalid {} constant ({}) for \"{}\" of type {}",
+                c.kind.word(),
+                c.text,
+                receiver.name,
+                receiver.of
+            ))),
+            TermKind::Marker(marker) => {
+                context.markers.set(marker, receiver);
+                Ok(Term::Marker(marker.index, receiver.of.of.clone()))
+            }
+            TermKind::List(_) | TermKind::Set(_) | TermKind::Map(_) => prepare_collection(term, receiver, context),
+            TermKind::User(fields) => prepare_user(fields, receiver, context),
+            TermKind::Tuple(parts) => match &receiver.of.of {
+                Type::Tuple(types) => prepare_tuple(parts, &types.clone(), receiver, context),
+                _ if parts.len() == 1 => Term::prepare(&parts[0], receiver, context),
+                _ => Err(invalid(format!("Invalid tuple type literal for {} of type {}", receiver.name, receiver.of))),
+            },
+            TermKind::Hint(hint) => {
+                let of = context.catalog.resolve_type(context.keyspace, &hint.0)?;
+                if !function::is_value_of(&of.of, &receiver.of.of) {
+                    return Err(invalid(format!("Cannot assign value {term} to {} of type {}", receiver.name, receiver.of)));
+                }
+                let hinted = Receiver { of, ..receiver.clone() };
+                Term::prepare(&hint.1, &hinted, context)
+            }
+            TermKind::Cast(..) | TermKind::Call(_) | TermKind::Negate(_) | TermKind::Binary(_) => {
+                prepare_computed(term, receiver, context)
+            }
+        }
+    }
+
+    /// Its value.
+    ///
+    /// # Errors
+    /// `Invalid` when a bound value is not of its type, or a function refuses its arguments.
+    pub fn eval(&self, env: &Env<'_>) -> Result<Bound> {
+        match self {
+            Term::Constant(value) => Ok(value.clone().into()),
+            Term::Marker(index, of) => {
+                let bound = env.bound.get(usize::from(*index)).ok_or_else(|| invalid("Invalid amount of bind variables"))?;
+                if let Bound::Bytes(bytes) = bound {
+                    of.validate(bytes).map_err(|e| invalid(e.0))?;
+                }
+                Ok(bound.clone())
+            }
+            Term::Many(of, parts) => {
+                let mut values = Vec::with_capacity(parts.len());
+                for part in parts {
+                    values.push(match part.eval(env)? {
+                        Bound::Bytes(bytes) => Some(bytes),
+                        Bound::Null => None,
+                        Bound::Unset => return Err(invalid("unset value is not supported inside collections")),
+                    });
+                }
+                if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
+                    return Ok(Bound::Bytes(put_tuple(&values)?));
+                }
+                let all: Option<Vec<_>> = values.into_iter().collect();
+                let all = all.ok_or_else(|| invalid("null is not supported inside collections"))?;
+                Ok(Bound::Bytes(put_collection(of, &all)?))
+            }
+            Term::Call(function, arguments) => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(match argument.eval(env)? {
+                        Bound::Bytes(bytes) => Some(bytes),
+                        _ => None,
+                    });
+                }
+                let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+                Ok(function.call(env, &lent)?.into())
+            }
+        }
+    }
+
+    /// Whether its value is the same whatever is bound and whenever it is.
+    pub fn is_constant(&self) -> bool {
+        match self {
+            Term::Constant(_) => true,
+            Term::Marker(..) => false,
+            Term::Many(_, parts) => parts.iter().all(Term::is_constant),
+            Term::Call(function, arguments) => function.is_pure && arguments.iter().all(Term::is_constant),
+        }
+    }
+
+    /// Makes a constant of what never changes.
+    fn folded(self) -> Result<Term> {
+        if !self.is_constant() {
+            return Ok(self);
+        }
+        let env = Env { bound: &[], now: 0, partitioner: Default::default(), random: &|| 0 };
+        Ok(Term::Constant(match self.eval(&env)? {
+            Bound::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }))
+    }
+}
+
+fn prepare_collection(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+    let (name, of) = (&receiver.name, &receiver.of);
+    let (kind, terms): (_, Vec<&ast::Term<'_>>) = match &term.kind {
+        TermKind::List(terms) => ("list", terms.iter().collect()),
+        TermKind::Set(terms) => ("set", terms.iter().collect()),
+        TermKind::Map(pairs) => ("map", pairs.iter().flat_map(|(k, v)| [k, v]).collect()),
+        _ => ("list", vec![]),
+    };
+    // `{}` is an empty map where a map is wanted.
+    let empty_map = kind == "set" && terms.is_empty() && matches!(of.of, Type::Map(_));
+    let (types, words): ([&Type; 2], [&str; 2]) = match (&of.of, kind) {
+        (Type::List(e), "list") | (Type::Set(e), "set") => ([e, e], ["value", "value"]),
+        (Type::Map(kv), "map") => ([&kv.0, &kv.1], ["key", "value"]),
+        (Type::Map(kv), "set") if empty_map => ([&kv.0, &kv.1], ["key", "value"]),
+        _ => return Err(invalid(format!("Invalid {kind} literal for {name} of type {of}"))),
+    };
+    for (i, element) in terms.iter().enumerate() {
+        if !is_assignable(element, types[i % 2], context) {
+            let shown = ColumnType::frozen(types[i % 2].clone());
+            return Err(invalid(format!(
+                "Invalid {kind} literal for {name}: {} {element} is not of type {shown}",
+                words[i % 2]
+            )));
+        }
+    }
+    let mut parts = Vec::with_capacity(terms.len());
+    for (i, element) in terms.iter().enumerate() {
+        if has_marker(element) {
+            return Err(invalid(format!(
+                "Invalid {kind} literal for {name}: bind variables are not supported inside collection literals"
+            )));
+        }
+        let part = receiver.other(format!("{}({name})", words[i % 2]), types[i % 2].clone());
+        let prepared = Term::prepare(element, &part, context)?;
+        if matches!(prepared, Term::Constant(None)) {
+            return Err(invalid("null is not supported inside collections"));
+        }
+        parts.push(prepared);
+    }
+    Term::Many(of.of.clone(), parts).folded()
+}
+
+fn prepare_tuple(parts: &[ast::Term<'_>], types: &[Type], receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+    let name = &receiver.name;
+    for (i, part) in parts.iter().enumerate() {
+        let Some(of) = types.get(i) else {
+            return Err(invalid(format!(
+                "Invalid tuple literal for {name}: too many elements. Type {} expects {} but got {}",
+                receiver.of,
+                types.len(),
+                parts.len()
+            )));
+        };
+        if !is_assignable(part, of, context) {
+            return Err(invalid(format!("Invalid tuple literal for {name}: component {i} is not of type {}", of.cql_name())));
+        }
+    }
+    let prepared = parts.iter().zip(types).enumerate().map(|(i, (part, of))| {
+        let part_receiver = receiver.other(format!("{name}[{i}]"), of.clone());
+        Term::prepare(part, &part_receiver, context)
+    });
+    let prepared: Result<Vec<_>> = prepared.collect();
+    Term::Many(receiver.of.of.clone(), prepared?).folded()
+}
+
+fn prepare_user(fields: &[(ast::Name<'_>, ast::Term<'_>)], receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+    let name = &receiver.name;
+    let Type::Udt(udt) = &receiver.of.of else {
+        return Err(invalid(format!("Invalid user type literal for {name} of type {}", receiver.of)));
+    };
+    if let Some((unknown, _)) = fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == n.text)) {
+        return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
+    }
+    let mut parts = vec![];
+    for (field, of) in &udt.fields {
+        let Some((_, term)) = fields.iter().find(|(n, _)| n.text == *field) else {
+            parts.push(Term::Constant(None));
+            continue;
+        };
+        if !is_assignable(term, of, context) {
+            return Err(invalid(format!(
+                "Invalid user type literal for {name}: field {field} is not of type {}",
+                of.cql_name()
+            )));
+        }
+        parts.push(Term::prepare(term, &receiver.other(format!("{name}.{field}"), of.clone()), context)?);
+    }
+    Term::Many(receiver.of.of.clone(), parts).folded()
+}
+
+/// A call, a cast or arithmetic.
+fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+    let of = &receiver.of.of;
+    let wrong_type = |result: &Type| {
+        invalid(format!(
+            "Type error: cannot assign result of function {term} (type {}) to {} (type {})",
+            result.cql_name(),
+            receiver.name,
+            receiver.of
+        ))
+    };
+    match &term.kind {
+        TermKind::Call(call) => {
+            let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
+            let function = function::find(&call.function, &types, Some(of), &context.partition)?;
+            if !function::is_value_of(&function.result, of) {
+                return Err(invalid(format!(
+                    "Type error: cannot assign result of function {} (type {}) to {} (type {})",
+                    function.name,
+                    function.result.cql_name(),
+                    receiver.name,
+                    receiver.of
+                )));
+            }
+            let mut arguments = vec![];
+            for (i, (argument, of)) in call.arguments.iter().zip(&function.arguments).enumerate() {
+                if !is_assignable(argument, of, context) {
+                    return Err(invalid(format!(
+                        "Type error: {argument} cannot be passed as argument {i} of function {} of type {}",
+                        function.name,
+                        of.cql_name()
+                    )));
+                }
+                let wanted = receiver.other(format!("arg{i}({})", function.name), of.clone());
+                arguments.push(Term::prepare(argument, &wanted, context)?);
+            }
+            Term::Call(Arc::new(function), arguments).folded()
+        }
+        TermKind::Cast(inner, to) => {
+            let to = native_type(*to);
+            let from = own_type(inner, context).unwrap_or_else(|| to.clone());
+            let function = function::cast(&from, &to)?;
+            if !function::is_value_of(&to, of) {
+                return Err(wrong_type(&to));
+            }
+            let argument = Term::prepare(inner, &receiver.other(receiver.name.clone(), from), context)?;
+            Term::Call(Arc::new(function), vec![argument]).folded()
+        }
+        TermKind::Negate(inner) => {
+            let function = function::negate(of)?;
+            let argument = Term::prepare(inner, receiver, context)?;
+            Term::Call(Arc::new(function), vec![argument]).folded()
+        }
+        TermKind::Binary(binary) => {
+            let side =
+                |t: &ast::Term<'_>| own_type(t, context).filter(|t| !matches!(t, Type::Utf8)).unwrap_or_else(|| of.clone());
+            // Constants take the type that is wanted when they can be of it.
+            let exact = |t: &ast::Term<'_>| match &t.kind {
+                TermKind::Constant(_) if is_assignable(t, of, context) => of.clone(),
+                _ => side(t),
+            };
+            let (left, right) = (exact(&binary.left), exact(&binary.right));
+            let function = function::arithmetic(binary.operator, &left, &right)?;
+            if !function::is_value_of(&function.result, of) {
+                return Err(wrong_type(&function.result));
+            }
+            let left = Term::prepare(&binary.left, &receiver.other(receiver.name.clone(), left), context)?;
+            let right = Term::prepare(&binary.right, &receiver.other(receiver.name.clone(), right), context)?;
+            Term::Call(Arc::new(function), vec![left, right]).folded()
+        }
+        _ => Err(invalid(format!("{term} can't be computed"))),
+    }
+}

@@ -1,0 +1,267 @@
+//! A value by itself.
+
+use std::net::IpAddr;
+
+use firn_wide::types::{Source, Type, Wording};
+use num_bigint::BigInt;
+use uuid::Uuid;
+
+use super::{Bound, put_collection, put_tuple, split};
+use crate::error::{Result, invalid};
+
+/// A value of any type.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// No value.
+    Null,
+    /// Says nothing: a column that it is bound to stays as it is.
+    Unset,
+    /// Zero bytes of a type that is no text and no blob.
+    Empty,
+    /// `boolean`
+    Boolean(bool),
+    /// `tinyint`
+    TinyInt(i8),
+    /// `smallint`
+    SmallInt(i16),
+    /// `int`
+    Int(i32),
+    /// `bigint`
+    BigInt(i64),
+    /// `counter`
+    Counter(i64),
+    /// `varint`
+    VarInt(BigInt),
+    /// `decimal`, in decimal notation
+    Decimal(String),
+    /// `float`
+    Float(f32),
+    /// `double`
+    Double(f64),
+    /// `text`, `ascii`
+    Text(String),
+    /// `blob`, and types that there is no other form for
+    Blob(Vec<u8>),
+    /// `uuid`, `timeuuid`
+    Uuid(Uuid),
+    /// `inet`
+    Inet(IpAddr),
+    /// `date`: days since 1970
+    Date(i64),
+    /// `time`: nanoseconds since midnight
+    Time(i64),
+    /// `timestamp`: milliseconds since 1970
+    Timestamp(i64),
+    /// `duration`, as CQL writes it
+    Duration(String),
+    /// `list`
+    List(Vec<Value>),
+    /// `set`, in order
+    Set(Vec<Value>),
+    /// `map`, in the order of its keys
+    Map(Vec<(Value, Value)>),
+    /// `tuple`
+    Tuple(Vec<Value>),
+    /// A user-defined type: its fields by name
+    User(Vec<(String, Value)>),
+}
+
+/// For texts that never ask for the time.
+struct NoClock;
+
+impl Source for NoClock {
+    fn millis(&mut self) -> i64 {
+        0
+    }
+
+    fn time_uuid(&mut self) -> [u8; 16] {
+        firn_wide::types::uuids::min_time_uuid(0)
+    }
+
+    fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
+        firn_wide::types::uuids::min_time_uuid(millis)
+    }
+}
+
+/// The bytes that a text means, where the time doesn't matter.
+pub(super) fn bytes_of_text(of: &Type, text: &str) -> Result<Vec<u8>> {
+    if text.eq_ignore_ascii_case("now") && matches!(of, Type::Timestamp | Type::Date | Type::Uuid | Type::TimeUuid) {
+        return Err(invalid(format!("'{text}' is no {} by itself; write a function", of.cql_name())));
+    }
+    let mut out = vec![];
+    of.from_text(text, Wording::Cql, &mut NoClock, &mut out).map_err(|e| invalid(e.0))?;
+    Ok(out)
+}
+
+fn read(of: &Type, text: &str) -> Result<Bound> {
+    bytes_of_text(of, text).map(Bound::Bytes)
+}
+
+impl Value {
+    /// The value that these bytes of the type are; `None` is null.
+    ///
+    /// # Errors
+    /// `Invalid` when they are no value of the type.
+    pub fn decode(of: &Type, bytes: Option<&[u8]>) -> Result<Value> {
+        let Some(bytes) = bytes else { return Ok(Value::Null) };
+        let of = of.unreversed();
+        of.validate(bytes).map_err(|e| invalid(e.0))?;
+        if bytes.is_empty()
+            && !matches!(of, Type::Utf8 | Type::Ascii | Type::Bytes | Type::Custom(_) | Type::Tuple(_) | Type::Udt(_))
+        {
+            return Ok(Value::Empty);
+        }
+        let wrong = |_| invalid(format!("{} bytes are no {}", bytes.len(), of.cql_name()));
+        Ok(match of {
+            Type::Boolean => Value::Boolean(bytes[0] != 0),
+            Type::Byte => Value::TinyInt(i8::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Short => Value::SmallInt(i16::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Int32 => Value::Int(i32::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Long => Value::BigInt(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Counter => Value::Counter(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Timestamp | Type::Date => Value::Timestamp(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Time => Value::Time(i64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::SimpleDate => Value::Date(i64::from(u32::from_be_bytes(bytes.try_into().map_err(wrong)?)) - (1 << 31)),
+            Type::Float => Value::Float(f32::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Double => Value::Double(f64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Integer => Value::VarInt(BigInt::from_signed_bytes_be(bytes)),
+            Type::Decimal => Value::Decimal(of.to_text(bytes, Wording::Cql)),
+            Type::Duration => Value::Duration(of.to_text(bytes, Wording::Cql)),
+            Type::Utf8 | Type::Ascii => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+            Type::Uuid | Type::TimeUuid | Type::LexicalUuid => Value::Uuid(Uuid::from_bytes(bytes.try_into().map_err(wrong)?)),
+            Type::Inet => Value::Inet(match <[u8; 4]>::try_from(bytes) {
+                Ok(four) => IpAddr::from(four),
+                Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes).map_err(wrong)?),
+            }),
+            Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => Value::decode_parts(of, bytes)?,
+            _ => Value::Blob(bytes.to_vec()),
+        })
+    }
+
+    fn decode_parts(of: &Type, bytes: &[u8]) -> Result<Value> {
+        let parts = split(of, bytes)?;
+        let all = |of: &Type| parts.iter().map(|p| Value::decode(of, *p)).collect::<Result<Vec<_>>>();
+        Ok(match of {
+            Type::List(e) => Value::List(all(e)?),
+            Type::Set(e) => Value::Set(all(e)?),
+            Type::Map(kv) => {
+                let pair = |p: &[Option<&[u8]>]| Ok((Value::decode(&kv.0, p[0])?, Value::decode(&kv.1, p[1])?));
+                Value::Map(parts.chunks_exact(2).map(pair).collect::<Result<_>>()?)
+            }
+            Type::Tuple(types) => {
+                let part = |(i, of)| Value::decode(of, parts.get(i).copied().flatten());
+                Value::Tuple(types.iter().enumerate().map(part).collect::<Result<_>>()?)
+            }
+            Type::Udt(udt) => {
+                let field = |(i, (name, of)): (usize, &(String, Type))| {
+                    Ok((name.clone(), Value::decode(of, parts.get(i).copied().flatten())?))
+                };
+                Value::User(udt.fields.iter().enumerate().map(field).collect::<Result<_>>()?)
+            }
+            _ => Value::Blob(bytes.to_vec()),
+        })
+    }
+
+    /// Its bytes as this type.
+    ///
+    /// # Errors
+    /// `Invalid` when it is of another type.
+    pub fn encode(&self, of: &Type) -> Result<Bound> {
+        let of = of.unreversed();
+        let whole = |n: i128| super::number::Number::Whole(BigInt::from(n)).encode(of);
+        let bytes = match (self, of) {
+            (Value::Null, _) => return Ok(Bound::Null),
+            (Value::Unset, _) => return Ok(Bound::Unset),
+            (Value::Empty, _) => vec![],
+            (Value::Boolean(b), Type::Boolean) => vec![u8::from(*b)],
+            (Value::TinyInt(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
+            (Value::SmallInt(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
+            (Value::Int(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
+            (Value::BigInt(n) | Value::Counter(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
+            (Value::BigInt(n) | Value::Timestamp(n), Type::Timestamp | Type::Date) => n.to_be_bytes().to_vec(),
+            (Value::BigInt(n) | Value::Time(n), Type::Time) => n.to_be_bytes().to_vec(),
+            (Value::VarInt(n), Type::Integer) => n.to_signed_bytes_be(),
+            (Value::Decimal(text), Type::Decimal) => return read(of, text),
+            (Value::Duration(text), Type::Duration) => return read(of, text),
+            (Value::Float(n), Type::Float) => n.to_be_bytes().to_vec(),
+            (Value::Float(n), Type::Double) => f64::from(*n).to_be_bytes().to_vec(),
+            (Value::Double(n), Type::Double) => n.to_be_bytes().to_vec(),
+            (Value::Double(n), Type::Float) => (*n as f32).to_be_bytes().to_vec(),
+            (Value::Text(text), Type::Utf8) => text.as_bytes().to_vec(),
+            // A text may be written where people write texts.
+            (
+                Value::Text(text),
+                Type::Ascii
+                | Type::Inet
+                | Type::Timestamp
+                | Type::SimpleDate
+                | Type::Time
+                | Type::Duration
+                | Type::Decimal
+                | Type::Integer
+                | Type::Uuid
+                | Type::TimeUuid,
+            ) => return read(of, text),
+            (Value::Blob(bytes), Type::Bytes | Type::Custom(_)) => bytes.clone(),
+            (Value::Uuid(uuid), Type::Uuid | Type::TimeUuid | Type::LexicalUuid) => uuid.as_bytes().to_vec(),
+            (Value::Inet(IpAddr::V4(a)), Type::Inet) => a.octets().to_vec(),
+            (Value::Inet(IpAddr::V6(a)), Type::Inet) => a.octets().to_vec(),
+            (Value::Date(days), Type::SimpleDate) => {
+                let days = u32::try_from(days + (1 << 31)).map_err(|_| invalid(format!("{days} days are out of range")))?;
+                days.to_be_bytes().to_vec()
+            }
+            _ => return self.encode_parts(of),
+        };
+        of.validate(&bytes).map_err(|e| invalid(e.0))?;
+        Ok(Bound::Bytes(bytes))
+    }
+
+    fn encode_parts(&self, of: &Type) -> Result<Bound> {
+        let element = |value: &Value, of: &Type| match value.encode(of)? {
+            Bound::Bytes(bytes) => Ok(bytes),
+            _ => Err(invalid("null is not supported inside collections")),
+        };
+        let part = |value: &Value, of: &Type| match value.encode(of)? {
+            Bound::Bytes(bytes) => Ok(Some(bytes)),
+            _ => Ok(None),
+        };
+        Ok(Bound::Bytes(match (self, of) {
+            (Value::List(values), Type::List(e)) | (Value::Set(values) | Value::List(values), Type::Set(e)) => {
+                put_collection(of, &values.iter().map(|v| element(v, e)).collect::<Result<Vec<_>>>()?)?
+            }
+            (Value::Map(pairs), Type::Map(kv)) => {
+                let mut parts = Vec::with_capacity(pairs.len() * 2);
+                for (key, value) in pairs {
+                    parts.push(element(key, &kv.0)?);
+                    parts.push(element(value, &kv.1)?);
+                }
+                put_collection(of, &parts)?
+            }
+            (Value::Tuple(values), Type::Tuple(types)) if values.len() <= types.len() => {
+                put_tuple(&values.iter().zip(types.iter()).map(|(v, t)| part(v, t)).collect::<Result<Vec<_>>>()?)?
+            }
+            (Value::User(fields), Type::Udt(udt)) => {
+                if let Some((unknown, _)) = fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == *n)) {
+                    return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
+                }
+                let field =
+                    |(name, of): &(String, Type)| fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of));
+                put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
+            }
+            _ => return Err(invalid(format!("a value of another type than {}: {self:?}", of.cql_name()))),
+        }))
+    }
+}
+
+/// Whether a whole number is within the type.
+fn fits(n: i128, of: &Type) -> bool {
+    match of {
+        Type::Byte => i8::try_from(n).is_ok(),
+        Type::Short => i16::try_from(n).is_ok(),
+        Type::Int32 => i32::try_from(n).is_ok(),
+        Type::Long | Type::Counter => i64::try_from(n).is_ok(),
+        Type::Integer => true,
+        _ => false,
+    }
+}

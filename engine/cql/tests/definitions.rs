@@ -1,0 +1,117 @@
+//! Conversations about definitions: statements and what is answered, in `data/definitions/*.txt`, a database a file.
+//!
+//! - `cql`: the statements of the input, each ended by `;`; an error is told with its class, and nothing after it is run;
+//! - `reopen`: closes the database and opens it again;
+//! - `ids`: the numbers of a table's columns, its dropped columns and its indexes;
+//!
+//! After every `cql` the records that are stored must give the definitions that are in use.
+
+use firn_cql::catalog::{Catalog, Keyspace};
+use firn_cql::exec::Kind;
+use firn_cql::syntax::Script;
+use firn_cql::{Rows, Session};
+use firn_kv::env::mem::MemEnv;
+use firn_testkit::datadriven::{Case, files, walk};
+use firn_wide::{Options, Wide};
+use std::path::Path;
+use std::sync::Arc;
+
+struct World {
+    env: MemEnv,
+    session: Option<Session>,
+}
+
+fn open(env: &MemEnv) -> Session {
+    let wide = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();
+    Session::new(wide).unwrap()
+}
+
+fn shown(rows: &Rows) -> String {
+    match rows.kind() {
+        Kind::Void => "ok".into(),
+        Kind::SetKeyspace(name) => format!("in {name}"),
+        Kind::Schema(change) => {
+            let name = change.name.as_ref().map_or(String::new(), |n| format!(".{n}"));
+            format!("{} {} {}{name}", change.change.to_lowercase(), change.target.to_lowercase(), change.keyspace)
+        }
+        Kind::Rows => {
+            let statements = rows.columns().iter().position(|c| c.name == "create_statement");
+            let line = |row: firn_cql::Row<'_>| match statements {
+                Some(at) => row.at::<String>(at).unwrap(),
+                None => (0..rows.columns().len()).map(|i| row.at::<String>(i).unwrap()).collect::<Vec<_>>().join(" | "),
+            };
+            rows.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+impl World {
+    fn session(&self) -> &Session {
+        self.session.as_ref().unwrap()
+    }
+
+    fn run(&mut self, case: &Case) -> String {
+        match case.directive.as_str() {
+            "cql" => {
+                let out = self.cql(&case.input);
+                self.check_records();
+                out
+            }
+            "reopen" => {
+                let keyspace = self.session().keyspace();
+                self.session = None;
+                self.session = Some(open(&self.env));
+                match keyspace {
+                    Some(k) => shown(&self.session().execute(&format!("USE \"{k}\""), ()).unwrap()),
+                    None => String::new(),
+                }
+            }
+            "ids" => self.ids(case.words().next().unwrap()),
+            other => panic!("{}:{}: unknown directive {other}", case.file.display(), case.line),
+        }
+    }
+
+    fn cql(&self, script: &str) -> String {
+        let mut out = vec![];
+        for piece in Script::new(script) {
+            match self.session().execute(&script[piece.start..piece.end], ()) {
+                Ok(rows) => out.push(shown(&rows)),
+                Err(e) => out.push(format!("{}: {e}", e.class().name())),
+            }
+        }
+        out.join("\n")
+    }
+
+    fn check_records(&self) {
+        let now = self.session().engine().catalog();
+        let keyspaces = now.keyspaces().map(|k| Keyspace::with(k.name.clone(), k.replication.clone(), k.durable_writes));
+        let records = now.records();
+        let read = Catalog::load(keyspaces, records.iter().map(|(k, v)| (&**k, &**v))).unwrap();
+        assert_eq!(read.records(), records);
+        for (a, b) in now.tables().zip(read.tables()) {
+            assert_eq!(a, b);
+        }
+        assert!(now.keyspaces().eq(read.keyspaces()));
+    }
+
+    fn ids(&self, table: &str) -> String {
+        let catalog = self.session().engine().catalog();
+        let keyspace = self.session().keyspace().unwrap();
+        let table = catalog.keyspace(&keyspace).unwrap().table(table).unwrap().clone();
+        let columns = table.columns().iter().filter(|c| !c.is_primary_key()).map(|c| format!("{} {} {}", c.id, c.name, c.of));
+        let dropped = table.dropped().iter().map(|d| format!("{} {} {} dropped", d.id, d.name, d.of));
+        let stored = |i: &firn_cql::catalog::Index| if i.is_stored(&table) { "stored" } else { "declared" };
+        let indexes = table.indexes().iter().map(|i| format!("index {} on {}, {}", i.name, i.column, stored(i)));
+        columns.chain(dropped).chain(indexes).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn definitions() {
+    for file in files(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/definitions").as_path()) {
+        let env = MemEnv::new(1);
+        let session = Some(open(&env));
+        let mut world = World { env, session };
+        walk(&file, |case| world.run(case));
+    }
+}

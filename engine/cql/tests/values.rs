@@ -1,0 +1,155 @@
+//! Terms as values: `data/values/*.txt`. `of <type>` and a term a line: its bytes, its literal and JSON where they say something else; or the
+//! error. What a literal and a JSON text mean must be the value again. And Rust's own types, there and back.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_cql::catalog::ColumnType;
+use firn_cql::syntax::ast::{Inserted, Statement};
+use firn_cql::syntax::{ast, parse};
+use firn_cql::values::{Bound, Context, Env, Markers, Receiver, Term, from_json, json, literal};
+use firn_cql::{FromValue, Named, Result, Session, ToValue, Value, Values};
+use firn_kv::env::mem::MemEnv;
+use firn_testkit::datadriven::{Case, walk};
+use firn_wide::types::Type;
+use firn_wide::{Options, Wide};
+
+fn session() -> Session {
+    let wide = Wide::open_in(Arc::new(MemEnv::new(3)), "db", Options::default()).unwrap();
+    let session = Session::new(wide).unwrap();
+    for statement in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "USE ks",
+        "CREATE TYPE addr (street text, zip int)",
+    ] {
+        session.execute(statement, ()).unwrap();
+    }
+    session
+}
+
+/// A column's type, as a statement writes it.
+fn column_type(session: &Session, name: &str) -> ColumnType {
+    let statement = format!("CREATE TABLE t (k int PRIMARY KEY, v {name})");
+    let parsed = parse(&statement).unwrap();
+    let Statement::CreateTable(table) = &parsed.statement else { panic!("{statement}") };
+    session.engine().catalog().resolve_type("ks", &table.columns[1].of).unwrap()
+}
+
+/// The value of a term for a column `v`.
+fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Result<Bound> {
+    let statement = format!("INSERT INTO t (v) VALUES ({text})");
+    let parsed = parse(&statement)?;
+    let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else { panic!("{statement}") };
+    let Inserted::Values { values, .. } = &insert.what else { panic!("{statement}") };
+    let catalog = session.engine().catalog();
+    let markers = Markers::new(parsed.markers);
+    let mut context = Context { catalog: &catalog, keyspace: "ks", partition: vec![Type::Int32], markers };
+    let receiver = Receiver { name: "v".into(), of: of.clone(), keyspace: "ks".into(), table: "t".into() };
+    let term = Term::prepare(&values[0], &receiver, &mut context)?;
+    let now = 1_600_000_000_123_456;
+    term.eval(&Env { bound, now, partitioner: Default::default(), random: &|| 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn run(session: &Session, case: &Case) -> String {
+    let name = case.input.lines().next().unwrap();
+    let of = column_type(session, name);
+    let mut out = vec![];
+    for term in case.input.lines().skip(1) {
+        out.push(match value(session, term, &of, &[]) {
+            Err(e) => format!("{}: {e}", e.class().name()),
+            Ok(Bound::Bytes(bytes)) => {
+                let (text, json) = (literal(&of.of, Some(&bytes)), json(&of.of, Some(&bytes)));
+                // By their text: a tuple that ends early is printed with nulls, which are other bytes of the same value.
+                let same = |again: Bound| {
+                    let Bound::Bytes(again) = again else { panic!("{term} {again:?}") };
+                    assert_eq!(literal(&of.of, Some(&again)), text, "{term}");
+                };
+                same(value(session, &text, &of, &[]).unwrap());
+                let parsed: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
+                // A number of more digits than a double has is read as a double.
+                if !parsed.is_null() && (parsed.as_f64().is_none() || format!("{parsed}") == json) {
+                    same(from_json(&of.of, &parsed).unwrap());
+                }
+                same(Value::decode(&of.of, Some(&bytes)).unwrap().encode(&of.of).unwrap());
+                format!("{} = {text} = {json}", hex(&bytes))
+            }
+            Ok(none) => format!("{none:?}").to_lowercase(),
+        });
+    }
+    out.join("\n")
+}
+
+#[test]
+fn terms() {
+    let session = session();
+    walk(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/values"), |case| run(&session, case));
+}
+
+#[test]
+fn markers_take_values_of_their_type() {
+    let (session, of) = (session(), ColumnType::frozen(Type::Int32));
+    let one = Bound::Bytes(vec![0, 0, 0, 1]);
+    assert_eq!(value(&session, "?", &of, std::slice::from_ref(&one)).unwrap(), one);
+    assert_eq!(value(&session, "?", &of, &[Bound::Unset]).unwrap(), Bound::Unset);
+    assert_eq!(value(&session, "? + 1", &of, &[one]).unwrap(), Bound::Bytes(vec![0, 0, 0, 2]));
+    let wrong = value(&session, "?", &of, &[Bound::Bytes(vec![1])]).unwrap_err();
+    assert_eq!(wrong.to_string(), "Expected 4 or 0 byte int (1)");
+    let list = column_type(&session, "list<int>");
+    let wrong = value(&session, "[?]", &list, &[Bound::Null]).unwrap_err();
+    assert_eq!(wrong.to_string(), "Invalid list literal for v: bind variables are not supported inside collection literals");
+}
+
+fn there_and_back<T: ToValue + FromValue + PartialEq + std::fmt::Debug>(session: &Session, of: &str, value: T) {
+    let of = column_type(session, of).of;
+    let Bound::Bytes(bytes) = value.to_value().encode(&of).unwrap() else { panic!("{value:?}") };
+    assert_eq!(T::from_value(Value::decode(&of, Some(&bytes)).unwrap()).unwrap(), value);
+}
+
+#[test]
+fn types_of_rust_come_back() {
+    let s = session();
+    there_and_back(&s, "int", 7i32);
+    there_and_back(&s, "bigint", -7i64);
+    there_and_back(&s, "bigint", 7i32 as i64);
+    there_and_back(&s, "text", "käse".to_owned());
+    there_and_back(&s, "boolean", true);
+    there_and_back(&s, "double", 0.1f64);
+    there_and_back(&s, "uuid", uuid::Uuid::from_u128(1 << 100));
+    there_and_back(&s, "blob", vec![1u8, 2]);
+    there_and_back(&s, "list<int>", vec![3i32, 1, 3]);
+    there_and_back(&s, "set<text>", HashSet::from(["a".to_owned(), "b".to_owned()]));
+    there_and_back(&s, "map<text, int>", BTreeMap::from([("a".to_owned(), 1i32)]));
+    there_and_back(&s, "map<int, bigint>", HashMap::from([(1i32, 2i64)]));
+    there_and_back(&s, "tuple<int, text>", (1i32, Some("x".to_owned())));
+    there_and_back(&s, "tuple<int, text>", (1i32, None::<String>));
+    there_and_back(&s, "decimal", "1.50".to_owned());
+    there_and_back(&s, "varint", num_bigint::BigInt::from(1) << 100);
+    assert_eq!(Option::<i32>::from_value(Value::Null).unwrap(), None);
+    assert!(i32::from_value(Value::Null).is_err());
+    assert!(i32::from_value(Value::BigInt(1)).is_err());
+    assert!(300i32.to_value().encode(&Type::Byte).is_err());
+}
+
+#[test]
+fn values_are_bound_in_order_or_by_name() {
+    let spec = |name: &str, of| firn_cql::values::ColumnSpec {
+        keyspace: "ks".into(),
+        table: "t".into(),
+        name: name.into(),
+        of: ColumnType::frozen(of),
+    };
+    let markers = [spec("a", Type::Int32), spec("b", Type::Utf8)];
+    let both = vec![Bound::Bytes(vec![0, 0, 0, 5]), Bound::Bytes(b"x".to_vec())];
+    assert_eq!((5, "x").bind(&markers).unwrap(), both);
+    assert_eq!(vec![Value::Int(5), Value::Text("x".into())].bind(&markers).unwrap(), both);
+    assert_eq!(Named(&[("b", &"x"), ("a", &5)]).bind(&markers).unwrap(), both);
+    assert_eq!(Named(&[("b", &None::<&str>)]).bind(&markers).unwrap(), [Bound::Unset, Bound::Null]);
+    assert_eq!((5,).bind(&markers).unwrap_err().to_string(), "Invalid amount of bind variables");
+    assert!(("x", 5).bind(&markers).is_err());
+    assert!(Named(&[("c", &5)]).bind(&markers).is_err());
+}
