@@ -1,5 +1,6 @@
 //! Writes: `insert`, `add`, `remove`, `remove_counter`, `batch_mutate`, `truncate` (model 2.3, 2.7, 2.8).
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -12,6 +13,14 @@ use super::{
 };
 use crate::base::error::{Error, Result, invalid};
 use crate::store;
+
+/// A mutation and a place of more bytes than this are not kept for the next write.
+const KEPT: usize = 64 << 10;
+
+thread_local! {
+    /// The mutation and the place of this thread's last write of one thing: their memory is used again.
+    static SCRATCH: Cell<Option<(store::Mutation, Vec<u8>)>> = const { Cell::new(None) };
+}
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
 struct Writer<'a> {
@@ -144,9 +153,16 @@ impl Keyspace {
     }
 
     fn write_one(&self, table: &Table, key: &[u8], work: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
-        let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
+        let (mut mutation, mut place) = SCRATCH.take().unwrap_or_else(|| (store::Mutation::new(b""), vec![]));
+        mutation.reset(key);
         work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
-        self.apply(std::slice::from_ref(&mutation))
+        self.apply(std::slice::from_ref(&mutation))?;
+        // Nothing of the store is held on to.
+        mutation.reset(b"");
+        if mutation.memory() + place.capacity() <= KEPT {
+            SCRATCH.set(Some((mutation, place)));
+        }
+        Ok(())
     }
 
     /// Changes rows of several families: all of it or, after an error, nothing, for readers and after a crash.

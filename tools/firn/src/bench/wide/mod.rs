@@ -41,6 +41,7 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
     steps::load_wide_row(&bench, &mut report)?;
     steps::last_ten(&bench, &mut report)?;
     steps::walk(&bench, "a cell of the wide row walked", &mut report)?;
+    steps::long_slices(&bench, &mut report)?;
     steps::judge_row_reads(&mut report);
     steps::counters(&bench, &mut report)?;
     steps::late_writes(&bench, &mut report)?;

@@ -2,10 +2,10 @@
 
 use firn_kv::{Batch, Durability, Tree};
 use firn_wide::store::{Family, Mutation, Slice};
-use firn_wide::{Column, ColumnParent, ColumnPath, SlicePredicate};
+use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange};
 use firn_workload::process::Usage;
 
-use super::meter::{Duel, Meter};
+use super::meter::Meter;
 use super::report::Report;
 use super::store::{Bench, COLUMNS, VALUE, cell_key, column_name, failure, place, row_key, stored};
 use firn_tools::io::Watch;
@@ -18,19 +18,38 @@ pub const LEAST_COLUMNS: u64 = 1000;
 
 /// Operations of a round.
 const EACH: u64 = 500;
-/// Rounds of reads.
+/// Rounds of reads; of a store so small that it only tries the bench out; and where single reads are short and the aim is near.
 const ROUNDS: u64 = 41;
+const TRIAL_ROUNDS: u64 = 3;
+const TRIAL_ROWS: u64 = 10_000;
+const MORE: u64 = 5;
+/// Columns of a slice of which the cost of a column is told.
+const SLICE: u64 = 1000;
 /// Reads a little slower or faster than others of the same kind are as fast.
 const NOISE: f64 = 1.05;
 /// The key of the widest row, and of one of 100 columns.
 const WIDEST: &[u8] = b"the widest row";
 const NARROW: &[u8] = b"a row of 100 columns";
 const NARROW_COLUMNS: u64 = 100;
+/// The key of a row of one column.
+const SINGLE: &[u8] = b"a row of one column";
 /// Late and counting writes.
 const THREADS: u64 = 8;
 const COUNTERS: u64 = 16;
 
 const WHOLE_ROW: &str = "read a row of 10 columns";
+const NAMED_ROW: &str = "get_slice() of it";
+const CURSOR_STEP: &str = "kv cursor step";
+const SLICE_STEP: &str = "kv cursor step of a slice";
+
+fn rounds(b: &Bench) -> u64 {
+    if b.rows < TRIAL_ROWS { TRIAL_ROUNDS } else { ROUNDS }
+}
+
+/// Reads of each cache line: who finds a value has not read it yet.
+fn touch(bytes: &[u8]) {
+    std::hint::black_box(bytes.iter().step_by(64).fold(0, |sum: u64, &b| sum.wrapping_add(b.into())));
+}
 
 fn expect(what: &str, found: u64, expected: u64) -> Done {
     if found == expected {
@@ -154,7 +173,9 @@ fn cells_of_row(b: &Bench, f: &Family, key: &[u8], slice: &Slice, limit: u64) ->
         && let Some(item) = reader.next().map_err(failure)?
     {
         cells += 1;
-        bytes += item.cell().map_or(0, |c| c.value().len());
+        let value = item.cell().map_or(&[][..], |c| c.value());
+        touch(value);
+        bytes += value.len();
     }
     expect("bytes of the values read", bytes as u64, cells * VALUE as u64)?;
     Ok(cells)
@@ -170,61 +191,94 @@ pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
         cells_of_row(b, &family, &row_key(row), &all, u64::MAX)?;
         values.get(&row_key(row))?;
     }
-    let mut meter = Meter::new(WHOLE_ROW, ROUNDS, EACH);
-    let mut named = Meter::new("get_slice() of it", ROUNDS, EACH);
-    for round in 0..ROUNDS {
-        let keys: Vec<_> = (0..EACH).map(|i| row_key(b.random(round * EACH + i) % b.rows)).collect();
-        let ours = || keys.iter().try_for_each(|k| expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS));
-        let beside = || keys.iter().try_for_each(|k| expect("rows", values.get(k)?.is_some().into(), 1));
-        meter.round(ours, beside)?;
-        let ours = || {
-            keys.iter().try_for_each(|k| {
-                let columns = b.keyspace.get_slice(k, &parent, &predicate).map_err(failure)?;
-                expect("columns of a row", columns.len() as u64, COLUMNS)
-            })
+    let rounds = rounds(b);
+    let mut meter = Meter::new(WHOLE_ROW, rounds, EACH);
+    let mut named = Meter::new(NAMED_ROW, rounds, EACH);
+    for round in 0..rounds {
+        // Other rows for each: those that have just been read are in the processor's cache.
+        let keys = |of: u64| -> Vec<_> { (0..EACH).map(|i| row_key(b.random(of << 40 | (round * EACH + i)) % b.rows)).collect() };
+        let get = |k: &Vec<u8>| {
+            let value = values.get(k)?;
+            value.as_deref().into_iter().for_each(touch);
+            expect("rows", value.is_some().into(), 1)
         };
-        named.round(ours, beside)?;
+        let of = keys(1);
+        let ours = || of.iter().try_for_each(|k| expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS));
+        meter.round(ours, || of.iter().try_for_each(get))?;
+        let of = keys(2);
+        let ours = || of.iter().try_for_each(|k| named_slice(b, k, &parent, &predicate, COLUMNS));
+        named.round(ours, || of.iter().try_for_each(get))?;
     }
     report.add(format!("{WHOLE_ROW}, {state}"), "kv get of its bytes", meter.done(), None);
-    report.add(format!("get_slice() of it, {state}"), "kv get of its bytes", named.done(), None);
+    report.add(format!("{NAMED_ROW}, {state}"), "kv get of its bytes", named.done(), None);
     Ok(())
 }
 
-/// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of a walk take.
-pub fn judge_row_reads(report: &mut Report) {
-    let Some(cell) = report.lines.iter().find(|l| l.beside == "kv cursor step").map(|l| l.duel.ours) else { return };
-    for l in &mut report.lines {
-        if l.beside == "kv get of its bytes" {
-            l.aim = Some(1.5 + COLUMNS as f64 * cell / l.duel.beside);
+fn named_slice(b: &Bench, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate, expected: u64) -> Done {
+    let columns = b.keyspace.get_slice(key, parent, predicate).map_err(failure)?;
+    for c in &columns {
+        if let ColumnOrSuperColumn::Column(c) = c {
+            touch(&c.value);
         }
     }
-    let walk = nanos((COLUMNS as f64 * cell).round() as u64);
-    report.notes.push(format!("The aim of a row's read is 1.5 gets and its decoding, {walk}: what 10 steps of the walk take."));
+    expect("columns of a row", columns.len() as u64, expected)
+}
+
+/// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of the walk take, and for `get_slice()`, which makes
+/// columns of them, what 10 of the columns of a long slice take.
+pub fn judge_row_reads(report: &mut Report) {
+    let each = |beside: &str| report.lines.iter().find(|l| l.beside == beside).map_or(f64::NAN, |l| l.duel.ours);
+    let [cells, columns] = [each(CURSOR_STEP), each(SLICE_STEP)].map(|ns| COLUMNS as f64 * ns);
+    for l in report.lines.iter_mut().filter(|l| l.beside == "kv get of its bytes") {
+        let decoding = if l.what.starts_with(NAMED_ROW) { columns } else { cells };
+        l.aim = Some(1.5 + decoding / l.duel.beside);
+    }
+    let [walk, slice] = [cells, columns].map(|ns| nanos(ns.round() as u64));
+    report.notes.push(format!(
+        "The aim of a row's read is 1.5 gets and its decoding: {walk}, what 10 steps of the walk take, and for get_slice() {slice}, what 10 \
+         columns of a slice of {} take.",
+        count(SLICE)
+    ));
 }
 
 /// One column at random.
 pub fn point_reads(b: &Bench, report: &mut Report) -> Done {
     let (family, kv) = (b.family("Rows")?, b.tree("beside-rows")?);
-    let mut meter = Meter::new("read columns", ROUNDS, EACH);
-    let mut named = Meter::new("get() of them", ROUNDS, EACH);
-    for round in 0..ROUNDS {
-        let n = |i: u64| b.random(1 << 32 | (round * EACH + i)) % (b.rows * COLUMNS);
-        let columns: Done<Vec<_>> = (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, 1)).collect();
-        let columns = columns?;
-        let paths: Vec<_> = columns.iter().map(|c| ColumnPath::new("Rows").column(c.name.clone())).collect();
-        let beside = || columns.iter().try_for_each(|c| expect("columns", kv.get(&c.full)?.is_some().into(), 1));
+    let rounds = rounds(b);
+    let mut meter = Meter::new("read columns", rounds, EACH);
+    let mut named = Meter::new("get() of them", rounds, EACH);
+    for round in 0..rounds {
+        let columns = |of: u64| -> Done<Vec<_>> {
+            let n = |i: u64| b.random(of << 40 | (round * EACH + i)) % (b.rows * COLUMNS);
+            (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, 1)).collect()
+        };
+        let get = |c: &Prepared| {
+            let value = kv.get(&c.full)?;
+            value.as_deref().into_iter().for_each(touch);
+            expect("columns", value.is_some().into(), 1)
+        };
+        let of = columns(3)?;
         let ours = || {
-            columns.iter().try_for_each(|c| {
+            of.iter().try_for_each(|c| {
                 let found = b.store.get(&family, &c.key, &c.place).map_err(failure)?;
-                expect("bytes of a value", found.map_or(0, |v| v.value().len()) as u64, VALUE as u64)
+                let value = found.as_ref().map_or(&[][..], |v| v.value());
+                touch(value);
+                expect("bytes of a value", value.len() as u64, VALUE as u64)
             })
         };
-        meter.round(ours, beside)?;
+        meter.round(ours, || of.iter().try_for_each(get))?;
+        let of = columns(4)?;
+        let paths: Vec<_> = of.iter().map(|c| ColumnPath::new("Rows").column(c.name.clone())).collect();
         let ours = || {
-            let mut both = columns.iter().zip(&paths);
-            both.try_for_each(|(c, path)| b.keyspace.get(&c.key, path).map(|_| ()).map_err(failure))
+            of.iter().zip(&paths).try_for_each(|(c, path)| match b.keyspace.get(&c.key, path).map_err(failure)? {
+                ColumnOrSuperColumn::Column(c) => {
+                    touch(&c.value);
+                    Ok(())
+                }
+                other => Err(Failure::new(format!("a column was read as {other:?}"))),
+            })
         };
-        named.round(ours, beside)?;
+        named.round(ours, || of.iter().try_for_each(get))?;
     }
     report.add("read one column", "kv get", meter.done(), None);
     report.add("get() of it", "kv get", named.done(), None);
@@ -256,6 +310,7 @@ pub fn load_wide_row(b: &Bench, report: &mut Report) -> Done {
     let per_second = b.columns as f64 / watch.seconds();
     report.notes.push(format!("The wide row was written with {} columns a second, 1,000 in a batch.", rate(per_second)));
     load_row(b, &family, NARROW, NARROW_COLUMNS)?;
+    load_row(b, &family, SINGLE, 1)?;
     family.tree().compact()?;
     Ok(b.store.db().wait_idle()?)
 }
@@ -265,8 +320,9 @@ pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
     let family = b.family("Wide")?;
     let slice = Slice::all().reversed();
     let ten = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &slice, 10)?, 10));
-    let mut meter = Meter::new("last 10 columns", ROUNDS, EACH);
-    let mut below = Meter::new("last 10 columns", ROUNDS, EACH);
+    let rounds = MORE * rounds(b);
+    let mut meter = Meter::new("last 10 columns", rounds, EACH);
+    let mut below = Meter::new("last 10 columns", rounds, EACH);
     let [mut from, mut until] = [cell_key(&family, WIDEST, b"")?, vec![]];
     family.layout().put_partition(WIDEST, &mut until).map_err(failure)?;
     from.truncate(until.len());
@@ -283,7 +339,7 @@ pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
             expect("entries", n, 10)
         })
     };
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         meter.round(|| ten(WIDEST), || ten(NARROW))?;
         below.round(|| ten(WIDEST), cursor)?;
     }
@@ -308,15 +364,53 @@ pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
                 n += 1;
                 c.next()?;
             }
-            expect("entries", n, b.columns + NARROW_COLUMNS)
+            expect("entries", n, b.columns + NARROW_COLUMNS + 1)
         };
         meter.round(ours, beside)?;
         peak = Usage::now().map_or(peak, |u| peak.max(u.rss_anon));
     }
-    report.add(what, "kv cursor step", meter.done(), None);
+    report.add(what, CURSOR_STEP, meter.done(), None);
     let size = family.tree().cursor::<&[u8]>(..).and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
     let row = bytes(size as u64 * b.columns);
     report.notes.push(format!("{what}: a row of {row}, with {} of memory in the process.", bytes(peak)));
+    Ok(())
+}
+
+/// Slices of the wide row, from columns at random: what a column costs where there are many.
+pub fn long_slices(b: &Bench, report: &mut Report) -> Done {
+    let (family, parent) = (b.family("Wide")?, ColumnParent::new("Wide"));
+    let rounds = rounds(b);
+    let each = 10;
+    let mut meter = Meter::new("slices", rounds, each * SLICE);
+    for round in 0..rounds {
+        let starts = |of: u64| -> Vec<_> {
+            let n = |i: u64| b.random(of << 40 | (round * each + i)) % (b.columns - SLICE + 1);
+            (0..each).map(|i| n(i).to_be_bytes()).collect()
+        };
+        let of = starts(5);
+        let ours = || {
+            of.iter().try_for_each(|start| {
+                let range = SliceRange { start: start.to_vec(), count: SLICE as i32, ..SliceRange::default() };
+                named_slice(b, WIDEST, &parent, &range.into(), SLICE)
+            })
+        };
+        let of = starts(6);
+        let beside = || {
+            of.iter().try_for_each(|start| {
+                let mut c = family.tree().cursor(&*cell_key(&family, WIDEST, start)?..)?;
+                c.first()?;
+                let mut n = 0;
+                while c.valid() && n < SLICE {
+                    touch(c.value());
+                    n += 1;
+                    c.next()?;
+                }
+                expect("entries", n, SLICE)
+            })
+        };
+        meter.round(ours, beside)?;
+    }
+    report.add("a column of a get_slice() of 1,000", SLICE_STEP, meter.done(), None);
     Ok(())
 }
 
@@ -368,9 +462,10 @@ pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
         m.put(&family, &place(&family, b"newest")?, timestamp(5, 0), b"");
         b.store.apply(&[m], Durability::Process).map_err(failure)?;
     }
-    let mut meter = Meter::new("late writes", ROUNDS, EACH);
+    let rounds = rounds(b);
+    let mut meter = Meter::new("late writes", rounds, EACH);
     let mut m = Mutation::new(b"");
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let n = |i: u64| b.random(2 << 32 | (round * EACH + i)) % ((b.rows / 10).max(1) * COLUMNS);
         let late = timestamp(4, round);
         let columns: Done<Vec<_>> = (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, late)).collect();
@@ -402,21 +497,28 @@ pub fn deletion(b: &Bench, report: &mut Report) -> Done {
         m.delete_partition(&family, timestamp(6, 0));
         b.store.apply(&[m], Durability::Process).map_err(failure)
     };
+    // The first deletion of its kind also puts the kind on record.
+    delete(SINGLE)?;
     let mut meter = Meter::new("delete rows", 1, 1);
     meter.round(|| delete(WIDEST), || delete(NARROW))?;
     report.add("delete the wide row", "delete a row of 100", meter.done(), None);
     let all = Slice::all();
     let none = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &all, 1)?, 0));
-    let read = || -> Done<Duel> {
-        let mut meter = Meter::new("read what is deleted", ROUNDS, EACH);
-        for _ in 0..ROUNDS {
-            meter.round(|| none(WIDEST), || none(b"a row that never was"))?;
+    let rounds = MORE * rounds(b);
+    let mut read = |what: &str| -> Done {
+        for (key, beside, aim) in
+            [(SINGLE, "read a deleted row of 1", Some(NOISE)), (b"a row that never was", "read a row that never was", None)]
+        {
+            let mut meter = Meter::new("read what is deleted", rounds, EACH);
+            for _ in 0..rounds {
+                meter.round(|| none(WIDEST), || none(key))?;
+            }
+            report.add(what, beside, meter.done(), aim);
         }
-        Ok(meter.done())
+        Ok(())
     };
-    report.add("read it afterwards", "read an empty row", read()?, Some(NOISE));
+    read("read it afterwards")?;
     family.tree().flush()?;
     b.store.db().wait_idle()?;
-    report.add("read it after a flush", "read an empty row", read()?, Some(NOISE));
-    Ok(())
+    read("read it after a flush")
 }
