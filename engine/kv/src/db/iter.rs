@@ -35,7 +35,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         let shared = prefix.and_then(|(f, until)| f.shared_len(&range.from, until));
         let hash = shared.map(|n| key_hash(&range.from[..n]));
         for m in view.memtables() {
-            if m.mem.entries() > 0 {
+            if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
                 sources.push(Source::Mem(m.mem.cursor()));
             }
             shadows.extend(m.mem.tombstones());

@@ -14,12 +14,18 @@ use super::{
 use crate::base::error::{Error, Result, invalid};
 use crate::store;
 
-/// A mutation and a place of more bytes than this are not kept for the next write.
+/// What holds more bytes than this is not kept for the next write.
 const KEPT: usize = 64 << 10;
 
+/// What a write of one thing is built in.
+struct Scratch {
+    mutation: store::Mutation,
+    place: Vec<u8>,
+}
+
 thread_local! {
-    /// The mutation and the place of this thread's last write of one thing: their memory is used again.
-    static SCRATCH: Cell<Option<(store::Mutation, Vec<u8>)>> = const { Cell::new(None) };
+    /// That of this thread's last write: its memory is used again.
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
@@ -153,14 +159,16 @@ impl Keyspace {
     }
 
     fn write_one(&self, table: &Table, key: &[u8], work: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
-        let (mut mutation, mut place) = SCRATCH.take().unwrap_or_else(|| (store::Mutation::new(b""), vec![]));
+        let mut scratch =
+            SCRATCH.take().unwrap_or_else(|| Box::new(Scratch { mutation: store::Mutation::new(b""), place: vec![] }));
+        let Scratch { mutation, place } = &mut *scratch;
         mutation.reset(key);
-        work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
-        self.apply(std::slice::from_ref(&mutation))?;
+        work(&mut Writer { mutation, table, place })?;
+        self.apply(std::slice::from_ref(mutation))?;
         // Nothing of the store is held on to.
         mutation.reset(b"");
         if mutation.memory() + place.capacity() <= KEPT {
-            SCRATCH.set(Some((mutation, place)));
+            SCRATCH.set(Some(scratch));
         }
         Ok(())
     }

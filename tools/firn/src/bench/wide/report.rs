@@ -50,12 +50,18 @@ impl Report {
             let judgement = l.aim.map_or("", |a| if l.duel.ratio <= a { "good" } else { "short" });
             let time = |ns: f64| nanos(ns.round() as u64);
             let ratio = format!("{:.2}", l.duel.ratio);
-            row(&mut t, [l.what.clone(), time(l.duel.ours), l.beside.into(), time(l.duel.beside), ratio, aim, judgement.into()]);
+            row(
+                &mut t,
+                [l.what.clone(), time(l.duel.ours), l.beside.into(), time(l.duel.beside), ratio, aim, judgement.into()],
+            );
         }
         let (rows, columns) = (count(args.rows), count(args.columns));
         writeln!(out, "{rows} rows of 10 columns, one row of {columns}; memory {}\n", bytes(args.budget))?;
         write!(out, "{}", print_table(&t, global.style()))?;
-        writeln!(out, "\nTimes are medians for one operation, both ways measured by turns; a ratio is the median over the turns.")?;
+        writeln!(
+            out,
+            "\nTimes are medians for one operation, both ways measured by turns; a ratio is the median over the turns."
+        )?;
         for note in &self.notes {
             writeln!(out, "{note}")?;
         }

@@ -196,14 +196,16 @@ pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
     let mut named = Meter::new(NAMED_ROW, rounds, EACH);
     for round in 0..rounds {
         // Other rows for each: those that have just been read are in the processor's cache.
-        let keys = |of: u64| -> Vec<_> { (0..EACH).map(|i| row_key(b.random(of << 40 | (round * EACH + i)) % b.rows)).collect() };
+        let keys =
+            |of: u64| -> Vec<_> { (0..EACH).map(|i| row_key(b.random(of << 40 | (round * EACH + i)) % b.rows)).collect() };
         let get = |k: &Vec<u8>| {
             let value = values.get(k)?;
             value.as_deref().into_iter().for_each(touch);
             expect("rows", value.is_some().into(), 1)
         };
         let of = keys(1);
-        let ours = || of.iter().try_for_each(|k| expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS));
+        let ours =
+            || of.iter().try_for_each(|k| expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS));
         meter.round(ours, || of.iter().try_for_each(get))?;
         let of = keys(2);
         let ours = || of.iter().try_for_each(|k| named_slice(b, k, &parent, &predicate, COLUMNS));
@@ -447,8 +449,7 @@ pub fn counters(b: &Bench, report: &mut Report) -> Done {
 
 fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
     std::thread::scope(|s| {
-        let threads: Vec<_> =
-            (0..THREADS).map(|t| s.spawn(move || (0..each).try_for_each(|i| work(t * each + i)))).collect();
+        let threads: Vec<_> = (0..THREADS).map(|t| s.spawn(move || (0..each).try_for_each(|i| work(t * each + i)))).collect();
         threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err(Failure::new("a thread has panicked"))))
     })
 }
