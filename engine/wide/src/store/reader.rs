@@ -6,6 +6,7 @@
 //! - `row` and `column` are the prefixes of the last place met, `row_deleted` and `column_deleted` what covers them.
 //! - Memory does not grow with what is read, but for the deleted ranges of one partition.
 
+use std::cell::OnceCell;
 use std::ops::Bound;
 
 use firn_kv::{Cursor, Snapshot};
@@ -98,7 +99,7 @@ pub struct Reader {
     snapshot: Option<Snapshot>,
     slice: Slice,
     kinds: u8,
-    now: Option<i64>,
+    now: OnceCell<i64>,
     scans: bool,
     state: State,
     partition: Vec<u8>,
@@ -169,7 +170,7 @@ impl Store {
             snapshot,
             slice: slice.clone(),
             kinds,
-            now: None,
+            now: OnceCell::new(),
             scans: false,
             state: State::Start,
             partition: vec![],
@@ -365,8 +366,8 @@ impl Reader {
     }
 
     /// The second since 1970 as of which cells are alive.
-    pub fn now(&mut self) -> i64 {
-        *self.now.get_or_insert_with(|| self.store.now())
+    pub fn now(&self) -> i64 {
+        *self.now.get_or_init(|| self.store.now())
     }
 
     /// The next cell of the partition.
@@ -427,7 +428,7 @@ impl Reader {
                 return Ok(None);
             }
             let usual = self.kinds == 0 && !self.slice.raw && !self.row.is_empty() && place.starts_with(&self.row);
-            let found = if usual { self.look_at_cell(self.row.len())? } else { self.look()? };
+            let found = if usual { self.look_at_cell(key, place, self.row.len())? } else { self.look()? };
             if let Some(found) = found {
                 let new_row = !std::mem::replace(&mut self.row_shown, true);
                 self.state = State::Shown;
@@ -438,14 +439,14 @@ impl Reader {
         Ok(None)
     }
 
-    /// Takes in a cell of a row, in a family without deletions.
+    /// Takes in the cell under the cursor, at a place in a row of this length, which no deletion covers.
     #[inline]
-    fn look_at_cell(&mut self, row: usize) -> Result<Option<Found>> {
-        let name = self.family.layout().name_len(&self.cursor.key()[self.partition.len() + row..])?;
-        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(self.cursor.key())) };
+    fn look_at_cell(&self, key: &[u8], place: &[u8], row: usize) -> Result<Option<Found>> {
+        let name = self.family.layout().name_len(&place[row..])?;
+        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(key)) };
         let is_live = match cell.state {
             // Only what expires needs the clock.
-            CellState::Expiring { expires, .. } => expires > *self.now.get_or_insert_with(|| self.store.now()),
+            CellState::Expiring { expires, .. } => expires > self.now(),
             _ => cell.is_live(i64::MIN),
         };
         Ok(is_live.then_some(Found::Cell(row, name)))
@@ -515,7 +516,8 @@ impl Reader {
         if covered.is_some_and(|t| Stored::decode(self.cursor.value()).is_ok_and(|s| s.timestamp() <= t)) {
             return Ok(None);
         }
-        self.look_at_cell(row)
+        let key = self.cursor.key();
+        self.look_at_cell(key, &key[at..], row)
     }
 
     /// Looks at what covers the complex column of the place under the cursor, when it is another than before.

@@ -521,5 +521,8 @@ pub fn deletion(b: &Bench, report: &mut Report) -> Done {
     read("read it afterwards")?;
     family.tree().flush()?;
     b.store.db().wait_idle()?;
-    read("read it after a flush")
+    read("read it after a flush")?;
+    family.tree().compact()?;
+    b.store.db().wait_idle()?;
+    read("read it after a compaction")
 }
