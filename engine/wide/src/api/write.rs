@@ -14,18 +14,9 @@ use super::{
 use crate::base::error::{Error, Result, invalid};
 use crate::store;
 
-/// What holds more bytes than this is not kept for the next write.
-const KEPT: usize = 64 << 10;
-
-/// What a write of one thing is built in.
-struct Scratch {
-    mutation: store::Mutation,
-    place: Vec<u8>,
-}
-
 thread_local! {
-    /// That of this thread's last write: its memory is used again.
-    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+    /// The place of this thread's last insert: its memory is used again.
+    static PLACE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
@@ -119,7 +110,17 @@ impl Keyspace {
         check::key(&table, key)?;
         check::write(&table, parent, &column.name)?;
         check::column(&table, column, parent.super_column.is_some())?;
-        self.write_one(&table, key, |w| w.column(parent.super_column.as_deref(), column))
+        let super_column = parent.super_column.as_deref();
+        if column.ttl.is_some() {
+            return self.write_one(&table, key, |w| w.column(super_column, column));
+        }
+        let mut place = PLACE.take();
+        place.clear();
+        table.layout().put_cell(super_column.as_slice(), &column.name, &mut place)?;
+        let durability = self.wide.0.durability;
+        self.store().put(&table.cells, key, &place, column.timestamp, &column.value, durability).map_err(refused)?;
+        PLACE.set(place);
+        Ok(())
     }
 
     /// Adds to a counter, wrapping at 64 bits. Not idempotent: repeated after an error it may count twice.
@@ -159,18 +160,9 @@ impl Keyspace {
     }
 
     fn write_one(&self, table: &Table, key: &[u8], work: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
-        let mut scratch =
-            SCRATCH.take().unwrap_or_else(|| Box::new(Scratch { mutation: store::Mutation::new(b""), place: vec![] }));
-        let Scratch { mutation, place } = &mut *scratch;
-        mutation.reset(key);
-        work(&mut Writer { mutation, table, place })?;
-        self.apply(std::slice::from_ref(mutation))?;
-        // Nothing of the store is held on to.
-        mutation.reset(b"");
-        if mutation.memory() + place.capacity() <= KEPT {
-            SCRATCH.set(Some(scratch));
-        }
-        Ok(())
+        let (mut mutation, mut place) = (store::Mutation::new(key), Vec::with_capacity(64));
+        work(&mut Writer { mutation: &mut mutation, table, place: &mut place })?;
+        self.apply(std::slice::from_ref(&mutation))
     }
 
     /// Changes rows of several families: all of it or, after an error, nothing, for readers and after a crash.

@@ -75,11 +75,6 @@ impl Mutation {
         self.bytes.clear();
     }
 
-    /// How many bytes of memory it holds for keys and values.
-    pub(crate) fn memory(&self) -> usize {
-        self.key.capacity() + self.bytes.capacity()
-    }
-
     /// Writes a value.
     pub fn put(&mut self, family: &Family, place: &[u8], timestamp: i64, value: &[u8]) -> &mut Self {
         self.put_cell(family, place, Cell { timestamp, state: State::Live(value) })
