@@ -290,3 +290,29 @@ fn latencies_are_counted_where_they_should() {
     assert_eq!((l.sync.timed, l.flush.timed, l.compaction.timed), (10, stats.flushes, stats.compactions));
     assert!(l.named().iter().all(|(_, l)| l.p50 <= l.p99 && l.p99 <= l.max.max(l.p99)));
 }
+
+/// A write to a tree that nobody writes to any more must not keep the log of all others.
+#[test]
+fn the_log_is_bounded() {
+    let env = Arc::new(MemEnv::new(0));
+    let options = DbOptions { background_threads: 0, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
+    let small = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+    let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
+    let (seldom, often) = (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
+    seldom.put(b"once", b"written").unwrap();
+    let log = || {
+        let names = env.list(Path::new("/db")).unwrap();
+        let logs = names.iter().filter(|n| n.ends_with(".wal"));
+        logs.map(|n| env.file_len(&Path::new("/db").join(n)).unwrap()).sum::<u64>()
+    };
+    let mut most = 0;
+    for i in 0..40_000u32 {
+        often.put(&i.to_be_bytes(), &[7; 100]).unwrap();
+        most = most.max(log());
+    }
+    // What the limit lets live, a segment begun before it and one after, a spare or two.
+    assert!(most > 1 << 20 && most <= (1 << 20) + 5 * (64 << 10), "{most}");
+    drop((seldom, often, db));
+    let db = Db::open_in(env.clone(), "/db", options).unwrap();
+    assert_eq!(&*db.tree("seldom", small).unwrap().get(b"once").unwrap().unwrap(), b"written");
+}

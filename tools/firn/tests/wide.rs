@@ -219,3 +219,23 @@ fn mistakes_say_what_to_do() {
     let (code, _, err) = t.firn("nowhere", &["export", "--keyspace", "Debian"]);
     assert!(code == 2 && err.contains("nowhere"), "{err}");
 }
+
+#[test]
+fn a_small_bench_of_rows_measures_everything() {
+    let temp = Temp::new("bench");
+    let args = ["bench", "--model", "wide", "--rows", "200", "--columns", "1000", "--budget", "64m", "--json"];
+    let (out, _) = temp.good("db", &args);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["options"]["rows"], 200);
+    let lines = report["lines"].as_array().unwrap();
+    for l in lines {
+        assert!(l["ns"].as_f64().unwrap() > 0.0 && l["beside_ns"].as_f64().unwrap() > 0.0, "{l}");
+        assert_eq!(l["aim"].is_null(), l["good"].is_null(), "{l}");
+    }
+    let has_aim = |what: &str| lines.iter().any(|l| l["operation"].as_str().unwrap().starts_with(what) && !l["aim"].is_null());
+    for what in ["insert a column", "insert() ", "read a row", "get_slice() ", "last 10", "read it after a compaction"] {
+        assert!(has_aim(what), "{what}");
+    }
+    let (code, _, err) = temp.firn("db2", &["bench", "--model", "wide", "--rows", "5"]);
+    assert_eq!(code, 2, "{err}");
+}

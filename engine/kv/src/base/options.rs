@@ -289,7 +289,8 @@ pub struct DbOptions {
     pub durability: Durability,
     /// How table files are read.
     pub read_mode: ReadMode,
-    /// Size of a WAL segment in bytes: 64 KiB to 1 GiB. Default 64 MiB.
+    /// Size of a WAL segment in bytes: 64 KiB to 1 GiB. Default 64 MiB. The log as a whole stays below about the memory budget or
+    /// four segments, whichever is more, and what is being flushed: trees whose unflushed writes are older than that are flushed.
     pub wal_segment: u64,
     /// Whether a Db is created where there is none. Default true.
     pub create: bool,
@@ -315,6 +316,12 @@ impl Default for DbOptions {
 }
 
 impl DbOptions {
+    /// How much log a memtable may need before it is flushed though it isn't full, bytes: the memory budget, as the memtables of trees
+    /// that are written all the time need less; four segments at least, as whole segments are given up.
+    pub(crate) fn log_limit(&self) -> u64 {
+        (self.memory_budget as u64).max(self.wal_segment.saturating_mul(4))
+    }
+
     /// Whether every value lies within its bounds.
     ///
     /// # Errors

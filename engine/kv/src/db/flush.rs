@@ -171,7 +171,24 @@ impl Core {
         if let Some(wal) = &mut self.write.lock().wal {
             wal.retire(floor).map_err(|e| self.latch(e))?;
         }
+        self.bound_log()?;
         Ok(true)
+    }
+
+    /// A tree that is seldom written must not keep in the log what all others write: memtables that need more than
+    /// [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed, however little they hold.
+    fn bound_log(&self) -> Result<()> {
+        let limit = self.options.log_limit();
+        let trees = self.trees.read().clone();
+        let w = self.write.lock();
+        let floor = w.end().saturating_sub(limit);
+        for t in trees.iter().filter(|t| !t.is_dropped()) {
+            let active = &t.view.load_full().active;
+            if active.is_touched() && active.start < floor {
+                self.seal(&w, t, 0)?;
+            }
+        }
+        Ok(())
     }
 
     fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle, now: u64) -> Result<Made> {

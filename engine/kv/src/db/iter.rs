@@ -3,7 +3,7 @@
 //! Invariant: both see one state: the view and the read point are taken once, the view first, and held until the end. Files and
 //! memtables that they need stay until they are dropped.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
@@ -22,21 +22,20 @@ use super::view::View;
 
 /// The half-open form of any range.
 pub fn key_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> KeyRange {
-    let bound = |b: Bound<&K>| -> Bound<Vec<u8>> { b.map(|k| k.as_ref().to_vec()) };
-    let (start, end) = (bound(range.start_bound()), bound(range.end_bound()));
-    KeyRange::new(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))
+    KeyRange::new(range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref))
 }
 
 /// What a reader at `read` sees of `range`.
 pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
-    let mut sources: Vec<Source> = vec![];
+    // Most reads of a narrow range find one source, and room for four would be more than a kilobyte.
+    let mut sources: Vec<Source> = Vec::with_capacity(1);
     let mut shadows = vec![];
     if !range.is_empty() {
         let prefix = view.options.filter_prefix.as_deref().zip(range.until.as_deref());
         let shared = prefix.and_then(|(f, until)| f.shared_len(&range.from, until));
         let hash = shared.map(|n| key_hash(&range.from[..n]));
         for m in view.memtables() {
-            if m.mem.entries() > 0 {
+            if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
                 sources.push(Source::Mem(m.mem.cursor()));
             }
             shadows.extend(m.mem.tombstones());

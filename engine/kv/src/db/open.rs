@@ -171,7 +171,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
             let words = format!("the manifest has options of the tree {:?} that this build does not take: {e}", t.name);
             Error::new(ErrorKind::Incompatible, words).in_file(dir.join(manifest_name(manifest_number)))
         })?;
-        let mem = Memtable::new(&arenas, tree_options.memtable_size)?;
+        let mem = Memtable::with_prefixes(&arenas, tree_options.memtable_size, tree_options.filter_prefix.clone())?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
         trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &watch));
     }
@@ -268,7 +268,7 @@ fn tree_of(
 impl Core {
     /// A tree that has just been created.
     pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, hooked: bool, start: Lsn) -> Result<Arc<TreeCore>> {
-        let mem = Memtable::new(&self.arenas, options.memtable_size)?;
+        let mem = Memtable::with_prefixes(&self.arenas, options.memtable_size, options.filter_prefix.clone())?;
         Ok(tree_of(state, options, hooked, MemHandle::new(mem, start), &self.opener, &self.watch))
     }
 }
@@ -354,7 +354,8 @@ fn replay(
             if !active.mem.reserve(cost) {
                 let options = t.view.load_full().options.clone();
                 // The log may be let go of up to where this record begins, and be read again from there.
-                let fresh = Memtable::new(arenas, options.memtable_size.max(cost + cost / 8 + (64 << 10)))?;
+                let capacity = options.memtable_size.max(cost + cost / 8 + (64 << 10));
+                let fresh = Memtable::with_prefixes(arenas, capacity, options.filter_prefix.clone())?;
                 let start = end.saturating_sub(record_size(payload.len()));
                 active = t.start_memtable(MemHandle::new(fresh, start.max(flushed)));
                 if !active.mem.reserve(cost) {

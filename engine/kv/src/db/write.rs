@@ -239,8 +239,10 @@ impl Core {
     /// Seals the active memtable of `tree`. The caller holds the write lock.
     pub fn seal(&self, w: &WriteState, tree: &TreeCore, cost: usize) -> Result<()> {
         let end = w.end();
-        let capacity = Memtable::capacity_for(tree.view.load_full().options.memtable_size, cost);
-        let fresh = MemHandle::new(Memtable::new(&self.arenas, capacity)?, end);
+        let view = tree.view.load_full();
+        let capacity = Memtable::capacity_for(view.options.memtable_size, cost);
+        let prefix = view.options.filter_prefix.clone();
+        let fresh = MemHandle::new(Memtable::with_prefixes(&self.arenas, capacity, prefix)?, end);
         let mut waiting = 0;
         let now = self.env.monotonic_nanos();
         tree.change_view(|v| {

@@ -5,9 +5,10 @@
 //!   skiplist). It goes on at that follower, whose bound is above all that was copied, whatever is split meanwhile; so every
 //!   entry that was there when the cursor entered the leaf is met exactly once, in order. Later ones may or may not be met.
 //! - M2: backwards, the leaf before is searched by the bound of the current one, and entered below that bound.
+//! - M3: `slots` are in order of their heads, and those that share the head `at.sorted` are sorted. The cursor stands on one of these.
 
-use super::arena::{Body, Entry, LEAF, Leaf, Record, Ref};
-use super::skiplist::{SkipList, SortSlot, Target};
+use super::arena::{Body, Entry, LEAF, Leaf, Record, Ref, word};
+use super::skiplist::{SkipList, SortSlot, Spot, Target};
 use super::{MemValue, Memtable};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
@@ -20,7 +21,7 @@ const AHEAD: usize = 6;
 /// A cursor over a memtable, which it keeps alive. It meets every entry that was added before it was positioned.
 pub struct MemCursor {
     table: Arc<Memtable>,
-    /// The entries of the current leaf, sorted. Empty when the cursor is invalid.
+    /// The entries of the current leaf. Empty when the cursor is invalid.
     slots: Vec<SortSlot>,
     pos: usize,
     at: Place,
@@ -32,12 +33,21 @@ struct Place {
     low: Option<Ref<Record>>,
     next: Option<Ref<Leaf>>,
     prefix: usize,
+    sorted: Option<u64>,
 }
 
 /// Copies a leaf.
 fn load(list: &SkipList, slots: &mut Vec<SortSlot>, leaf: &Leaf, body: &Body) -> Place {
-    list.sort_into(slots, body);
-    Place { low: leaf.low, next: body.next(), prefix: body.prefix as usize }
+    list.sort_heads_into(slots, body);
+    Place { low: leaf.low, next: body.next(), prefix: body.prefix as usize, sorted: None }
+}
+
+/// Copies the leaf of a target; with the number of slots that come before the target, of which those with its head are sorted.
+fn load_at(list: &SkipList, slots: &mut Vec<SortSlot>, spot: &Spot<'_>, target: &Target<'_>) -> (Place, usize) {
+    let at = load(list, slots, spot.leaf, spot.body);
+    let head = word(target.key, at.prefix);
+    list.sort_ties(slots, head);
+    (Place { sorted: Some(head), ..at }, list.rank(slots, at.prefix, target))
 }
 
 impl MemCursor {
@@ -59,8 +69,20 @@ impl MemCursor {
     fn search(&mut self, target: &Target<'_>) {
         let list = &self.table.list;
         let spot = list.find(target);
-        self.at = load(list, &mut self.slots, spot.leaf, spot.body);
-        self.pos = list.rank(&self.slots, self.at.prefix, target);
+        (self.at, self.pos) = load_at(list, &mut self.slots, &spot, target);
+    }
+
+    /// Stands on the slot at `pos` (M3).
+    #[inline]
+    fn stand(&mut self) {
+        let Some(&SortSlot { head, .. }) = self.slots.get(self.pos) else { return };
+        if self.at.sorted != Some(head) {
+            self.at.sorted = Some(head);
+            let is_tie = |at: usize| self.slots.get(at).is_some_and(|s| s.head == head);
+            if is_tie(self.pos + 1) || is_tie(self.pos.wrapping_sub(1)) {
+                self.table.list.sort_ties(&mut self.slots, head);
+            }
+        }
     }
 
     /// To the first entry of the leaves that follow.
@@ -79,6 +101,7 @@ impl MemCursor {
         for s in self.slots.iter().take(AHEAD) {
             list.arena().prefetch_entry(s.entry);
         }
+        self.stand();
     }
 
     /// To the last entry of the leaves that come before.
@@ -88,10 +111,11 @@ impl MemCursor {
         while let Some(low) = self.at.low {
             let spot = list.find_before(low);
             let bound = list.arena().entry(low);
-            self.at = load(list, &mut self.slots, spot.leaf, spot.body);
-            self.pos = list.rank(&self.slots, self.at.prefix, &Target::new(bound.key(), bound.trailer()));
+            let target = Target::new(bound.key(), bound.trailer());
+            (self.at, self.pos) = load_at(list, &mut self.slots, &spot, &target);
             if self.pos > 0 {
                 self.pos -= 1;
+                self.stand();
                 return;
             }
         }
@@ -124,6 +148,8 @@ impl Cursor for MemCursor {
         self.search(&Target::new(key, at));
         if self.pos == self.slots.len() {
             self.next_leaf();
+        } else {
+            self.stand();
         }
         Ok(())
     }
@@ -132,7 +158,10 @@ impl Cursor for MemCursor {
         self.search(&Target::new(key, Trailer::NEWEST));
         match self.pos {
             0 => self.prev_leaf(),
-            _ => self.pos -= 1,
+            _ => {
+                self.pos -= 1;
+                self.stand();
+            }
         }
         Ok(())
     }
@@ -144,6 +173,8 @@ impl Cursor for MemCursor {
         self.pos = 0;
         if self.slots.is_empty() {
             self.next_leaf();
+        } else {
+            self.stand();
         }
         Ok(())
     }
@@ -154,7 +185,10 @@ impl Cursor for MemCursor {
         self.at = load(list, &mut self.slots, spot.leaf, spot.body);
         match self.slots.len() {
             0 => self.prev_leaf(),
-            n => self.pos = n - 1,
+            n => {
+                self.pos = n - 1;
+                self.stand();
+            }
         }
         Ok(())
     }
@@ -170,6 +204,8 @@ impl Cursor for MemCursor {
         }
         if self.pos == self.slots.len() {
             self.next_leaf();
+        } else {
+            self.stand();
         }
         Ok(())
     }
@@ -183,6 +219,7 @@ impl Cursor for MemCursor {
             0 => self.prev_leaf(),
             _ => {
                 self.pos -= 1;
+                self.stand();
                 if let Some(i) = self.pos.checked_sub(AHEAD) {
                     self.table.list.arena().prefetch_entry(self.slots[i].entry);
                 }

@@ -28,6 +28,7 @@ pub use pool::ArenaPool;
 
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
+use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use arena::{Arena, AtomicRef, LEAF, Record, Ref, Tombstone};
@@ -48,6 +49,8 @@ pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
 pub struct Memtable {
     list: SkipList,
     filter: KeyFilter,
+    /// The part of each key that is in the filter beside the key, if any.
+    prefix: Option<Arc<dyn FilterPrefix>>,
     capacity: usize,
     /// Bytes promised to adds: an upper bound of what they will have taken in the end.
     reserved: AtomicUsize,
@@ -75,12 +78,26 @@ impl Memtable {
     /// # Errors
     /// `InvalidArgument` for a capacity out of bounds, `Io` when the operating system gives no memory.
     pub fn new(pool: &Arc<ArenaPool>, capacity: usize) -> Result<Arc<Memtable>> {
+        Self::with_prefixes(pool, capacity, None)
+    }
+
+    /// As [`new`](Self::new), with a filter that can tell which prefixes of keys are there.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_prefixes(
+        pool: &Arc<ArenaPool>,
+        capacity: usize,
+        prefix: Option<Arc<dyn FilterPrefix>>,
+    ) -> Result<Arc<Memtable>> {
         if !(MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity) {
             return Err(Error::invalid(format!("a memtable holds {MIN_CAPACITY} to {MAX_CAPACITY} bytes, not {capacity}")));
         }
         Ok(Arc::new(Memtable {
             list: SkipList::new(Arena::new(pool.lease(capacity)?)),
-            filter: KeyFilter::new(capacity),
+            // It takes at most as many prefixes as keys.
+            filter: KeyFilter::new(if prefix.is_some() { 2 * capacity } else { capacity }),
+            prefix,
             capacity,
             reserved: AtomicUsize::new(EMPTY),
             deletes: AtomicU64::new(0),
@@ -120,6 +137,9 @@ impl Memtable {
             self.deletes.fetch_add(1, Relaxed);
         }
         self.filter.add(key_hash(key));
+        if let Some(p) = &self.prefix {
+            self.filter.add(key_hash(&key[..p.prefix_len(key).min(key.len())]));
+        }
         self.list.insert(key, trailer, value);
     }
 
@@ -167,6 +187,13 @@ impl Memtable {
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         self.filter.may_contain(hash)
+    }
+
+    /// Whether there may be an entry of a key whose prefix has this [hash](key_hash). `false` is as right as that of
+    /// [`may_contain`](Self::may_contain).
+    #[inline]
+    pub fn may_contain_prefix(&self, hash: u64) -> bool {
+        self.prefix.is_none() || self.filter.may_contain(hash)
     }
 
     /// The newest version of `key` with a sequence number of at most `read`.

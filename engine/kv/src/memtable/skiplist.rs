@@ -248,25 +248,28 @@ impl SkipList {
         }
     }
 
-    /// Sorts the slots of a body into `out`.
-    pub fn sort_into(&self, out: &mut Vec<SortSlot>, body: &Body) {
+    /// Puts the slots of a body into `out`, in order of their heads. Those with one head are left to [`sort_ties`](Self::sort_ties): that
+    /// takes their entries, which lie anywhere in memory, and most are not asked for.
+    pub fn sort_heads_into(&self, out: &mut Vec<SortSlot>, body: &Body) {
         let slots = body.slots();
         out.clear();
         out.extend(slots.heads.iter().zip(slots.entries.iter()).map(|(&head, &entry)| SortSlot { head, entry }));
-        self.sort(out);
+        insertion_sort(out, |a, b| a.head < b.head);
     }
 
-    /// Insertion sort: there are few, and the first half is in order since the last split.
-    fn sort(&self, slots: &mut [SortSlot]) {
-        for i in 1..slots.len() {
-            let s = slots[i];
-            let mut j = i;
-            while j > 0 && self.slot_before(&s, &slots[j - 1]) {
-                slots[j] = slots[j - 1];
-                j -= 1;
-            }
-            slots[j] = s;
+    /// Sorts those of a body's slots, in order of their heads, that have this one.
+    pub fn sort_ties(&self, slots: &mut [SortSlot], head: u64) {
+        let from = slots.partition_point(|s| s.head < head);
+        let ties = slots[from..].iter().take_while(|s| s.head == head).count();
+        if ties > 1 {
+            let ties = &mut slots[from..from + ties];
+            ties.iter().for_each(|s| self.arena.prefetch_entry(s.entry));
+            self.sort(ties);
         }
+    }
+
+    fn sort(&self, slots: &mut [SortSlot]) {
+        insertion_sort(slots, |a, b| self.slot_before(a, b));
     }
 
     #[inline]
@@ -275,6 +278,7 @@ impl SkipList {
     }
 
     /// How many of a body's sorted slots come before the target, which must lie in the body's range (so that it shares `prefix`).
+    /// Only those with the target's head must be sorted wholly, others by their heads.
     pub fn rank(&self, slots: &[SortSlot], prefix: usize, target: &Target<'_>) -> usize {
         let head = word(target.key, prefix);
         slots.partition_point(|s| {
@@ -364,6 +368,20 @@ impl SkipList {
             std::iter::successors(Some(self.first), follow).count()
         };
         (0..self.height.load(Relaxed) as usize).map(count).collect()
+    }
+}
+
+/// There are few slots, and the first half is in order since the last split.
+#[inline]
+fn insertion_sort(slots: &mut [SortSlot], before: impl Fn(&SortSlot, &SortSlot) -> bool) {
+    for i in 1..slots.len() {
+        let s = slots[i];
+        let mut j = i;
+        while j > 0 && before(&s, &slots[j - 1]) {
+            slots[j] = slots[j - 1];
+            j -= 1;
+        }
+        slots[j] = s;
     }
 }
 

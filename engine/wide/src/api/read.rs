@@ -82,7 +82,8 @@ fn range_slice(table: &Table, super_column: Option<&[u8]>, range: &SliceRange) -
     let (low, high) = if range.reversed { (&range.finish, &range.start) } else { (&range.start, &range.finish) };
     let mut slice = match super_column {
         Some(s) => super_column_slice(layout, s)?,
-        None => Slice::rows(),
+        // Families have no static cells; from the very start, a deletion of the row is met on the way.
+        None => Slice::all(),
     };
     slice.reverse = range.reversed;
     for (name, after, bound) in [(low, false, &mut slice.from), (high, true, &mut slice.until)] {

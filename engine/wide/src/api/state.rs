@@ -1,6 +1,6 @@
 //! What is open: the schema with the store's handles of its families, replaced as a whole when a definition changes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::error::{Result, invalid};
@@ -36,13 +36,14 @@ impl Table {
 /// The definitions of one moment, open.
 pub struct State {
     pub schema: Schema,
-    tables: HashMap<String, HashMap<String, Arc<Table>>>,
+    /// By keyspace and name: looked up by each call, and cheaper in order than by hashing two names.
+    tables: BTreeMap<String, BTreeMap<String, Arc<Table>>>,
 }
 
 impl State {
     /// Opens all families of the schema. What is open already stays; new indexes are built.
     pub fn open(schema: Schema, store: &Store, partitioner: Partitioner) -> Result<State> {
-        let mut tables: HashMap<String, HashMap<String, Arc<Table>>> = HashMap::new();
+        let mut tables: BTreeMap<String, BTreeMap<String, Arc<Table>>> = BTreeMap::new();
         for keyspace in schema.keyspaces() {
             let families = tables.entry(keyspace.name().to_owned()).or_default();
             for def in keyspace.families() {

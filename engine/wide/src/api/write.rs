@@ -1,5 +1,6 @@
 //! Writes: `insert`, `add`, `remove`, `remove_counter`, `batch_mutate`, `truncate` (model 2.3, 2.7, 2.8).
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -12,6 +13,11 @@ use super::{
 };
 use crate::base::error::{Error, Result, invalid};
 use crate::store;
+
+thread_local! {
+    /// The place of this thread's last insert: its memory is used again.
+    static PLACE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
 struct Writer<'a> {
@@ -104,7 +110,17 @@ impl Keyspace {
         check::key(&table, key)?;
         check::write(&table, parent, &column.name)?;
         check::column(&table, column, parent.super_column.is_some())?;
-        self.write_one(&table, key, |w| w.column(parent.super_column.as_deref(), column))
+        let super_column = parent.super_column.as_deref();
+        if column.ttl.is_some() {
+            return self.write_one(&table, key, |w| w.column(super_column, column));
+        }
+        let mut place = PLACE.take();
+        place.clear();
+        table.layout().put_cell(super_column.as_slice(), &column.name, &mut place)?;
+        let durability = self.wide.0.durability;
+        self.store().put(&table.cells, key, &place, column.timestamp, &column.value, durability).map_err(refused)?;
+        PLACE.set(place);
+        Ok(())
     }
 
     /// Adds to a counter, wrapping at 64 bits. Not idempotent: repeated after an error it may count twice.

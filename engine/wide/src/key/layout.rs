@@ -38,9 +38,9 @@ pub struct Place<'a> {
 }
 
 /// Appends the value of a component; `None` when it isn't one.
-fn take(t: &Type, mut component: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    t.take_component(&mut component, out).ok()?;
-    component.is_empty().then_some(())
+#[inline]
+fn take(t: &Type, component: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    t.whole_component(component, out).ok().map(|_| ())
 }
 
 impl Place<'_> {

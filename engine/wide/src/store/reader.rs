@@ -6,6 +6,7 @@
 //! - `row` and `column` are the prefixes of the last place met, `row_deleted` and `column_deleted` what covers them.
 //! - Memory does not grow with what is read, but for the deleted ranges of one partition.
 
+use std::cell::OnceCell;
 use std::ops::Bound;
 
 use firn_kv::{Cursor, Snapshot};
@@ -16,7 +17,7 @@ use crate::key::{BEYOND, DELETION, Place, RANGES as RANGES_SECTION, ROWS as ROWS
 
 use super::Store;
 use super::family::{COMPLEX, Family, PARTITIONS, RANGES, ROWS};
-use super::point::range_at;
+use super::point::{range_at, with_key};
 use super::slice::{Partitions, Slice};
 use super::view::At;
 
@@ -98,7 +99,7 @@ pub struct Reader {
     snapshot: Option<Snapshot>,
     slice: Slice,
     kinds: u8,
-    now: Option<i64>,
+    now: OnceCell<i64>,
     scans: bool,
     state: State,
     partition: Vec<u8>,
@@ -118,9 +119,14 @@ impl Store {
     pub(super) fn read_at(&self, at: At<'_>, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
         let mut partition = Vec::with_capacity(key.len() + 32);
         family.layout().put_partition(key, &mut partition)?;
-        let until: &[u8] = if slice.until.is_empty() { &[BEYOND] } else { &slice.until };
-        let range = [&partition, &[DELETION][..]].concat()..[&partition, until].concat();
-        let mut reader = self.reader(at, family, (Bound::Included(range.start), Bound::Excluded(range.end)), slice)?;
+        let len = partition.len();
+        let mut reader = with_key(|until| {
+            until.extend_from_slice(&partition);
+            until.extend_from_slice(if slice.until.is_empty() { &[BEYOND] } else { &slice.until });
+            partition.push(DELETION);
+            self.reader(at, family, (Bound::Included(&*partition), Bound::Excluded(&**until)), slice)
+        })?;
+        partition.truncate(len);
         reader.partition = partition;
         reader.key.extend_from_slice(key);
         reader.enter(false)?;
@@ -140,20 +146,20 @@ impl Store {
             Bound::Excluded(b) => Bound::Excluded(b.clone()),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let mut reader = self.reader(at, family, (from, until), slice)?;
+        let mut reader = self.reader(at, family, (from.as_ref().map(|b| &**b), until.as_ref().map(|b| &**b)), slice)?;
         reader.scans = true;
         Ok(reader)
     }
 
-    fn reader(&self, at: At<'_>, family: &Family, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), slice: &Slice) -> Result<Reader> {
+    fn reader(&self, at: At<'_>, family: &Family, range: (Bound<&[u8]>, Bound<&[u8]>), slice: &Slice) -> Result<Reader> {
         let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
         let mut snapshot = if let At::Then(s) = at { Some(s.clone()) } else { None };
-        let mut cursor = at.cursor(family.tree(), range.clone())?;
+        let mut cursor = at.cursor::<&[u8]>(family.tree(), range)?;
         // The state first, then the kinds: they tell of all that can be in it.
         let mut kinds = family.kinds();
         if snapshot.is_none() && fetches(kinds) {
             let s = self.db().snapshot();
-            cursor = At::Then(&s).cursor(family.tree(), range)?;
+            cursor = At::Then(&s).cursor::<&[u8]>(family.tree(), range)?;
             kinds = family.kinds();
             snapshot = Some(s);
         }
@@ -164,7 +170,7 @@ impl Store {
             snapshot,
             slice: slice.clone(),
             kinds,
-            now: None,
+            now: OnceCell::new(),
             scans: false,
             state: State::Start,
             partition: vec![],
@@ -252,7 +258,12 @@ impl Reader {
 
     fn go_to(&mut self, slice: &Slice, at_first: bool, has_head: bool) -> Result<()> {
         if !slice.reverse && slice.is_from_start() {
-            return if at_first { Ok(()) } else { self.seek_to(if slice.from.is_empty() { &[DELETION] } else { &slice.from }) };
+            return match (at_first, slice.from.is_empty()) {
+                (true, _) => Ok(()),
+                // The range of a reader of one partition begins there.
+                (false, true) => Ok(self.cursor.first()?),
+                (false, false) => self.seek_to(&slice.from),
+            };
         }
         if has_head {
             if !at_first {
@@ -355,8 +366,8 @@ impl Reader {
     }
 
     /// The second since 1970 as of which cells are alive.
-    pub fn now(&mut self) -> i64 {
-        *self.now.get_or_insert_with(|| self.store.now())
+    pub fn now(&self) -> i64 {
+        *self.now.get_or_init(|| self.store.now())
     }
 
     /// The next cell of the partition.
@@ -417,7 +428,7 @@ impl Reader {
                 return Ok(None);
             }
             let usual = self.kinds == 0 && !self.slice.raw && !self.row.is_empty() && place.starts_with(&self.row);
-            let found = if usual { self.look_at_cell(self.row.len())? } else { self.look()? };
+            let found = if usual { self.look_at_cell(key, place, self.row.len())? } else { self.look()? };
             if let Some(found) = found {
                 let new_row = !std::mem::replace(&mut self.row_shown, true);
                 self.state = State::Shown;
@@ -428,14 +439,14 @@ impl Reader {
         Ok(None)
     }
 
-    /// Takes in a cell of a row, in a family without deletions.
+    /// Takes in the cell under the cursor, at a place in a row of this length, which no deletion covers.
     #[inline]
-    fn look_at_cell(&mut self, row: usize) -> Result<Option<Found>> {
-        let name = self.family.layout().name_len(&self.cursor.key()[self.partition.len() + row..])?;
-        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(self.cursor.key())) };
+    fn look_at_cell(&self, key: &[u8], place: &[u8], row: usize) -> Result<Option<Found>> {
+        let name = self.family.layout().name_len(&place[row..])?;
+        let Stored::Cell(cell) = Stored::decode(self.cursor.value())? else { return Err(misplaced(key)) };
         let is_live = match cell.state {
             // Only what expires needs the clock.
-            CellState::Expiring { expires, .. } => expires > *self.now.get_or_insert_with(|| self.store.now()),
+            CellState::Expiring { expires, .. } => expires > self.now(),
             _ => cell.is_live(i64::MIN),
         };
         Ok(is_live.then_some(Found::Cell(row, name)))
@@ -505,7 +516,8 @@ impl Reader {
         if covered.is_some_and(|t| Stored::decode(self.cursor.value()).is_ok_and(|s| s.timestamp() <= t)) {
             return Ok(None);
         }
-        self.look_at_cell(row)
+        let key = self.cursor.key();
+        self.look_at_cell(key, &key[at..], row)
     }
 
     /// Looks at what covers the complex column of the place under the cursor, when it is another than before.

@@ -26,6 +26,8 @@ use super::{Store, kind_record};
 
 /// Up to this many entries under a deleted container are left to reads and compactions to pass over.
 const FEW: usize = 64;
+/// Values up to this length are put behind their key in a buffer that the thread keeps.
+const SHORT: usize = 16 << 10;
 
 /// One entry to be written.
 struct Entry<'a> {
@@ -140,21 +142,65 @@ impl Store {
         Ok(())
     }
 
-    /// The short way for one cell that is newer than everything in its stripe. False when it must go the long one.
-    #[inline]
+    /// Writes one value: what [`apply`](Store::apply) does with a mutation of one [`put`](Mutation::put).
+    ///
+    /// # Errors
+    /// As [`apply`](Store::apply).
+    pub fn put(
+        &self,
+        family: &Family,
+        key: &[u8],
+        place: &[u8],
+        timestamp: i64,
+        value: &[u8],
+        durability: Durability,
+    ) -> Result<()> {
+        let cell = Cell { timestamp, state: State::Live(value) };
+        if let Some(mut held) = self.0.stripes.lock(std::iter::once(key)) {
+            let short =
+                value.len() <= SHORT && self.commit_cell(&mut held, family, key, place, timestamp, |out| cell.encode(out))?;
+            if !short {
+                let mut m = Mutation::new(key);
+                m.put(family, place, timestamp, value);
+                self.commit(&mut held, &[m])?;
+            }
+        }
+        self.sync_if(durability)
+    }
+
     fn commit_one(&self, held: &mut Held<'_>, m: &Mutation, op: &Op) -> Result<bool> {
         let Some(family) = m.families.get(op.family) else { return Ok(false) };
-        let stripe = Stripes::of(&m.key);
-        let newer = held.newest(stripe).is_some_and(|n| op.timestamp > n) && held.is_within(stripe, op.timestamp);
-        if op.kind != OpKind::Cell || !newer || family.is_counter() || family.has_indexes() {
+        let value = m.bytes_at(op.value);
+        if op.kind != OpKind::Cell || value.len() > SHORT {
             return Ok(false);
         }
-        with_key(|key| -> Result<()> {
-            family.layout().put_partition(&m.key, key)?;
-            key.extend_from_slice(m.bytes_at(op.place));
-            Ok(family.tree().put_with(key, m.bytes_at(op.value), Durability::Process)?)
+        self.commit_cell(held, family, &m.key, m.bytes_at(op.place), op.timestamp, |out| out.extend_from_slice(value))
+    }
+
+    /// The short way for one cell that is newer than everything in its stripe. False when it must go the long one.
+    #[inline]
+    fn commit_cell(
+        &self,
+        held: &mut Held<'_>,
+        family: &Family,
+        key: &[u8],
+        place: &[u8],
+        timestamp: i64,
+        put_value: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<bool> {
+        let stripe = Stripes::of(key);
+        let newer = held.newest(stripe).is_some_and(|n| timestamp > n) && held.is_within(stripe, timestamp);
+        if !newer || family.is_counter() || family.has_indexes() {
+            return Ok(false);
+        }
+        with_key(|entry| -> Result<()> {
+            family.layout().put_partition(key, entry)?;
+            entry.extend_from_slice(place);
+            let value = entry.len();
+            put_value(entry);
+            Ok(family.tree().put_with(&entry[..value], &entry[value..], Durability::Process)?)
         })?;
-        held.committed_one(stripe, op.timestamp);
+        held.committed_one(stripe, timestamp);
         Ok(true)
     }
 

@@ -216,6 +216,22 @@ impl Type {
     }
 }
 
+impl Type {
+    /// Appends the value of a component that is the whole of `bytes`. False for null.
+    ///
+    /// # Errors
+    /// Bytes that are no component.
+    #[inline]
+    pub(crate) fn whole_component(&self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, Malformed> {
+        if let (Type::Bytes | Type::Utf8 | Type::Ascii, [NEXT, form @ ..]) = (self, bytes) {
+            // Such a form must end where the bytes end: its length isn't searched for first.
+            return if unescape(form, out) { Ok(true) } else { Err(Malformed) };
+        }
+        let some = self.take_component(&mut bytes, out)?;
+        if bytes.is_empty() { Ok(some) } else { Err(Malformed) }
+    }
+}
+
 /// Sorts like Java's `Float.compare`: every NaN is one, and the largest.
 pub(super) fn float_form(value: [u8; 4]) -> [u8; 4] {
     let mut bits = u32::from_be_bytes(value);

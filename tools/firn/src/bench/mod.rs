@@ -1,7 +1,7 @@
 //! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
 //!
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
-//! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions.
+//! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] is the bench of the wide-row model.
 
 mod advice;
 mod directory;
@@ -9,6 +9,7 @@ mod plan;
 mod report;
 mod run;
 mod target;
+mod wide;
 
 use std::path::PathBuf;
 
@@ -40,7 +41,9 @@ Examples:
   firn bench ycsb --threads 2
   firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
-  firn bench fillsync@2000 --durability power --json";
+  firn bench fillsync@2000 --durability power --json
+  firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
+                                                           takes --rows, --columns, --budget and --seed";
 
 /// What `firn bench` takes.
 #[derive(Args, Clone, Debug)]
@@ -48,6 +51,15 @@ pub struct BenchArgs {
     /// What to run, in this order [default: a standard run]
     #[arg(value_name = "WORKLOAD", value_delimiter = ',')]
     workloads: Vec<String>,
+    /// What is measured: the engine itself, or columns and rows on it
+    #[arg(long, value_enum, default_value = "kv", value_name = "MODEL")]
+    model: Model,
+    /// Rows of 10 columns of 100 bytes, of --model wide
+    #[arg(long, value_name = "ROWS", default_value = "100k", value_parser = parse_count)]
+    rows: u64,
+    /// Columns of the widest row, of --model wide
+    #[arg(long, value_name = "COLUMNS", default_value = "1m", value_parser = parse_count)]
+    columns: u64,
     /// Number of keys; 500k and 5m are understood
     #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = parse_count)]
     num: u64,
@@ -93,6 +105,14 @@ pub struct BenchArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Model {
+    /// Keys and values
+    Kv,
+    /// Rows of columns
+    Wide,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Codec {
     /// As they are
     None,
@@ -119,6 +139,9 @@ fn parse_distribution(text: &str) -> Result<Distribution, String> {
 
 /// Runs `firn bench`.
 pub fn run(global: &Global, args: &BenchArgs) -> Done {
+    if args.model == Model::Wide {
+        return wide::run(global, args);
+    }
     let plan = plan::Plan::new(args)?;
     for note in &plan.notes {
         eprintln!("{note}");

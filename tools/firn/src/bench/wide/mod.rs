@@ -1,0 +1,55 @@
+//! `firn bench --model wide`: what columns and rows cost on a fresh store, beside what the engine beneath takes for the same bytes.
+//!
+//! [`store`] opens the store and makes rows, [`steps`] measures, [`meter`] times, [`report`] prints.
+//!
+//! Invariant: what is read is checked (how many cells, which sum), so that nothing is fast by doing nothing; a wrong answer ends the bench
+//! with a failure.
+
+mod meter;
+mod report;
+mod steps;
+mod store;
+
+use firn_tools::output::{Done, Failure};
+
+use super::{BenchArgs, directory};
+use crate::store::Global;
+use report::Report;
+
+/// The memory budget of the store whose widest row is larger than it.
+const SMALL_BUDGET: u64 = 16 << 20;
+
+/// Runs it.
+pub fn run(global: &Global, args: &BenchArgs) -> Done {
+    if !args.workloads.is_empty() || args.keep || args.series.is_some() {
+        let what = "--model wide takes no workloads, and neither --keep nor --series";
+        return Err(Failure::with_next(what, "leave them out; --rows and --columns say how much is measured"));
+    }
+    if args.rows < steps::LEAST_ROWS || args.columns < steps::LEAST_COLUMNS {
+        let (rows, columns) = (steps::LEAST_ROWS, steps::LEAST_COLUMNS);
+        return Err(Failure::new(format!("--rows must be {rows} at least, and --columns {columns}")));
+    }
+    directory::make_room(&global.db)?;
+    let mut report = Report::default();
+    let bench = store::Bench::open(&global.db, args, args.budget)?;
+    directory::mark(&global.db)?;
+    steps::inserts(&bench, &mut report)?;
+    steps::row_reads(&bench, "as loaded", &mut report)?;
+    bench.compact()?;
+    steps::row_reads(&bench, "compacted", &mut report)?;
+    steps::point_reads(&bench, &mut report)?;
+    steps::load_wide_row(&bench, &mut report)?;
+    steps::last_ten(&bench, &mut report)?;
+    steps::walk(&bench, "a cell of the wide row walked", &mut report)?;
+    steps::long_slices(&bench, &mut report)?;
+    steps::judge_row_reads(&mut report);
+    steps::counters(&bench, &mut report)?;
+    steps::late_writes(&bench, &mut report)?;
+    drop(bench);
+    let small = store::Bench::open(&global.db, args, SMALL_BUDGET)?;
+    steps::walk(&small, "the same in 16 MiB of memory", &mut report)?;
+    drop(small);
+    let bench = store::Bench::open(&global.db, args, args.budget)?;
+    steps::deletion(&bench, &mut report)?;
+    report.print(global, args)
+}

@@ -1,0 +1,86 @@
+//! Prints what `firn bench --model wide` measured: a table, or JSON.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::meter::Duel;
+use crate::bench::BenchArgs;
+use crate::store::Global;
+use firn_tools::io::stdout;
+use firn_tools::output::{Done, bytes, count, nanos, print_table, row, table};
+
+/// One measurement.
+pub struct Line {
+    /// What was done.
+    pub what: String,
+    /// What it is held against.
+    pub beside: &'static str,
+    /// Both.
+    pub duel: Duel,
+    /// The largest ratio that is good, where there is an aim.
+    pub aim: Option<f64>,
+}
+
+/// All of them, and what else was seen.
+#[derive(Default)]
+pub struct Report {
+    /// In the order of measuring.
+    pub lines: Vec<Line>,
+    /// In words.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Takes a measurement in.
+    pub fn add(&mut self, what: impl Into<String>, beside: &'static str, duel: Duel, aim: Option<f64>) {
+        self.lines.push(Line { what: what.into(), beside, duel, aim });
+    }
+
+    /// Prints it all.
+    pub fn print(&self, global: &Global, args: &BenchArgs) -> Done {
+        let mut out = stdout();
+        if global.json {
+            writeln!(out, "{:#}", self.as_json(args))?;
+            return Ok(out.flush()?);
+        }
+        let mut t = table(&["operation", "time", "beside it", "time", "ratio", "aim", ""]);
+        for l in &self.lines {
+            let aim = l.aim.map_or("-".into(), |a| format!("{a:.2}"));
+            let judgement = l.aim.map_or("", |a| if l.duel.ratio <= a { "good" } else { "short" });
+            let time = |ns: f64| nanos(ns.round() as u64);
+            let ratio = format!("{:.2}", l.duel.ratio);
+            row(
+                &mut t,
+                [l.what.clone(), time(l.duel.ours), l.beside.into(), time(l.duel.beside), ratio, aim, judgement.into()],
+            );
+        }
+        let (rows, columns) = (count(args.rows), count(args.columns));
+        writeln!(out, "{rows} rows of 10 columns, one row of {columns}; memory {}\n", bytes(args.budget))?;
+        write!(out, "{}", print_table(&t, global.style()))?;
+        writeln!(
+            out,
+            "\nTimes are medians for one operation, both ways measured by turns; a ratio is the median over the turns."
+        )?;
+        for note in &self.notes {
+            writeln!(out, "{note}")?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn as_json(&self, args: &BenchArgs) -> Value {
+        let line = |l: &Line| {
+            json!({
+                "operation": l.what, "ns": l.duel.ours, "beside": l.beside, "beside_ns": l.duel.beside,
+                "ratio": l.duel.ratio, "aim": l.aim, "good": l.aim.map(|a| l.duel.ratio <= a),
+            })
+        };
+        json!({
+            "firn": env!("CARGO_PKG_VERSION"),
+            "model": "wide",
+            "options": { "rows": args.rows, "columns": args.columns, "budget": args.budget, "seed": args.seed },
+            "lines": self.lines.iter().map(line).collect::<Vec<_>>(),
+            "notes": self.notes,
+        })
+    }
+}

@@ -1,0 +1,531 @@
+//! What is measured, step by step.
+
+use firn_kv::{Batch, Durability, Tree};
+use firn_wide::store::{Family, Mutation, Slice};
+use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange};
+use firn_workload::process::Usage;
+
+use super::meter::Meter;
+use super::report::Report;
+use super::store::{Bench, COLUMNS, VALUE, cell_key, column_name, failure, place, row_key, stored};
+use firn_tools::io::Watch;
+use firn_tools::output::{Done, Failure, Progress, bytes, count, nanos, rate};
+
+/// Rows and columns below which there is nothing to measure.
+pub const LEAST_ROWS: u64 = 100;
+/// See [`LEAST_ROWS`].
+pub const LEAST_COLUMNS: u64 = 1000;
+
+/// Operations of a round.
+const EACH: u64 = 500;
+/// Rounds of reads; of a store so small that it only tries the bench out; and where single reads are short and the aim is near.
+const ROUNDS: u64 = 41;
+const TRIAL_ROUNDS: u64 = 3;
+const TRIAL_ROWS: u64 = 10_000;
+const MORE: u64 = 5;
+/// Columns of a slice of which the cost of a column is told.
+const SLICE: u64 = 1000;
+/// Reads a little slower or faster than others of the same kind are as fast.
+const NOISE: f64 = 1.05;
+/// The key of the widest row, and of one of 100 columns.
+const WIDEST: &[u8] = b"the widest row";
+const NARROW: &[u8] = b"a row of 100 columns";
+const NARROW_COLUMNS: u64 = 100;
+/// The key of a row of one column.
+const SINGLE: &[u8] = b"a row of one column";
+/// Late and counting writes.
+const THREADS: u64 = 8;
+const COUNTERS: u64 = 16;
+
+const WHOLE_ROW: &str = "read a row of 10 columns";
+const NAMED_ROW: &str = "get_slice() of it";
+const CURSOR_STEP: &str = "kv cursor step";
+const SLICE_STEP: &str = "kv cursor step of a slice";
+
+fn rounds(b: &Bench) -> u64 {
+    if b.rows < TRIAL_ROWS { TRIAL_ROUNDS } else { ROUNDS }
+}
+
+/// Reads of each cache line: who finds a value has not read it yet.
+fn touch(bytes: &[u8]) {
+    std::hint::black_box(bytes.iter().step_by(64).fold(0, |sum: u64, &b| sum.wrapping_add(b.into())));
+}
+
+fn expect(what: &str, found: u64, expected: u64) -> Done {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{what}: found {}, and not {}", count(found), count(expected))))
+}
+
+/// A column that is to be written, with all forms of it made before the clock runs.
+struct Prepared {
+    key: Vec<u8>,
+    name: Vec<u8>,
+    place: Vec<u8>,
+    value: [u8; VALUE],
+    timestamp: i64,
+    full: Vec<u8>,
+    stored: Vec<u8>,
+}
+
+fn prepare(b: &Bench, f: &Family, row: u64, column: u64, timestamp: i64) -> Done<Prepared> {
+    let (key, name) = (row_key(row), column_name(column));
+    let value = b.value(row * COLUMNS + column);
+    let (place, full) = (place(f, &name)?, cell_key(f, &key, &name)?);
+    Ok(Prepared { stored: stored(timestamp, &value), key, name, place, value, timestamp, full })
+}
+
+/// A timestamp of a step: each step's are newer than those of the steps before, else all of its writes would be late ones.
+fn timestamp(step: i64, n: u64) -> i64 {
+    (step << 32) + n as i64 + 1
+}
+
+fn columns_of(b: &Bench, f: &Family, step: i64, from: u64, until: u64) -> Done<Vec<Prepared>> {
+    (from..until).map(|n| prepare(b, f, n / COLUMNS, n % COLUMNS, timestamp(step, n))).collect()
+}
+
+/// Columns one by one, through the store and through the operations; rows at once.
+pub fn inserts(b: &Bench, report: &mut Report) -> Done {
+    let (rows, kv) = (b.family("Rows")?, b.tree("beside-rows")?);
+    let all = b.rows * COLUMNS;
+    let mut meter = Meter::new("insert columns", all.div_ceil(EACH), EACH);
+    let mut m = Mutation::new(b"");
+    for from in (0..all).step_by(EACH as usize) {
+        let columns = columns_of(b, &rows, 0, from, all.min(from + EACH))?;
+        let ours = || {
+            columns.iter().try_for_each(|c| {
+                m.reset(&c.key);
+                m.put(&rows, &c.place, c.timestamp, &c.value);
+                b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)
+            })
+        };
+        meter.round(ours, || put_all(&kv, &columns))?;
+    }
+    report.add("insert a column", "kv put", meter.done(), Some(1.3));
+
+    let (family, kv, parent) = (b.family("Inserts")?, b.tree("beside-inserts")?, ColumnParent::new("Inserts"));
+    let tenth = all / 10;
+    let mut meter = Meter::new("insert() columns", tenth.div_ceil(EACH), EACH);
+    for from in (0..tenth).step_by(EACH as usize) {
+        let columns = columns_of(b, &family, 1, from, tenth.min(from + EACH))?;
+        let named: Vec<Column> = columns.iter().map(|c| Column::new(c.name.clone(), c.value, c.timestamp)).collect();
+        let ours = || {
+            let mut both = columns.iter().zip(&named);
+            both.try_for_each(|(c, column)| b.keyspace.insert(&c.key, &parent, column).map_err(failure))
+        };
+        meter.round(ours, || put_all(&kv, &columns))?;
+    }
+    report.add("insert() a column by name", "kv put", meter.done(), Some(1.3));
+    batches(b, report)
+}
+
+fn put_all(kv: &Tree, columns: &[Prepared]) -> Done {
+    Ok(columns.iter().try_for_each(|c| kv.put_with(&c.full, &c.stored, Durability::Process))?)
+}
+
+fn batches(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Batches")?, b.tree("beside-batches")?);
+    let rows = (b.rows / 10).max(1);
+    let each = EACH / COLUMNS;
+    let mut meter = Meter::new("insert rows", rows.div_ceil(each), each);
+    let mut m = Mutation::new(b"");
+    for from in (0..rows).step_by(each as usize) {
+        let columns = columns_of(b, &family, 2, from * COLUMNS, rows.min(from + each) * COLUMNS)?;
+        let ours = || {
+            columns.chunks(COLUMNS as usize).try_for_each(|row| {
+                m.reset(&row[0].key);
+                for c in row {
+                    m.put(&family, &c.place, c.timestamp, &c.value);
+                }
+                b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)
+            })
+        };
+        let beside = || {
+            Ok(columns.chunks(COLUMNS as usize).try_for_each(|row| {
+                let mut batch = Batch::new();
+                row.iter().try_for_each(|c| batch.put(&kv, &c.full, &c.stored))?;
+                b.store.db().write_with(batch, Durability::Process)
+            })?)
+        };
+        meter.round(ours, beside)?;
+    }
+    report.add("insert a row of 10 at once", "kv batch of 10", meter.done(), Some(1.3));
+    let values = b.tree("beside-values")?;
+    let progress = Progress::operations("load the kv values", Some(b.rows));
+    for row in 0..b.rows {
+        let columns = columns_of(b, &family, 2, row * COLUMNS, (row + 1) * COLUMNS)?;
+        let mut value = vec![];
+        for c in &columns {
+            value.extend_from_slice(&c.place);
+            value.extend_from_slice(&c.stored);
+        }
+        values.put_with(&row_key(row), &value, Durability::Process)?;
+        progress.at(row);
+    }
+    Ok(b.store.db().wait_idle()?)
+}
+
+fn cells_of_row(b: &Bench, f: &Family, key: &[u8], slice: &Slice, limit: u64) -> Done<u64> {
+    let mut reader = b.store.read(f, key, slice).map_err(failure)?;
+    let (mut cells, mut bytes) = (0, 0);
+    while cells < limit
+        && let Some(item) = reader.next().map_err(failure)?
+    {
+        cells += 1;
+        let value = item.cell().map_or(&[][..], |c| c.value());
+        touch(value);
+        bytes += value.len();
+    }
+    expect("bytes of the values read", bytes as u64, cells * VALUE as u64)?;
+    Ok(cells)
+}
+
+/// Whole rows at random.
+pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
+    let (family, values, parent) = (b.family("Rows")?, b.tree("beside-values")?, ColumnParent::new("Rows"));
+    let all = Slice::all();
+    let predicate = SlicePredicate::all();
+    // Everything once: what is measured is not who comes first.
+    for row in 0..b.rows {
+        cells_of_row(b, &family, &row_key(row), &all, u64::MAX)?;
+        values.get(&row_key(row))?;
+    }
+    let rounds = rounds(b);
+    let mut meter = Meter::new(WHOLE_ROW, rounds, EACH);
+    let mut named = Meter::new(NAMED_ROW, rounds, EACH);
+    for round in 0..rounds {
+        // Other rows for each: those that have just been read are in the processor's cache.
+        let keys =
+            |of: u64| -> Vec<_> { (0..EACH).map(|i| row_key(b.random(of << 40 | (round * EACH + i)) % b.rows)).collect() };
+        let get = |k: &Vec<u8>| {
+            let value = values.get(k)?;
+            value.as_deref().into_iter().for_each(touch);
+            expect("rows", value.is_some().into(), 1)
+        };
+        let of = keys(1);
+        let ours =
+            || of.iter().try_for_each(|k| expect("cells of a row", cells_of_row(b, &family, k, &all, u64::MAX)?, COLUMNS));
+        meter.round(ours, || of.iter().try_for_each(get))?;
+        let of = keys(2);
+        let ours = || of.iter().try_for_each(|k| named_slice(b, k, &parent, &predicate, COLUMNS));
+        named.round(ours, || of.iter().try_for_each(get))?;
+    }
+    report.add(format!("{WHOLE_ROW}, {state}"), "kv get of its bytes", meter.done(), None);
+    report.add(format!("{NAMED_ROW}, {state}"), "kv get of its bytes", named.done(), None);
+    Ok(())
+}
+
+fn named_slice(b: &Bench, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate, expected: u64) -> Done {
+    let columns = b.keyspace.get_slice(key, parent, predicate).map_err(failure)?;
+    for c in &columns {
+        if let ColumnOrSuperColumn::Column(c) = c {
+            touch(&c.value);
+        }
+    }
+    expect("columns of a row", columns.len() as u64, expected)
+}
+
+/// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of the walk take, and for `get_slice()`, which makes
+/// columns of them, what 10 of the columns of a long slice take.
+pub fn judge_row_reads(report: &mut Report) {
+    let each = |beside: &str| report.lines.iter().find(|l| l.beside == beside).map_or(f64::NAN, |l| l.duel.ours);
+    let [cells, columns] = [each(CURSOR_STEP), each(SLICE_STEP)].map(|ns| COLUMNS as f64 * ns);
+    for l in report.lines.iter_mut().filter(|l| l.beside == "kv get of its bytes") {
+        let decoding = if l.what.starts_with(NAMED_ROW) { columns } else { cells };
+        l.aim = Some(1.5 + decoding / l.duel.beside);
+    }
+    let [walk, slice] = [cells, columns].map(|ns| nanos(ns.round() as u64));
+    report.notes.push(format!(
+        "The aim of a row's read is 1.5 gets and its decoding: {walk}, what 10 steps of the walk take, and for get_slice() {slice}, what 10 \
+         columns of a slice of {} take.",
+        count(SLICE)
+    ));
+}
+
+/// One column at random.
+pub fn point_reads(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Rows")?, b.tree("beside-rows")?);
+    let rounds = rounds(b);
+    let mut meter = Meter::new("read columns", rounds, EACH);
+    let mut named = Meter::new("get() of them", rounds, EACH);
+    for round in 0..rounds {
+        let columns = |of: u64| -> Done<Vec<_>> {
+            let n = |i: u64| b.random(of << 40 | (round * EACH + i)) % (b.rows * COLUMNS);
+            (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, 1)).collect()
+        };
+        let get = |c: &Prepared| {
+            let value = kv.get(&c.full)?;
+            value.as_deref().into_iter().for_each(touch);
+            expect("columns", value.is_some().into(), 1)
+        };
+        let of = columns(3)?;
+        let ours = || {
+            of.iter().try_for_each(|c| {
+                let found = b.store.get(&family, &c.key, &c.place).map_err(failure)?;
+                let value = found.as_ref().map_or(&[][..], |v| v.value());
+                touch(value);
+                expect("bytes of a value", value.len() as u64, VALUE as u64)
+            })
+        };
+        meter.round(ours, || of.iter().try_for_each(get))?;
+        let of = columns(4)?;
+        let paths: Vec<_> = of.iter().map(|c| ColumnPath::new("Rows").column(c.name.clone())).collect();
+        let ours = || {
+            of.iter().zip(&paths).try_for_each(|(c, path)| match b.keyspace.get(&c.key, path).map_err(failure)? {
+                ColumnOrSuperColumn::Column(c) => {
+                    touch(&c.value);
+                    Ok(())
+                }
+                other => Err(Failure::new(format!("a column was read as {other:?}"))),
+            })
+        };
+        named.round(ours, || of.iter().try_for_each(get))?;
+    }
+    report.add("read one column", "kv get", meter.done(), None);
+    report.add("get() of it", "kv get", named.done(), None);
+    Ok(())
+}
+
+fn load_row(b: &Bench, family: &Family, key: &[u8], columns: u64) -> Done {
+    let progress = Progress::operations("load a wide row", Some(columns));
+    let mut m = Mutation::new(key);
+    let mut at = vec![];
+    for n in 0..columns {
+        at.clear();
+        family.layout().put_cell(&[], &n.to_be_bytes(), &mut at).map_err(failure)?;
+        m.put(family, &at, timestamp(3, n), &b.value(n));
+        if n % 1000 == 999 || n + 1 == columns {
+            b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)?;
+            m.reset(key);
+            progress.at(n);
+        }
+    }
+    Ok(())
+}
+
+/// A row of very many columns and one of few.
+pub fn load_wide_row(b: &Bench, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let watch = Watch::start();
+    load_row(b, &family, WIDEST, b.columns)?;
+    let per_second = b.columns as f64 / watch.seconds();
+    report.notes.push(format!("The wide row was written with {} columns a second, 1,000 in a batch.", rate(per_second)));
+    load_row(b, &family, NARROW, NARROW_COLUMNS)?;
+    load_row(b, &family, SINGLE, 1)?;
+    family.tree().compact()?;
+    Ok(b.store.db().wait_idle()?)
+}
+
+/// The last ten columns.
+pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let slice = Slice::all().reversed();
+    let ten = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &slice, 10)?, 10));
+    let rounds = MORE * rounds(b);
+    let mut meter = Meter::new("last 10 columns", rounds, EACH);
+    let mut below = Meter::new("last 10 columns", rounds, EACH);
+    let [mut from, mut until] = [cell_key(&family, WIDEST, b"")?, vec![]];
+    family.layout().put_partition(WIDEST, &mut until).map_err(failure)?;
+    from.truncate(until.len());
+    until.push(0x42);
+    let cursor = || {
+        (0..EACH).try_for_each(|_| {
+            let mut c = family.tree().cursor(&*from..&*until)?;
+            c.last()?;
+            let mut n = 0;
+            while c.valid() && n < 10 {
+                n += 1;
+                c.prev()?;
+            }
+            expect("entries", n, 10)
+        })
+    };
+    for _ in 0..rounds {
+        meter.round(|| ten(WIDEST), || ten(NARROW))?;
+        below.round(|| ten(WIDEST), cursor)?;
+    }
+    report.add("last 10 of the wide row", "last 10 of a row of 100", meter.done(), Some(NOISE));
+    report.add("last 10 of the wide row", "kv cursor, 10 back", below.done(), None);
+    Ok(())
+}
+
+/// All of the wide row, cell by cell.
+pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let mut meter = Meter::new(what, 3, b.columns);
+    let mut peak = 0;
+    let all = Slice::all();
+    for _ in 0..3 {
+        let ours = || expect("columns of the wide row", cells_of_row(b, &family, WIDEST, &all, u64::MAX)?, b.columns);
+        let beside = || {
+            let mut c = family.tree().cursor::<&[u8]>(..)?;
+            c.first()?;
+            let mut n = 0;
+            while c.valid() {
+                n += 1;
+                c.next()?;
+            }
+            expect("entries", n, b.columns + NARROW_COLUMNS + 1)
+        };
+        meter.round(ours, beside)?;
+        peak = Usage::now().map_or(peak, |u| peak.max(u.rss_anon));
+    }
+    report.add(what, CURSOR_STEP, meter.done(), None);
+    let size = family.tree().cursor::<&[u8]>(..).and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
+    let row = bytes(size as u64 * b.columns);
+    report.notes.push(format!("{what}: a row of {row}, with {} of memory in the process.", bytes(peak)));
+    Ok(())
+}
+
+/// Slices of the wide row, from columns at random: what a column costs where there are many.
+pub fn long_slices(b: &Bench, report: &mut Report) -> Done {
+    let (family, parent) = (b.family("Wide")?, ColumnParent::new("Wide"));
+    let rounds = rounds(b);
+    let each = 10;
+    let mut meter = Meter::new("slices", rounds, each * SLICE);
+    for round in 0..rounds {
+        let starts = |of: u64| -> Vec<_> {
+            let n = |i: u64| b.random(of << 40 | (round * each + i)) % (b.columns - SLICE + 1);
+            (0..each).map(|i| n(i).to_be_bytes()).collect()
+        };
+        let of = starts(5);
+        let ours = || {
+            of.iter().try_for_each(|start| {
+                let range = SliceRange { start: start.to_vec(), count: SLICE as i32, ..SliceRange::default() };
+                named_slice(b, WIDEST, &parent, &range.into(), SLICE)
+            })
+        };
+        let of = starts(6);
+        let beside = || {
+            of.iter().try_for_each(|start| {
+                let mut c = family.tree().cursor(&*cell_key(&family, WIDEST, start)?..)?;
+                c.first()?;
+                let mut n = 0;
+                while c.valid() && n < SLICE {
+                    touch(c.value());
+                    n += 1;
+                    c.next()?;
+                }
+                expect("entries", n, SLICE)
+            })
+        };
+        meter.round(ours, beside)?;
+    }
+    report.add("a column of a get_slice() of 1,000", SLICE_STEP, meter.done(), None);
+    Ok(())
+}
+
+/// Threads that count on the same counters.
+pub fn counters(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Counters")?, b.tree("beside-counters")?);
+    let per_thread = EACH * 4;
+    let rounds = 5;
+    let places: Done<Vec<_>> = (0..COUNTERS).map(|n| place(&family, &column_name(n))).collect();
+    let places = places?;
+    let mut meter = Meter::new("count", rounds, THREADS * per_thread);
+    let increment = |n: u64| -> Done {
+        let mut m = Mutation::new(&row_key(n % 4));
+        m.add(&family, &places[(n % COUNTERS) as usize], 1);
+        b.store.apply(&[m], Durability::Process).map_err(failure)
+    };
+    let put = |n: u64| -> Done { Ok(kv.put_with(&row_key(n % COUNTERS), &[0; 17], Durability::Process)?) };
+    for _ in 0..rounds {
+        meter.round(|| on_threads(per_thread, &increment), || on_threads(per_thread, &put))?;
+    }
+    report.add("increment from 8 threads", "kv put from 8 threads", meter.done(), None);
+    let mut sum = 0;
+    for row in 0..4 {
+        let mut reader = b.store.read(&family, &row_key(row), &Slice::all()).map_err(failure)?;
+        while let Some(item) = reader.next().map_err(failure)? {
+            sum += item.cell().and_then(|c| c.counter()).unwrap_or(0);
+        }
+    }
+    let all = rounds * THREADS * per_thread;
+    expect("the sum of the counters", sum.try_into().unwrap_or(0), all)?;
+    report.notes.push(format!("{} increments from {THREADS} threads: none was lost.", count(all)));
+    Ok(())
+}
+
+fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
+    std::thread::scope(|s| {
+        let threads: Vec<_> = (0..THREADS).map(|t| s.spawn(move || (0..each).try_for_each(|i| work(t * each + i)))).collect();
+        threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err(Failure::new("a thread has panicked"))))
+    })
+}
+
+/// Columns older than what their stripe has seen: each is compared with what is there.
+pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
+    let (family, kv) = (b.family("Batches")?, b.tree("beside-batches")?);
+    // The newest of all stripes.
+    for n in 0..4096 {
+        let mut m = Mutation::new(&row_key(n));
+        m.put(&family, &place(&family, b"newest")?, timestamp(5, 0), b"");
+        b.store.apply(&[m], Durability::Process).map_err(failure)?;
+    }
+    let rounds = rounds(b);
+    let mut meter = Meter::new("late writes", rounds, EACH);
+    let mut m = Mutation::new(b"");
+    for round in 0..rounds {
+        let n = |i: u64| b.random(2 << 32 | (round * EACH + i)) % ((b.rows / 10).max(1) * COLUMNS);
+        let late = timestamp(4, round);
+        let columns: Done<Vec<_>> = (0..EACH).map(|i| prepare(b, &family, n(i) / COLUMNS, n(i) % COLUMNS, late)).collect();
+        let columns = columns?;
+        let ours = || {
+            columns.iter().try_for_each(|c| {
+                m.reset(&c.key);
+                m.put(&family, &c.place, c.timestamp, &c.value);
+                b.store.apply(std::slice::from_ref(&m), Durability::Process).map_err(failure)
+            })
+        };
+        let beside = || {
+            columns.iter().try_for_each(|c| {
+                kv.get(&c.full)?;
+                Ok(kv.put_with(&c.full, &c.stored, Durability::Process)?)
+            })
+        };
+        meter.round(ours, beside)?;
+    }
+    report.add("write a column late", "kv get and put", meter.done(), None);
+    Ok(())
+}
+
+/// Deletes the wide row, and reads what is left of it.
+pub fn deletion(b: &Bench, report: &mut Report) -> Done {
+    let family = b.family("Wide")?;
+    let delete = |key: &[u8]| {
+        let mut m = Mutation::new(key);
+        m.delete_partition(&family, timestamp(6, 0));
+        b.store.apply(&[m], Durability::Process).map_err(failure)
+    };
+    // The store has just been opened: tables are opened by their first read, and the first deletion of its kind puts the kind on record.
+    for key in [WIDEST, NARROW] {
+        cells_of_row(b, &family, key, &Slice::all(), 1)?;
+    }
+    delete(SINGLE)?;
+    let mut meter = Meter::new("delete rows", 1, 1);
+    meter.round(|| delete(WIDEST), || delete(NARROW))?;
+    report.add("delete the wide row", "delete a row of 100", meter.done(), None);
+    let all = Slice::all();
+    let none = |key: &[u8]| (0..EACH).try_for_each(|_| expect("columns", cells_of_row(b, &family, key, &all, 1)?, 0));
+    let rounds = MORE * rounds(b);
+    let mut read = |what: &str| -> Done {
+        for (key, beside, aim) in
+            [(SINGLE, "read a deleted row of 1", Some(NOISE)), (b"a row that never was", "read a row that never was", None)]
+        {
+            let mut meter = Meter::new("read what is deleted", rounds, EACH);
+            for _ in 0..rounds {
+                meter.round(|| none(WIDEST), || none(key))?;
+            }
+            report.add(what, beside, meter.done(), aim);
+        }
+        Ok(())
+    };
+    read("read it afterwards")?;
+    family.tree().flush()?;
+    b.store.db().wait_idle()?;
+    read("read it after a flush")?;
+    family.tree().compact()?;
+    b.store.db().wait_idle()?;
+    read("read it after a compaction")
+}

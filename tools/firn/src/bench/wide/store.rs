@@ -1,0 +1,135 @@
+//! The store of the bench: families by their definitions, the engine's trees beside them, and the rows that are written to both.
+
+use std::path::{Path, PathBuf};
+
+use firn_kv::{DbOptions, Tree, TreeOptions};
+use firn_wide::schema::{CfDef, KsDef};
+use firn_wide::store::{Family, Options as StoreOptions, Store};
+use firn_wide::{Error, Keyspace, Options, Wide};
+
+use crate::bench::BenchArgs;
+use firn_tools::output::{Done, Failure, Progress};
+
+/// Columns of a row.
+pub const COLUMNS: u64 = 10;
+/// Bytes of a value.
+pub const VALUE: usize = 100;
+const KEYSPACE: &str = "Bench";
+
+/// An error of the model as a failure of the command.
+pub fn failure(e: Error) -> Failure {
+    match e {
+        Error::Store(e) => Failure::Engine(e),
+        other => Failure::new(other.to_string()),
+    }
+}
+
+/// The open store.
+pub struct Bench {
+    /// How many rows there are.
+    pub rows: u64,
+    /// Columns of the widest row.
+    pub columns: u64,
+    /// Of everything random.
+    pub seed: u64,
+    /// The operations.
+    pub keyspace: Keyspace,
+    /// What they stand on.
+    pub store: Store,
+    dir: PathBuf,
+}
+
+impl Bench {
+    /// Opens the store in `dir`; makes its families when they are not there.
+    pub fn open(dir: &Path, args: &BenchArgs, budget: u64) -> Done<Bench> {
+        let memory_budget = usize::try_from(budget).unwrap_or(usize::MAX);
+        let db = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
+        db.check()?;
+        let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+        let wide = Wide::open_with(dir, options).map_err(failure)?;
+        if wide.describe_keyspaces().is_empty() {
+            let family = |name: &str| CfDef::new(KEYSPACE, name);
+            let counters = CfDef { default_validation_class: "CounterColumnType".into(), ..family("Counters") };
+            let cf_defs = vec![family("Rows"), family("Inserts"), family("Batches"), family("Wide"), counters];
+            wide.system_add_keyspace(&KsDef { cf_defs, ..KsDef::new(KEYSPACE) }).map_err(failure)?;
+        }
+        let keyspace = wide.keyspace(KEYSPACE).map_err(failure)?;
+        let store = wide.store().clone();
+        let (rows, columns, seed) = (args.rows, args.columns, args.seed);
+        Ok(Bench { rows, columns, seed, keyspace, store, dir: dir.to_owned() })
+    }
+
+    /// A family of the store, by its name.
+    pub fn family(&self, name: &str) -> Done<Family> {
+        let schema = self.keyspace.wide().describe_keyspace(KEYSPACE).map_err(failure)?;
+        let id = schema.cf_defs.iter().find(|d| d.name == name).and_then(|d| d.id);
+        let family = id.and_then(|id| self.store.family(id));
+        family.ok_or_else(|| Failure::new(format!("the store in {} has no family {name}", self.dir.display())))
+    }
+
+    /// A tree of the engine, beside the families.
+    pub fn tree(&self, name: &str) -> Done<Tree> {
+        Ok(self.store.db().tree(name, TreeOptions::default())?)
+    }
+
+    /// Merges each tree into one run.
+    pub fn compact(&self) -> Done {
+        let db = self.store.db();
+        for name in db.tree_names() {
+            let progress = Progress::operations("compact", None);
+            progress.say(name.clone());
+            db.existing_tree(&name)?.compact()?;
+        }
+        Ok(db.wait_idle()?)
+    }
+
+    /// A number that looks random (splitmix64).
+    pub fn random(&self, n: u64) -> u64 {
+        let mut x = n.wrapping_add(self.seed.wrapping_mul(0xD1B5_4A32_D192_ED03)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ (x >> 31)
+    }
+
+    /// A value of which about half compresses away.
+    pub fn value(&self, n: u64) -> [u8; VALUE] {
+        let mut value = [b'.'; VALUE];
+        for (i, chunk) in value[..VALUE / 2].chunks_mut(8).enumerate() {
+            let random = self.random(n.wrapping_mul(8).wrapping_add(i as u64)).to_le_bytes();
+            chunk.copy_from_slice(&random[..chunk.len()]);
+        }
+        value
+    }
+}
+
+/// The key of a row.
+pub fn row_key(row: u64) -> Vec<u8> {
+    format!("row-{row:012}").into_bytes()
+}
+
+/// The name of a column of a narrow row.
+pub fn column_name(column: u64) -> Vec<u8> {
+    format!("column-{column}").into_bytes()
+}
+
+/// The bytes of a cell's key.
+pub fn cell_key(family: &Family, key: &[u8], name: &[u8]) -> Done<Vec<u8>> {
+    let mut full = vec![];
+    family.layout().put_partition(key, &mut full).map_err(failure)?;
+    family.layout().put_cell(&[], name, &mut full).map_err(failure)?;
+    Ok(full)
+}
+
+/// The place of a cell in its row.
+pub fn place(family: &Family, name: &[u8]) -> Done<Vec<u8>> {
+    let mut place = vec![];
+    family.layout().put_cell(&[], name, &mut place).map_err(failure)?;
+    Ok(place)
+}
+
+/// The bytes that a cell is stored as.
+pub fn stored(timestamp: i64, value: &[u8]) -> Vec<u8> {
+    let mut out = vec![];
+    firn_wide::cell::Cell { timestamp, state: firn_wide::cell::State::Live(value) }.encode(&mut out);
+    out
+}
