@@ -320,7 +320,7 @@ pub struct RowReader<'s> {
 impl<'s> RowReader<'s> {
     /// Over a reader of one partition ([`start`](RowReader::start) it) or of many ([`next_partition`](RowReader::next_partition)).
     /// `reverse`: as its slice is.
-    pub fn new(shape: &'s Shape, mut reader: Reader, reverse: bool) -> RowReader<'s> {
+    pub fn new(shape: &'s Shape, reader: Reader, reverse: bool) -> RowReader<'s> {
         let now = if shape.times { reader.now() } else { 0 };
         let (statics, row, next) = (Row::none(), Row::none(), Row::none());
         RowReader { shape, reader, reverse, now, statics, row, next, begun: false, scratch: vec![] }

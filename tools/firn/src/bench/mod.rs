@@ -1,10 +1,13 @@
 //! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
 //!
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
-//! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] is the bench of the wide-row model.
+//! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
+//! models above the engine, which measure two ways by turns ([`duel`]).
 
 mod advice;
+mod cql;
 mod directory;
+mod duel;
 mod plan;
 mod report;
 mod run;
@@ -43,7 +46,8 @@ Examples:
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
   firn bench fillsync@2000 --durability power --json
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
-                                                           takes --rows, --columns, --budget and --seed";
+                                                           takes --rows, --columns, --budget and --seed
+  firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them";
 
 /// What `firn bench` takes.
 #[derive(Args, Clone, Debug)]
@@ -51,10 +55,10 @@ pub struct BenchArgs {
     /// What to run, in this order [default: a standard run]
     #[arg(value_name = "WORKLOAD", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// What is measured: the engine itself, or columns and rows on it
+    /// What is measured: the engine itself, columns and rows on it, or CQL on those
     #[arg(long, value_enum, default_value = "kv", value_name = "MODEL")]
     model: Model,
-    /// Rows of 10 columns of 100 bytes, of --model wide
+    /// Rows: of 10 columns of 100 bytes (--model wide), of 4 columns (--model cql)
     #[arg(long, value_name = "ROWS", default_value = "100k", value_parser = parse_count)]
     rows: u64,
     /// Columns of the widest row, of --model wide
@@ -110,6 +114,8 @@ enum Model {
     Kv,
     /// Rows of columns
     Wide,
+    /// Statements about tables
+    Cql,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -139,8 +145,10 @@ fn parse_distribution(text: &str) -> Result<Distribution, String> {
 
 /// Runs `firn bench`.
 pub fn run(global: &Global, args: &BenchArgs) -> Done {
-    if args.model == Model::Wide {
-        return wide::run(global, args);
+    match args.model {
+        Model::Kv => {}
+        Model::Wide => return wide::run(global, args),
+        Model::Cql => return cql::run(global, args),
     }
     let plan = plan::Plan::new(args)?;
     for note in &plan.notes {

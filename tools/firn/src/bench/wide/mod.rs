@@ -1,20 +1,19 @@
 //! `firn bench --model wide`: what columns and rows cost on a fresh store, beside what the engine beneath takes for the same bytes.
 //!
-//! [`store`] opens the store and makes rows, [`steps`] measures, [`meter`] times, [`report`] prints.
+//! [`store`] opens the store and makes rows, [`steps`] measures.
 //!
 //! Invariant: what is read is checked (how many cells, which sum), so that nothing is fast by doing nothing; a wrong answer ends the bench
 //! with a failure.
 
-mod meter;
-mod report;
 mod steps;
 mod store;
 
-use firn_tools::output::{Done, Failure};
+use firn_tools::output::{Done, Failure, bytes, count};
+use serde_json::json;
 
+use super::duel::Report;
 use super::{BenchArgs, directory};
 use crate::store::Global;
-use report::Report;
 
 /// The memory budget of the store whose widest row is larger than it.
 const SMALL_BUDGET: u64 = 16 << 20;
@@ -51,5 +50,8 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
     drop(small);
     let bench = store::Bench::open(&global.db, args, args.budget)?;
     steps::deletion(&bench, &mut report)?;
-    report.print(global, args)
+    let (rows, columns) = (count(args.rows), count(args.columns));
+    let head = format!("{rows} rows of 10 columns, one row of {columns}; memory {}", bytes(args.budget));
+    let options = json!({ "rows": args.rows, "columns": args.columns, "budget": args.budget, "seed": args.seed });
+    report.print(global, "wide", &head, options)
 }

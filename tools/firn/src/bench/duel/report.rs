@@ -1,14 +1,13 @@
-//! Prints what `firn bench --model wide` measured: a table, or JSON.
+//! Prints what was measured: a table, or JSON.
 
 use std::io::Write;
 
 use serde_json::{Value, json};
 
 use super::meter::Duel;
-use crate::bench::BenchArgs;
 use crate::store::Global;
 use firn_tools::io::stdout;
-use firn_tools::output::{Done, bytes, count, nanos, print_table, row, table};
+use firn_tools::output::{Done, nanos, print_table, row, table};
 
 /// One measurement.
 pub struct Line {
@@ -37,11 +36,11 @@ impl Report {
         self.lines.push(Line { what: what.into(), beside, duel, aim });
     }
 
-    /// Prints it all.
-    pub fn print(&self, global: &Global, args: &BenchArgs) -> Done {
+    /// Prints it all: what was measured of which model.
+    pub fn print(&self, global: &Global, model: &str, head: &str, options: Value) -> Done {
         let mut out = stdout();
         if global.json {
-            writeln!(out, "{:#}", self.as_json(args))?;
+            writeln!(out, "{:#}", self.as_json(model, options))?;
             return Ok(out.flush()?);
         }
         let mut t = table(&["operation", "time", "beside it", "time", "ratio", "aim", ""]);
@@ -55,8 +54,7 @@ impl Report {
                 [l.what.clone(), time(l.duel.ours), l.beside.into(), time(l.duel.beside), ratio, aim, judgement.into()],
             );
         }
-        let (rows, columns) = (count(args.rows), count(args.columns));
-        writeln!(out, "{rows} rows of 10 columns, one row of {columns}; memory {}\n", bytes(args.budget))?;
+        writeln!(out, "{head}\n")?;
         write!(out, "{}", print_table(&t, global.style()))?;
         writeln!(
             out,
@@ -68,7 +66,7 @@ impl Report {
         Ok(out.flush()?)
     }
 
-    fn as_json(&self, args: &BenchArgs) -> Value {
+    fn as_json(&self, model: &str, options: Value) -> Value {
         let line = |l: &Line| {
             json!({
                 "operation": l.what, "ns": l.duel.ours, "beside": l.beside, "beside_ns": l.duel.beside,
@@ -77,8 +75,8 @@ impl Report {
         };
         json!({
             "firn": env!("CARGO_PKG_VERSION"),
-            "model": "wide",
-            "options": { "rows": args.rows, "columns": args.columns, "budget": args.budget, "seed": args.seed },
+            "model": model,
+            "options": options,
             "lines": self.lines.iter().map(line).collect::<Vec<_>>(),
             "notes": self.notes,
         })

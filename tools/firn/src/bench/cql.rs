@@ -1,0 +1,264 @@
+//! `firn bench --model cql`: what statements cost on a fresh store, beside the operations on columns that do the same.
+//!
+//! Invariant: what is read is checked, so that nothing is fast by doing nothing; a wrong answer ends the bench with a failure.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use firn_cql::session::Run;
+use firn_cql::syntax::parse;
+use firn_cql::{Prepared, Session};
+use firn_kv::DbOptions;
+use firn_wide::schema::{CfDef, KsDef};
+use firn_wide::store::Options as StoreOptions;
+use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, Keyspace, Mutation, Options, RowMutation, SlicePredicate, Wide};
+use firn_workload::process::Usage;
+use serde_json::json;
+
+use super::duel::{Meter, Report};
+use super::{BenchArgs, directory};
+use crate::store::Global;
+use firn_tools::io::Watch;
+use firn_tools::output::{Done, Failure, bytes, count, nanos};
+
+/// Rows below which there is nothing to measure.
+const LEAST_ROWS: u64 = 1000;
+/// Operations of a round.
+const EACH: u64 = 500;
+/// Rounds of reads.
+const ROUNDS: u64 = 41;
+/// Elements of the large set and the large list.
+const ELEMENTS: u64 = 10_000;
+/// Rows of a page of a scan.
+const PAGE: usize = 1000;
+/// A little slower or faster than another of the same kind is as fast.
+const NOISE: f64 = 1.05;
+
+const INSERT: &str = "INSERT INTO bench.rows (id, a, b, n) VALUES (?, ?, ?, ?)";
+const SELECT: &str = "SELECT * FROM bench.rows WHERE id = ?";
+const TEXT: &str = "Firn is last year's snow, on its way to ice";
+
+fn refused(e: impl std::fmt::Display) -> Failure {
+    Failure::new(e.to_string())
+}
+
+struct Bench {
+    rows: u64,
+    session: Session,
+    keyspace: Keyspace,
+}
+
+/// The key of the `n`th row; neighbours in time are none in order.
+fn id(n: u64) -> i64 {
+    (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1) as i64
+}
+
+/// A number below `below` that looks random (splitmix64).
+fn any(n: u64, below: u64) -> u64 {
+    let x = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (x ^ (x >> 31)) % below.max(1)
+}
+
+impl Bench {
+    fn open(dir: &Path, args: &BenchArgs) -> Done<Bench> {
+        let memory_budget = usize::try_from(args.budget).unwrap_or(usize::MAX);
+        let db = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
+        db.check()?;
+        let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+        let wide = Wide::open_with(dir, options).map_err(refused)?;
+        let keyspace = KsDef { cf_defs: vec![CfDef::new("beside", "Rows")], ..KsDef::new("beside") };
+        wide.system_add_keyspace(&keyspace).map_err(refused)?;
+        let keyspace = wide.keyspace("beside").map_err(refused)?;
+        let session = Session::new(wide).map_err(refused)?;
+        for definition in [
+            "CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE bench.rows (id bigint PRIMARY KEY, a text, b text, n int)",
+            "CREATE TABLE bench.sets (id int PRIMARY KEY, v set<int>)",
+            "CREATE TABLE bench.lists (id int PRIMARY KEY, v list<int>)",
+        ] {
+            session.execute(definition, ()).map_err(refused)?;
+        }
+        Ok(Bench { rows: args.rows, session, keyspace })
+    }
+
+    fn prepare(&self, statement: &str) -> Done<Prepared> {
+        self.session.prepare(statement).map_err(refused)
+    }
+
+    fn insert(&self, statement: &Prepared, n: u64) -> Done {
+        self.session.run(statement, (id(n), TEXT, TEXT, (n % 1000) as i32), &Run::default()).map(|_| ()).map_err(refused)
+    }
+
+    /// The cells that the statement writes, as columns of a family.
+    fn insert_beside(&self, n: u64) -> Done {
+        let timestamp = self.keyspace.wide().store().timestamp();
+        let number = ((n % 1000) as i32).to_be_bytes();
+        // A family has no column without a name: the row's marker is one of a letter.
+        let cells: [(&[u8], &[u8]); 4] = [(b"-", b""), (b"a", TEXT.as_bytes()), (b"b", TEXT.as_bytes()), (b"n", &number)];
+        let cells =
+            cells.map(|(name, value)| Mutation::Write(ColumnOrSuperColumn::Column(Column::new(name, value, timestamp))));
+        let row = RowMutation { key: id(n).to_be_bytes().to_vec(), column_family: "Rows".into(), mutations: cells.into() };
+        self.keyspace.batch_mutate(&[row]).map_err(refused)
+    }
+
+    fn inserts(&self, report: &mut Report) -> Done {
+        let statement = self.prepare(INSERT)?;
+        let mut meter = Meter::new("INSERT rows", self.rows.div_ceil(EACH), EACH);
+        for from in (0..self.rows).step_by(EACH as usize) {
+            let all = from..self.rows.min(from + EACH);
+            meter.round(
+                || all.clone().try_for_each(|n| self.insert(&statement, n)),
+                || all.clone().try_for_each(|n| self.insert_beside(n)),
+            )?;
+        }
+        report.add("prepared INSERT of 4 columns", "batch_mutate() of its cells", meter.done(), Some(2.0));
+        Ok(self.session.engine().store().db().wait_idle()?)
+    }
+
+    fn selects(&self, state: &str, seed: u64, report: &mut Report) -> Done {
+        let statement = self.prepare(SELECT)?;
+        let (parent, all, how) = (ColumnParent::new("Rows"), SlicePredicate::all(), Run::default());
+        let mut meter = Meter::new("SELECT rows", ROUNDS, EACH);
+        for round in 0..ROUNDS {
+            let rows: Vec<u64> = (0..EACH).map(|i| any(seed + round * EACH + i, self.rows)).collect();
+            let ours = || {
+                rows.iter().try_for_each(|n| {
+                    let rows = self.session.run(&statement, (id(*n),), &how).map_err(refused)?;
+                    let number: Option<i32> = rows.row(0).map(|r| r.at(3)).transpose().map_err(refused)?;
+                    expect("the number of a row", number, Some((n % 1000) as i32))
+                })
+            };
+            let beside = || {
+                rows.iter().try_for_each(|n| {
+                    let columns = self.keyspace.get_slice(&id(*n).to_be_bytes(), &parent, &all).map_err(refused)?;
+                    expect("columns of a row", columns.len(), 4)
+                })
+            };
+            meter.round(ours, beside)?;
+        }
+        report.add(format!("prepared SELECT by key, {state}"), "get_slice() of its cells", meter.done(), Some(2.0));
+        Ok(())
+    }
+
+    /// Statements as texts, which are found in the cache by their bytes.
+    fn texts(&self, report: &mut Report) -> Done {
+        let (statement, how) = (self.prepare(SELECT)?, Run::default());
+        let mut meter = Meter::new("SELECT rows by text", ROUNDS, EACH);
+        for round in 0..ROUNDS {
+            let rows: Vec<u64> = (0..EACH).map(|i| any((1 << 40) + round * EACH + i, self.rows)).collect();
+            let one = |found: Result<firn_cql::Rows, firn_cql::Error>| expect("rows", found.map_err(refused)?.len(), 1);
+            meter.round(
+                || rows.iter().try_for_each(|n| one(self.session.execute(SELECT, (id(*n),)))),
+                || rows.iter().try_for_each(|n| one(self.session.run(&statement, (id(*n),), &how))),
+            )?;
+        }
+        report.add("execute() of the text", "prepared", meter.done(), None);
+        let watch = Watch::start();
+        let rounds = 100_000u64;
+        for _ in 0..rounds {
+            parse(INSERT).map_err(refused)?;
+        }
+        let each = watch.nanos() / rounds;
+        report.notes.push(format!("Parsing `{INSERT}` takes {}; at most 2 us is the aim.", nanos(each)));
+        Ok(())
+    }
+
+    /// One element more, of a large collection and of small ones.
+    fn elements(&self, report: &mut Report) -> Done {
+        let how = Run::default();
+        let run = |s: &Prepared, v: i32, id: i32, is_set: bool| -> Done {
+            let done = match is_set {
+                true => self.session.run(s, (BTreeSet::from([v]), id), &how),
+                false => self.session.run(s, (vec![v], id), &how),
+            };
+            done.map(|_| ()).map_err(refused)
+        };
+        for (table, is_set) in [("sets", true), ("lists", false)] {
+            let add = self.prepare(&format!("UPDATE bench.{table} SET v = v + ? WHERE id = ?"))?;
+            (0..ELEMENTS).try_for_each(|v| run(&add, v as i32, 0, is_set))?;
+            let mut meter = Meter::new("add elements", ROUNDS, EACH);
+            for round in 0..ROUNDS {
+                let new = (0..EACH).map(|i| (ELEMENTS + round * EACH + i) as i32);
+                meter.round(
+                    || new.clone().try_for_each(|v| run(&add, v, 0, is_set)),
+                    || new.clone().try_for_each(|v| run(&add, v, v, is_set)),
+                )?;
+            }
+            let what = if is_set { "add to a set of 10,000" } else { "append to a list of 10,000" };
+            report.add(what, "to an empty one", meter.done(), Some(NOISE));
+        }
+        Ok(())
+    }
+
+    /// All rows, page by page, with a condition and without.
+    fn scans(&self, report: &mut Report) -> Done {
+        let filtered = self.prepare("SELECT id FROM bench.rows WHERE n = 7 ALLOW FILTERING")?;
+        let all = self.prepare("SELECT id FROM bench.rows")?;
+        let mut meter = Meter::new("scan", 3, self.rows);
+        let matching = (self.rows + 992) / 1000;
+        let pages = |statement: &Prepared, rows: u64| -> Done {
+            let (mut how, mut found) = (Run { page_size: Some(PAGE), ..Run::default() }, 0);
+            loop {
+                let page = self.session.run(statement, (), &how).map_err(refused)?;
+                found += page.len() as u64;
+                how.paging = page.paging().cloned();
+                if how.paging.is_none() {
+                    return expect("rows of a scan", found, rows);
+                }
+            }
+        };
+        pages(&all, self.rows)?;
+        let before = Usage::now().map_or(0, |u| u.rss_anon);
+        for _ in 0..3 {
+            meter.round(|| pages(&filtered, matching), || pages(&all, self.rows))?;
+        }
+        let after = Usage::now().map_or(0, |u| u.rss_anon);
+        report.add("a row of a scan with a filter", "of one without", meter.done(), None);
+        let grown = bytes(after.saturating_sub(before));
+        report
+            .notes
+            .push(format!("Six scans in pages of {PAGE} rows: the process had {} before, {grown} more after.", bytes(before)));
+        Ok(())
+    }
+
+    fn compact(&self) -> Done {
+        let db = self.session.engine().store().db();
+        for name in db.tree_names() {
+            db.existing_tree(&name)?.compact()?;
+        }
+        Ok(db.wait_idle()?)
+    }
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Done {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{what}: found {found:?}, and not {expected:?}")))
+}
+
+/// Runs it.
+pub fn run(global: &Global, args: &BenchArgs) -> Done {
+    if !args.workloads.is_empty() || args.keep || args.series.is_some() {
+        let what = "--model cql takes no workloads, and neither --keep nor --series";
+        return Err(Failure::with_next(what, "leave them out; --rows says how much is measured"));
+    }
+    if args.rows < LEAST_ROWS {
+        return Err(Failure::new(format!("--rows must be {LEAST_ROWS} at least")));
+    }
+    directory::make_room(&global.db)?;
+    let mut report = Report::default();
+    let bench = Bench::open(&global.db, args)?;
+    directory::mark(&global.db)?;
+    bench.inserts(&mut report)?;
+    bench.selects("as loaded", 0, &mut report)?;
+    bench.compact()?;
+    bench.selects("compacted", 1 << 32, &mut report)?;
+    bench.texts(&mut report)?;
+    bench.elements(&mut report)?;
+    bench.scans(&mut report)?;
+    let head = format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.budget));
+    report.print(global, "cql", &head, json!({ "rows": args.rows, "budget": args.budget }))
+}
