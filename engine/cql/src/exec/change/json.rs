@@ -61,12 +61,13 @@ impl Source {
     }
 }
 
-/// The value of a column: its name is told without quotes in any case of letters, or within quotes as it is.
+/// The value of a column: its name is told without quotes in any case of letters, or within quotes as it is. Told in several ways, the
+/// last in the order of the texts counts.
 fn take(given: &mut Map<String, Json>, column: &str) -> Option<Json> {
-    let names = |key: &String| match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
+    let names = |key: &&String| match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
         Some(exact) => exact == column,
         None => key.to_lowercase() == column,
     };
-    let key = given.keys().rfind(|k| names(k))?.clone();
-    given.remove(&key)
+    let keys: Vec<String> = given.keys().filter(names).cloned().collect();
+    keys.iter().filter_map(|key| given.remove(key)).last()
 }
