@@ -2,6 +2,7 @@
 //!
 //! - `cql`: the statements of the input, each ended by `;`. Rows are shown as CQL literals, columns in the order of the result, `[applied]`
 //!   with the names of the columns; an error with its class;
+//! - `bind`: a statement in the first line, then in each line what is bound, separated by `;`: plain texts of values, `null`, `unset`;
 //! - `wait <seconds>`: the clock goes on.
 
 use std::path::Path;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use firn_cql::exec::Kind;
 use firn_cql::syntax::Script;
-use firn_cql::values::literal;
+use firn_cql::session::Run;
+use firn_cql::values::{Bound, from_plain, literal};
 use firn_cql::{Rows, Session};
 use firn_kv::env::mem::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
@@ -38,6 +40,23 @@ fn shown(rows: &Rows) -> String {
 }
 
 impl World {
+    fn bind(&self, input: &str) -> String {
+        let mut lines = input.lines();
+        let prepared = self.session.prepare(lines.next().unwrap()).unwrap();
+        let each = lines.map(|line| {
+            let values = line.split(';').map(str::trim).zip(prepared.markers()).map(|(text, marker)| match text {
+                "null" => Bound::Null,
+                "unset" => Bound::Unset,
+                text => Bound::Bytes(from_plain(&marker.of.of, text).unwrap()),
+            });
+            match self.session.run(&prepared, values.collect::<Vec<_>>(), &Run::default()) {
+                Ok(rows) => shown(&rows),
+                Err(e) => format!("{}: {e}", e.class().name()),
+            }
+        });
+        each.collect::<Vec<_>>().join("\n")
+    }
+
     fn run(&mut self, case: &Case) -> String {
         match case.directive.as_str() {
             "cql" => {
@@ -48,6 +67,7 @@ impl World {
                     });
                 each.collect::<Vec<_>>().join("\n")
             }
+            "bind" => self.bind(&case.input),
             "wait" => {
                 let seconds = case.words().next().and_then(|w| w.parse().ok()).unwrap();
                 self.env.advance(Duration::from_secs(seconds));
