@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_cql::exec::Kind;
-use firn_cql::syntax::Script;
 use firn_cql::session::Run;
+use firn_cql::syntax::Script;
 use firn_cql::values::{Bound, from_plain, literal};
-use firn_cql::{Rows, Session};
+use firn_cql::{Class, Rows, Session};
 use firn_kv::env::mem::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
@@ -78,17 +78,38 @@ impl World {
     }
 }
 
+fn session(env: &MemEnv) -> Session {
+    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap()).unwrap();
+    session.execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ()).unwrap();
+    session.execute("USE ks", ()).unwrap();
+    session
+}
+
 #[test]
 fn changes() {
     for file in files(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/changes").as_path()) {
         let env = MemEnv::new(1);
-        let wide = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();
-        let session = Session::new(wide).unwrap();
-        session
-            .execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())
-            .unwrap();
-        session.execute("USE ks", ()).unwrap();
+        let session = session(&env);
         let mut world = World { env, session };
         walk(&file, |case| world.run(case));
     }
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let session = session(&MemEnv::new(1));
+    session.execute("CREATE TABLE t (k text, c text, s set<text>, PRIMARY KEY (k, c))", ()).unwrap();
+    let long = "x".repeat(70_000);
+    let insert = "INSERT INTO t (k, c, s) VALUES (?, ?, ?)";
+    let conditional = format!("{insert} IF NOT EXISTS");
+    for (text, k, c, s) in [
+        (insert, &*long, "c", vec![]),
+        (insert, "k", &*long, vec![]),
+        (insert, "k", "c", vec!["short".to_owned(), long.clone()]),
+        (&*conditional, "k", "c", vec![long.clone()]),
+    ] {
+        let e = session.execute(text, (k, c, s)).unwrap_err();
+        assert_eq!(e.class(), Class::Invalid, "{e}");
+    }
+    assert!(session.execute("SELECT * FROM t", ()).unwrap().is_empty());
 }

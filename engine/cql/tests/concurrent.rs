@@ -11,9 +11,7 @@ const THREADS: i32 = 8;
 fn session(table: &str) -> Session {
     let wide = Wide::open_in(std::sync::Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap();
     let session = Session::new(wide).unwrap();
-    session
-        .execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())
-        .unwrap();
+    session.execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ()).unwrap();
     session.execute("USE ks", ()).unwrap();
     session.execute(table, ()).unwrap();
     session

@@ -104,9 +104,7 @@ impl Condition {
     pub fn holds(&self, column: &Column, value: Option<&[u8]>, env: &Env<'_>) -> Result<bool> {
         let part;
         let tested = match &self.part {
-            Place::Whole => {
-                Tested { of: &column.of.of, value, is_cells: column.of.multicell && column.of.is_collection() }
-            }
+            Place::Whole => Tested { of: &column.of.of, value, is_cells: column.of.multicell && column.of.is_collection() },
             Place::Element(key) => {
                 part = element(&column.of.of, value, key, env)?;
                 let of = match &column.of.of {

@@ -23,11 +23,12 @@ mod statement;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use firn_kv::ErrorKind;
 use firn_wide::store::{Mutation, View};
 
 use super::{Engine, Plan, Request, Rows};
 use crate::catalog::Catalog;
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{self, BatchKind};
 use crate::values::{Bound, ColumnSpec, Env, Markers};
 use attributes::Attributes;
@@ -208,7 +209,15 @@ fn alone<T>(engine: &Engine, keys: &[&[u8]], work: impl FnOnce(&View) -> Result<
         Ok((mutations, result)) => Ok((mutations, Ok(result))),
         Err(e) => Ok((vec![], Err(e))),
     };
-    engine.store().update(keys, engine.wide().durability(), work)?
+    engine.store().update(keys, engine.wide().durability(), work).map_err(refused)?
+}
+
+/// What the engine refuses before it writes anything is the statement's fault: a primary key and a path that are too long together.
+fn refused(e: firn_wide::Error) -> Error {
+    match e {
+        firn_wide::Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => invalid(e.to_string()),
+        e => e.into(),
+    }
 }
 
 impl Plan for ChangePlan {
@@ -238,7 +247,7 @@ impl Plan for ChangePlan {
             }
         } else {
             let mutations = write(engine, &all, &env, timestamp, None)?;
-            engine.store().apply(&mutations, engine.wide().durability())?;
+            engine.store().apply(&mutations, engine.wide().durability()).map_err(refused)?;
         }
         Ok(Rows::void())
     }
