@@ -291,12 +291,11 @@ impl Change {
         let ttl = self.attributes.ttl(env, self.table.options.default_ttl())?;
         let rows = self.places(&family, values)?;
         // An `IN` without values names nothing, the static cells neither.
-        let names_none = rows.is_empty() && self.concerns_rows() && self.restrictions.names_rows();
-        if names_none || keys.len().saturating_mul(rows.len()) > MAX_ROWS {
-            return match names_none {
-                true => Ok(()),
-                false => Err(invalid(format!("the IN lists name more than {MAX_ROWS} rows together"))),
-            };
+        if rows.is_empty() && self.concerns_rows() && self.restrictions.names_rows() {
+            return Ok(());
+        }
+        if keys.len().saturating_mul(rows.len()) > MAX_ROWS {
+            return Err(invalid(format!("the IN lists name more than {MAX_ROWS} rows together")));
         }
         for key in keys {
             let mut writer = Writer {
