@@ -1,5 +1,6 @@
 //! `IF …`: what must hold for a conditional change.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use firn_wide::types::Type;
@@ -36,34 +37,44 @@ enum Test {
     ContainsKey(Term),
 }
 
-/// The value that a test is with; an empty collection of cells is none.
-fn value_of<'v>(term: &'v Term, env: &Env<'v>, empty_is_null: bool) -> Result<Option<std::borrow::Cow<'v, [u8]>>> {
+/// The value that a test is with.
+fn value_of<'v>(term: &'v Term, env: &Env<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     match term.value(env)? {
         Given::Unset => Err(invalid("Invalid 'unset' value in condition")),
         Given::Null => Ok(None),
-        Given::Bytes(bytes) if empty_is_null && *bytes == [0; 4] => Ok(None),
         Given::Bytes(bytes) => Ok(Some(bytes)),
     }
 }
 
-fn holds(comparison: Comparison, of: &Type, there: Option<&[u8]>, wanted: Option<&[u8]>) -> Result<bool> {
-    let Some(wanted) = wanted else {
-        return match comparison {
-            Comparison::Eq => Ok(there.is_none()),
-            Comparison::Ne => Ok(there.is_some()),
-            other => Err(invalid(format!("Invalid comparison with null for operator \"{}\"", other.sign()))),
+/// What is tested.
+struct Tested<'v> {
+    of: &'v Type,
+    value: Option<&'v [u8]>,
+    /// Whether it is a collection of cells: without elements it is null, and compared with another one it is empty.
+    is_cells: bool,
+}
+
+impl Tested<'_> {
+    fn is(&self, comparison: Comparison, wanted: Option<&[u8]>) -> Result<bool> {
+        let Some(wanted) = wanted else {
+            return match comparison {
+                Comparison::Eq => Ok(self.value.is_none()),
+                Comparison::Ne => Ok(self.value.is_some()),
+                other => Err(invalid(format!("Invalid comparison with null for operator \"{}\"", other.sign()))),
+            };
         };
-    };
-    let Some(there) = there else { return Ok(comparison == Comparison::Ne) };
-    let order = of.compare(there, wanted);
-    Ok(match comparison {
-        Comparison::Eq => order == Ordering::Equal,
-        Comparison::Ne => order != Ordering::Equal,
-        Comparison::Lt => order == Ordering::Less,
-        Comparison::Le => order != Ordering::Greater,
-        Comparison::Gt => order == Ordering::Greater,
-        Comparison::Ge => order != Ordering::Less,
-    })
+        let there = self.value.or(self.is_cells.then_some(&[0; 4]));
+        let Some(there) = there else { return Ok(comparison == Comparison::Ne) };
+        let order = self.of.compare(there, wanted);
+        Ok(match comparison {
+            Comparison::Eq => order.is_eq(),
+            Comparison::Ne => order.is_ne(),
+            Comparison::Lt => order.is_lt(),
+            Comparison::Le => order.is_le(),
+            Comparison::Gt => order.is_gt(),
+            Comparison::Ge => order.is_ge(),
+        })
+    }
 }
 
 impl Condition {
@@ -74,15 +85,15 @@ impl Condition {
     pub fn prepare(table: &Table, condition: &ast::Condition<'_>, context: &mut Context<'_>) -> Result<Condition> {
         let column = table.known_column(&condition.target.column.text)?;
         let index = table.columns().iter().position(|c| c.name == column.name).unwrap_or_default();
-        if column.is_primary_key() {
-            return Err(invalid(format!("PRIMARY KEY column '{}' cannot have IF conditions", column.name)));
-        }
         if column.is_counter() {
             return Err(invalid("Conditions on counters are not supported"));
         }
         let whole = Receiver::column(table, column);
         let (part, receiver) = place(column, &condition.target.part, &whole, context)?;
         let test = test(&condition.test, &receiver, column, context)?;
+        if column.is_primary_key() {
+            return Err(invalid(format!("PRIMARY KEY column '{}' cannot have IF conditions", column.name)));
+        }
         Ok(Condition { column: index, part, test })
     }
 
@@ -92,8 +103,8 @@ impl Condition {
     /// `Invalid` for bound values that can't be.
     pub fn holds(&self, column: &Column, value: Option<&[u8]>, env: &Env<'_>) -> Result<bool> {
         let part;
-        let (value, of, is_cells) = match &self.part {
-            Place::Whole => (value, &column.of.of, column.of.multicell),
+        let tested = match &self.part {
+            Place::Whole => Tested { of: &column.of.of, value, is_cells: column.of.multicell && column.of.is_collection() },
             Place::Element(key) => {
                 part = element(&column.of.of, value, key, env)?;
                 let of = match &column.of.of {
@@ -101,36 +112,41 @@ impl Condition {
                     Type::List(element) => &**element,
                     other => other,
                 };
-                (part.as_deref(), of, false)
+                Tested { of, value: part.as_deref(), is_cells: false }
             }
             Place::Field(i) => {
                 let Type::Udt(user) = &column.of.of else { return Ok(false) };
                 let found = value.map(|v| split(&column.of.of, v)).transpose()?;
                 part = found.and_then(|f| f.get(*i).copied().flatten().map(<[u8]>::to_vec));
-                (part.as_deref(), &user.fields[*i].1, false)
+                Tested { of: &user.fields[*i].1, value: part.as_deref(), is_cells: false }
             }
         };
         match &self.test {
-            Test::Compare(comparison, term) => holds(*comparison, of, value, value_of(term, env, is_cells)?.as_deref()),
+            Test::Compare(comparison, term) => tested.is(*comparison, value_of(term, env)?.as_deref()),
             Test::In(terms) => {
                 for term in terms {
-                    if holds(Comparison::Eq, of, value, value_of(term, env, is_cells)?.as_deref())? {
+                    let is = match term.value(env)? {
+                        Given::Unset => false,
+                        Given::Null => tested.is(Comparison::Eq, None)?,
+                        Given::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
+                    };
+                    if is {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
             Test::InMarker(term, list) => {
-                let all = value_of(term, env, false)?.ok_or_else(|| invalid("Invalid null list in IN condition"))?;
+                let all = value_of(term, env)?.ok_or_else(|| invalid("Invalid null list in IN condition"))?;
                 for wanted in split(list, &all)? {
-                    if holds(Comparison::Eq, of, value, wanted)? {
+                    if tested.is(Comparison::Eq, wanted)? {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
-            Test::Contains(term) => contains(of, value, value_of(term, env, false)?.as_deref(), false),
-            Test::ContainsKey(term) => contains(of, value, value_of(term, env, false)?.as_deref(), true),
+            Test::Contains(term) => contains(&tested, value_of(term, env)?.as_deref(), false),
+            Test::ContainsKey(term) => contains(&tested, value_of(term, env)?.as_deref(), true),
         }
     }
 }
@@ -158,16 +174,39 @@ fn place(column: &Column, part: &Part<'_>, whole: &Receiver, context: &mut Conte
             let i = found.ok_or_else(|| invalid(format!("Unknown field {field} for column {name}")))?;
             (Place::Field(i), whole.other(format!("{name}.{field}"), user.fields[i].1.clone()))
         }
-        (Part::Field(field), _) => return Err(invalid(format!("Unknown field {field} for column {name}"))),
+        (Part::Field(_), _) => return Err(invalid(format!("Invalid field access syntax for non-UDT column {name}"))),
     })
+}
+
+fn has_duration(of: &Type) -> bool {
+    match of {
+        Type::Duration => true,
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) => has_duration(e),
+        Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
+        Type::Tuple(parts) => parts.iter().any(has_duration),
+        Type::Udt(user) => user.fields.iter().any(|f| has_duration(&f.1)),
+        _ => false,
+    }
+}
+
+/// Durations have no order.
+fn refuse_durations(of: &Type, comparison: Comparison) -> Result<()> {
+    if matches!(comparison, Comparison::Eq | Comparison::Ne) || !has_duration(of) {
+        return Ok(());
+    }
+    let within = match of {
+        Type::List(_) | Type::Set(_) | Type::Map(_) => "collections",
+        Type::Tuple(_) => "tuples",
+        Type::Udt(_) => "UDTs",
+        _ => return Err(invalid(format!("Slice conditions ( {} ) are not supported on durations", comparison.sign()))),
+    };
+    Err(invalid(format!("Slice conditions are not supported on {within} containing durations")))
 }
 
 fn test(test: &ast::Test<'_>, receiver: &Receiver, column: &Column, context: &mut Context<'_>) -> Result<Test> {
     Ok(match test {
         ast::Test::Compare(comparison, term) => {
-            if receiver.of.of == Type::Duration && !matches!(comparison, Comparison::Eq | Comparison::Ne) {
-                return Err(invalid(format!("Slice conditions ( {} ) are not supported on durations", comparison.sign())));
-            }
+            refuse_durations(&receiver.of.of, *comparison)?;
             Test::Compare(*comparison, Term::prepare(term, receiver, context)?)
         }
         ast::Test::In(ast::Values::List(terms)) => {
@@ -199,9 +238,8 @@ fn test(test: &ast::Test<'_>, receiver: &Receiver, column: &Column, context: &mu
 /// An element of a serialised map or list.
 fn element(of: &Type, value: Option<&[u8]>, key: &Term, env: &Env<'_>) -> Result<Option<Vec<u8>>> {
     let what = if matches!(of, Type::Map(_)) { "map" } else { "list" };
-    let key = value_of(key, env, false)?.ok_or_else(|| invalid(format!("Invalid null value for {what} element access")))?;
-    let Some(value) = value else { return Ok(None) };
-    let parts = split(of, value)?;
+    let key = value_of(key, env)?.ok_or_else(|| invalid(format!("Invalid null value for {what} element access")))?;
+    let parts = value.map_or(Ok(vec![]), |v| split(of, v))?;
     let found = match of {
         Type::Map(kv) => {
             let pair = parts.chunks_exact(2).find(|p| p[0].is_some_and(|k| kv.0.compare(k, &key) == Ordering::Equal));
@@ -209,18 +247,19 @@ fn element(of: &Type, value: Option<&[u8]>, key: &Term, env: &Env<'_>) -> Result
         }
         _ => {
             let index = <[u8; 4]>::try_from(&*key).map(i32::from_be_bytes).map_err(|_| invalid("Invalid list index"))?;
-            usize::try_from(index).ok().and_then(|i| parts.get(i).copied().flatten())
+            let i = usize::try_from(index).map_err(|_| invalid(format!("Invalid negative list index {index}")))?;
+            parts.get(i).copied().flatten()
         }
     };
     Ok(found.map(<[u8]>::to_vec))
 }
 
-fn contains(of: &Type, value: Option<&[u8]>, wanted: Option<&[u8]>, key: bool) -> Result<bool> {
+fn contains(tested: &Tested<'_>, wanted: Option<&[u8]>, key: bool) -> Result<bool> {
     let wanted = wanted.ok_or_else(|| invalid(format!("Invalid comparison with null for operator \"{}\"", word(key))))?;
-    let Some(value) = value else { return Ok(false) };
-    let parts = split(of, value)?;
+    let Some(value) = tested.value else { return Ok(false) };
+    let parts = split(tested.of, value)?;
     let same = |of: &Type, part: Option<&[u8]>| part.is_some_and(|p| of.compare(p, wanted) == Ordering::Equal);
-    Ok(match of {
+    Ok(match tested.of {
         Type::Map(kv) if key => parts.iter().step_by(2).any(|p| same(&kv.0, *p)),
         Type::Map(kv) => parts.iter().skip(1).step_by(2).any(|p| same(&kv.1, *p)),
         Type::List(e) | Type::Set(e) => parts.iter().any(|p| same(e, *p)),

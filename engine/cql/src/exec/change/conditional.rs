@@ -1,6 +1,7 @@
 //! Changes that happen only when something holds: compared and written while nobody else writes to the partition, so that they are as if one
 //! after the other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_wide::store::{Family, Slice, View};
@@ -8,7 +9,7 @@ use firn_wide::types::Type;
 
 use super::statement::{Guard, Verb};
 use super::{ChangePlan, Given, alone, write};
-use crate::catalog::{Column, ColumnType, Table};
+use crate::catalog::{Column, ColumnKind, ColumnType, Table};
 use crate::error::{Result, invalid};
 use crate::exec::row::{Row, RowReader, Shape};
 use crate::exec::{Engine, Rows};
@@ -24,8 +25,41 @@ struct Partition<'p> {
     statics: Row,
 }
 
-/// What a guarded change is about: a row, or the static cells.
+/// What a guard is about: a row, or the static cells.
 type Target = Option<Vec<Vec<u8>>>;
+
+fn target(given: &Given<'_>, env: &Env<'_>) -> Result<Target> {
+    let change = given.change;
+    let is_about_row = match &change.guard {
+        Guard::Columns(_) => change.guard.columns().any(|c| !change.table.columns()[c].is_static()),
+        _ => change.concerns_rows(),
+    };
+    Ok(match is_about_row {
+        true => change.restrictions.rows(&given.env(env))?.into_iter().next(),
+        false => None,
+    })
+}
+
+/// Refuses guards of one row that can't be together.
+fn check_guards(targets: &[(&Given<'_>, Target)]) -> Result<()> {
+    let mut seen: BTreeMap<&Target, &Guard> = BTreeMap::new();
+    for (given, target) in targets {
+        let guard = &given.change.guard;
+        let text = match (seen.insert(target, guard), guard) {
+            (Some(Guard::Exists), Guard::NotExists) | (Some(Guard::NotExists), Guard::Exists) => {
+                "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row"
+            }
+            (Some(Guard::Columns(_)), Guard::Exists) => "Cannot mix IF conditions and IF EXISTS for the same row",
+            // Servers name the other guard here, whichever it is.
+            (Some(Guard::Columns(_)), Guard::NotExists) | (Some(Guard::Exists | Guard::NotExists), Guard::Columns(_)) => {
+                "Cannot mix IF conditions and IF NOT EXISTS for the same row"
+            }
+            _ => continue,
+        };
+        return Err(invalid(text));
+    }
+    Ok(())
+}
 
 impl<'p> Partition<'p> {
     fn read(table: &'p Table, key: &'p [u8], view: &'p View, family: &'p Family, shape: &'p Shape) -> Result<Partition<'p>> {
@@ -80,19 +114,17 @@ impl<'p> Partition<'p> {
 
     /// A row of the answer: that it was not applied, and what is there.
     fn shown(&self, row: Option<&Row>, columns: &[usize]) -> Result<Vec<Option<Vec<u8>>>> {
-        let parts = self.table.split_key(self.key)?;
-        let mut cells = vec![Some(vec![0])];
-        for &i in columns {
+        let key = self.table.split_key(self.key)?;
+        let value = |i: usize| {
             let column = &self.table.columns()[i];
-            let clustering = i.checked_sub(self.table.partition().len()).filter(|c| *c < self.table.clustering().len());
-            cells.push(match (parts.get(i), clustering) {
-                (Some(part), _) => Some(part.to_vec()),
-                (None, Some(c)) => row.map(|r| r.clustering(c).to_vec()),
-                (None, None) => self.value(row, i).map(<[u8]>::to_vec),
-            });
-            debug_assert!(i >= parts.len() || column.is_primary_key());
-        }
-        Ok(cells)
+            match column.kind {
+                ColumnKind::Partition => key.get(column.position).copied(),
+                ColumnKind::Clustering => row.map(|r| r.clustering(column.position)),
+                ColumnKind::Static | ColumnKind::Regular => self.value(row, i),
+            }
+        };
+        let each = columns.iter().map(|i| value(*i).map(<[u8]>::to_vec));
+        Ok(std::iter::once(Some(vec![0])).chain(each).collect())
     }
 }
 
@@ -116,12 +148,9 @@ impl ChangePlan {
         let table = &first.table;
         let mut targets: Vec<(&Given<'_>, Target)> = vec![];
         for given in all.iter().filter(|g| !matches!(g.change.guard, Guard::None)) {
-            let target = match given.change.concerns_rows() {
-                true => given.change.restrictions.rows(&given.env(env))?.into_iter().next(),
-                false => None,
-            };
-            targets.push((given, target));
+            targets.push((given, target(given, env)?));
         }
+        check_guards(&targets)?;
         let family = engine.family(table)?;
         let shape = Shape::new(table, table.columns().iter().filter(|c| !c.is_primary_key()), false);
         alone(engine, &[key], |view| {
@@ -157,8 +186,10 @@ impl ChangePlan {
             if self.is_batch {
                 (0..table.partition().len() + table.clustering().len()).for_each(&mut want);
             }
-            let tested = guards().filter_map(|g| if let Guard::Columns(all) = g { Some(all) } else { None });
-            tested.flatten().for_each(|c| want(c.column));
+            for guard in guards() {
+                let of = |is_static: bool| guard.columns().filter(move |c| table.columns()[*c].is_static() == is_static);
+                of(false).chain(of(true)).for_each(&mut want);
+            }
         }
         let mut there: Vec<Row> = rows.into_iter().flatten().collect();
         if targets.iter().all(|(_, t)| t.is_none()) {

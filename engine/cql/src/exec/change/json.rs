@@ -1,5 +1,7 @@
 //! `INSERT … JSON`: a text that gives the values of all columns.
 
+use std::borrow::Cow;
+
 use firn_wide::types::Type;
 use serde_json::{Map, Value as Json};
 
@@ -55,18 +57,22 @@ impl Source {
             });
         }
         match given.keys().next() {
-            Some(unknown) => Err(invalid(format!("JSON values map contains unrecognized column: {unknown}"))),
+            Some(key) => Err(invalid(format!("JSON values map contains unrecognized column: {}", column_name(key)))),
             None => Ok(values),
         }
     }
 }
 
-/// The value of a column: its name is told without quotes in any case of letters, or within quotes as it is.
+/// The column that a name means: in lower case unless it is within quotes.
+fn column_name(key: &str) -> Cow<'_, str> {
+    match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
+        Some(exact) => exact.into(),
+        None => key.to_lowercase().into(),
+    }
+}
+
+/// The value of a column. Named in several ways, the last in the order of the texts counts.
 fn take(given: &mut Map<String, Json>, column: &str) -> Option<Json> {
-    let names = |key: &String| match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
-        Some(exact) => exact == column,
-        None => key.to_lowercase() == column,
-    };
-    let key = given.keys().rfind(|k| names(k))?.clone();
-    given.remove(&key)
+    let keys: Vec<String> = given.keys().filter(|key| column_name(key) == column).cloned().collect();
+    keys.iter().filter_map(|key| given.remove(key)).last()
 }

@@ -20,13 +20,15 @@ pub(super) mod lists;
 mod operation;
 mod statement;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use firn_kv::ErrorKind;
 use firn_wide::store::{Mutation, View};
 
 use super::{Engine, Plan, Request, Rows};
 use crate::catalog::Catalog;
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{self, BatchKind};
 use crate::values::{Bound, ColumnSpec, Env, Markers};
 use attributes::Attributes;
@@ -161,12 +163,44 @@ impl ChangePlan {
 
 /// All that the changes write.
 fn write(engine: &Engine, all: &[Given<'_>], env: &Env<'_>, timestamp: i64, view: Option<&View>) -> Result<Vec<Mutation>> {
-    let mut out = vec![];
+    let mut out = Mutations::default();
     for given in all {
         let values = given.env(env);
         given.change.write(engine, (env, &values), timestamp, &given.keys, view, &mut out)?;
     }
-    Ok(out)
+    Ok(out.all)
+}
+
+/// Mutations, one for each partition.
+#[derive(Default)]
+struct Mutations {
+    all: Vec<Mutation>,
+    /// Where each is, when they are too many to be looked through.
+    numbers: HashMap<Vec<u8>, usize>,
+}
+
+impl Mutations {
+    /// Up to this many are looked through one by one.
+    const FEW: usize = 8;
+
+    /// That of the partition with this key.
+    fn of(&mut self, key: &[u8]) -> &mut Mutation {
+        if self.all.len() > Mutations::FEW && self.numbers.is_empty() {
+            self.numbers = self.all.iter().enumerate().map(|(i, m)| (m.key().to_vec(), i)).collect();
+        }
+        let found = match self.numbers.is_empty() {
+            true => self.all.iter().position(|m| m.key() == key),
+            false => self.numbers.get(key).copied(),
+        };
+        let number = found.unwrap_or_else(|| {
+            if !self.numbers.is_empty() {
+                self.numbers.insert(key.to_vec(), self.all.len());
+            }
+            self.all.push(Mutation::new(key));
+            self.all.len() - 1
+        });
+        &mut self.all[number]
+    }
 }
 
 /// Reads and writes these partitions with nobody else writing to them in between. When `work` fails nothing is written.
@@ -175,7 +209,15 @@ fn alone<T>(engine: &Engine, keys: &[&[u8]], work: impl FnOnce(&View) -> Result<
         Ok((mutations, result)) => Ok((mutations, Ok(result))),
         Err(e) => Ok((vec![], Err(e))),
     };
-    engine.store().update(keys, engine.wide().durability(), work)?
+    engine.store().update(keys, engine.wide().durability(), work).map_err(refused)?
+}
+
+/// What the engine refuses before it writes anything is the statement's fault: a primary key and a path that are too long together.
+fn refused(e: firn_wide::Error) -> Error {
+    match e {
+        firn_wide::Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => invalid(e.to_string()),
+        e => e.into(),
+    }
 }
 
 impl Plan for ChangePlan {
@@ -205,7 +247,7 @@ impl Plan for ChangePlan {
             }
         } else {
             let mutations = write(engine, &all, &env, timestamp, None)?;
-            engine.store().apply(&mutations, engine.wide().durability())?;
+            engine.store().apply(&mutations, engine.wide().durability()).map_err(refused)?;
         }
         Ok(Rows::void())
     }

@@ -2,7 +2,9 @@
 
 use firn_wide::store::{Family, Mutation, Slice, View};
 use firn_wide::types::Type;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::lists::ListClock;
 use crate::catalog::{Column, Table};
@@ -66,6 +68,13 @@ pub(super) struct Writer<'w> {
 }
 
 impl Writer<'_> {
+    /// Goes to the row (or the static cells) at a place.
+    pub fn begin(&mut self, row: &[u8]) {
+        self.place.clear();
+        self.place.extend_from_slice(row);
+        self.row_len = row.len();
+    }
+
     fn at(&mut self, name: &[u8]) {
         self.place.truncate(self.row_len);
         self.place.extend_from_slice(name);
@@ -111,17 +120,33 @@ impl Writer<'_> {
             let Some(cell) = item.cell() else { continue };
             let mut place = vec![];
             item.place.put(&mut place);
-            all.insert(place, Some(cell.value().to_vec()));
+            all.insert(place, (cell.value().to_vec(), cell.timestamp));
         }
         if let Some(written) = &self.written {
-            all.extend(written.range(self.place.clone()..until).map(|(k, v)| (k.clone(), v.clone())));
+            for (place, value) in written.range(self.place.clone()..until) {
+                let wins = all.get(place).is_none_or(|(there, timestamp)| match timestamp.cmp(&self.timestamp) {
+                    Ordering::Equal => value.as_ref().is_none_or(|v| v >= there),
+                    older_or_newer => older_or_newer.is_lt(),
+                });
+                match value {
+                    Some(value) if wins => drop(all.insert(place.clone(), (value.clone(), self.timestamp))),
+                    None if wins => drop(all.remove(place)),
+                    _ => {}
+                }
+            }
         }
-        Ok(all.into_iter().filter_map(|(k, v)| Some((k, v?))).collect())
+        Ok(all.into_iter().map(|(place, (value, _))| (place, value)).collect())
     }
 
+    /// Notes what was written. All of it has one timestamp: a deletion wins, then the larger value.
     fn note(&mut self, place: Vec<u8>, value: Option<&[u8]>) {
-        if let Some(written) = &mut self.written {
-            written.insert(place, value.map(<[u8]>::to_vec));
+        let Some(written) = &mut self.written else { return };
+        match written.entry(place) {
+            Entry::Vacant(new) => drop(new.insert(value.map(<[u8]>::to_vec))),
+            Entry::Occupied(mut old) if value.is_none_or(|new| old.get().as_deref().is_some_and(|old| old < new)) => {
+                old.insert(value.map(<[u8]>::to_vec));
+            }
+            Entry::Occupied(_) => {}
         }
     }
 
@@ -329,7 +354,6 @@ impl Operation {
                 if !matches!(value, Given::Unset) {
                     // Elements that the statement itself writes must outlive it.
                     w.mutation.delete_complex(w.family, &w.place, w.timestamp.saturating_sub(1));
-                    self.forget(w)?;
                 }
                 if let Given::Bytes(bytes) = value {
                     self.add(w, &bytes)?;
@@ -464,7 +488,7 @@ fn index_of(term: &Term, env: &Env<'_>) -> Result<Option<i32>> {
 
 /// The number and type of a field.
 fn field_of(user: &firn_wide::types::UserType, column: &str, field: &str) -> Result<(u16, Type)> {
-    let found = user.fields.iter().position(|f| f.0 == field).and_then(|i| Some((u16::try_from(i).ok()?, i)));
-    let (number, i) = found.ok_or_else(|| invalid(format!("UDT column {column} does not have a field named {field}")))?;
-    Ok((number, user.fields[i].1.clone()))
+    let found = (0u16..).zip(user.fields.iter()).find(|(_, (name, _))| name == field);
+    let (number, (_, of)) = found.ok_or_else(|| invalid(format!("UDT column {column} does not have a field named {field}")))?;
+    Ok((number, of.clone()))
 }

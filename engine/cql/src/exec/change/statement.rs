@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::key::STATIC;
-use firn_wide::store::{Mutation, View};
+use firn_wide::key::{Place, STATIC};
+use firn_wide::store::{Family, Slice, View};
 
+use super::Mutations;
 use super::attributes::Attributes;
 use super::condition::Condition;
 use super::json;
@@ -16,6 +17,9 @@ use crate::error::{Result, invalid};
 use crate::exec::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
 use crate::values::{Bound, Context, Env, Markers};
+
+/// The most rows that one statement may name in all its partitions.
+const MAX_ROWS: usize = 1 << 20;
 
 /// What kind of statement it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,14 @@ pub(super) enum Guard {
     Exists,
     NotExists,
     Columns(Vec<Condition>),
+}
+
+impl Guard {
+    /// The columns that conditions are about, by their number in [`Table::columns`].
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        let all: &[Condition] = if let Guard::Columns(all) = self { all } else { &[] };
+        all.iter().map(|c| c.column)
+    }
 }
 
 /// A change, prepared.
@@ -179,12 +191,11 @@ impl Change {
     fn of(engine: &Engine, table: &Arc<Table>, parts: Parts<'_>, context: &mut Context<'_>) -> Result<Change> {
         let Parts { verb, relations, operations, guard, attributes, json } = parts;
         let (statics, operations): (Vec<_>, Vec<_>) = operations.into_iter().partition(|o| o.column.is_static());
-        let tested: &[Condition] = if let Guard::Columns(all) = &guard { all } else { &[] };
-        let tests_regular = tested.iter().any(|c| !table.columns()[c.column].is_static());
+        let tests_regular = guard.columns().any(|c| !table.columns()[c].is_static());
         let sets_clustering = verb == Verb::Insert && !relations.is_empty() && names_clustering(table, &relations);
         // A deletion of nothing in particular is one of whole rows.
         let deletes_rows = verb == Verb::Delete && operations.is_empty() && statics.is_empty();
-        let has_statics = !statics.is_empty() || !tested.is_empty();
+        let has_statics = !statics.is_empty() || guard.columns().next().is_some();
         let only_statics = operations.is_empty() && !deletes_rows && !tests_regular && has_statics && !sets_clustering;
         let purpose = if verb == Verb::Delete { Purpose::Delete } else { Purpose::Update };
         let restrictions = Restrictions::prepare(purpose, only_statics, table, engine.partitioner(), &relations, context)?;
@@ -212,7 +223,7 @@ impl Change {
         if is_guarded && self.attributes.has_timestamp() {
             return refused("Cannot provide custom timestamp for conditional updates");
         }
-        if is_counter && self.verb != Verb::Delete && self.attributes.has_timestamp() {
+        if is_counter && self.attributes.has_timestamp() {
             return refused("Cannot provide custom timestamp for counter updates");
         }
         if is_counter && self.attributes.has_ttl() {
@@ -239,7 +250,15 @@ impl Change {
 
     /// Whether it must know what is there, without being conditional.
     pub fn reads(&self) -> bool {
-        self.operations.iter().chain(&self.statics).any(Operation::reads)
+        self.operations.iter().chain(&self.statics).any(Operation::reads) || (self.deletes_ranges() && self.table.is_counter())
+    }
+
+    fn deletes_rows(&self) -> bool {
+        self.verb == Verb::Delete && self.operations.is_empty() && self.statics.is_empty()
+    }
+
+    fn deletes_ranges(&self) -> bool {
+        self.deletes_rows() && self.restrictions.has_clustering() && !self.restrictions.names_rows()
     }
 
     /// Whether rows are concerned, and not only the static cells of a partition.
@@ -264,23 +283,23 @@ impl Change {
         timestamp: i64,
         keys: &[Vec<u8>],
         view: Option<&View>,
-        out: &mut Vec<Mutation>,
+        out: &mut Mutations,
     ) -> Result<()> {
         let (env, values) = envs;
         let family = engine.family(&self.table)?;
         let timestamp = self.attributes.timestamp(env)?.unwrap_or(timestamp);
         let ttl = self.attributes.ttl(env, self.table.options.default_ttl())?;
-        let rows = match self.concerns_rows() && self.restrictions.names_rows() {
-            true => self.restrictions.rows(values)?,
-            false => vec![],
-        };
+        let rows = self.places(&family, values)?;
+        // An `IN` without values names nothing, the static cells neither.
+        if rows.is_empty() && self.concerns_rows() && self.restrictions.names_rows() {
+            return Ok(());
+        }
+        if keys.len().saturating_mul(rows.len()) > MAX_ROWS {
+            return Err(invalid(format!("the IN lists name more than {MAX_ROWS} rows together")));
+        }
         for key in keys {
-            let at = out.iter().position(|m| m.key() == key).unwrap_or_else(|| {
-                out.push(Mutation::new(key));
-                out.len() - 1
-            });
             let mut writer = Writer {
-                mutation: &mut out[at],
+                mutation: out.of(key),
                 family: &family,
                 env: values,
                 lists: engine.lists(),
@@ -291,47 +310,74 @@ impl Change {
                 row_len: 0,
                 written: self.reads().then(BTreeMap::new),
             };
-            if self.verb == Verb::Delete && self.operations.is_empty() && self.statics.is_empty() {
+            if self.deletes_rows() {
                 self.delete_rows(&mut writer, &rows)?;
                 continue;
             }
             for row in &rows {
-                let row: Vec<&[u8]> = row.iter().map(|v| &**v).collect();
-                writer.place.clear();
-                family.layout().put_row(&row, &mut writer.place)?;
-                writer.row_len = writer.place.len();
+                writer.begin(row);
                 if self.verb == Verb::Insert {
                     writer.place.extend_from_slice(&self.marker);
                     writer.put(&[]);
                 }
                 self.operations.iter().try_for_each(|o| o.apply(&mut writer))?;
             }
-            writer.place.clear();
-            writer.place.push(STATIC);
-            writer.row_len = 1;
+            writer.begin(&[STATIC]);
             self.statics.iter().try_for_each(|o| o.apply(&mut writer))?;
         }
         Ok(())
     }
 
+    /// The places of the rows that are named, each once.
+    fn places(&self, family: &Family, values: &Env<'_>) -> Result<Vec<Vec<u8>>> {
+        let mut places = vec![];
+        if self.concerns_rows() && self.restrictions.names_rows() {
+            for row in self.restrictions.rows(values)? {
+                let row: Vec<&[u8]> = row.iter().map(|v| &**v).collect();
+                let mut place = vec![];
+                family.layout().put_row(&row, &mut place)?;
+                places.push(place);
+            }
+        }
+        if self.restrictions.has_clustering_in() {
+            places.sort();
+            places.dedup();
+        }
+        Ok(places)
+    }
+
     /// A whole partition, single rows, or ranges of them.
-    fn delete_rows(&self, w: &mut Writer<'_>, rows: &[Vec<Vec<u8>>]) -> Result<()> {
+    fn delete_rows(&self, w: &mut Writer<'_>, rows: &[Vec<u8>]) -> Result<()> {
         if !self.restrictions.has_clustering() {
             w.mutation.delete_partition(w.family, w.timestamp);
         } else if self.restrictions.names_rows() {
             for row in rows {
-                let row: Vec<&[u8]> = row.iter().map(|v| &**v).collect();
-                w.place.clear();
-                w.family.layout().put_row(&row, &mut w.place)?;
-                w.mutation.delete_row(w.family, &w.place, w.timestamp);
+                w.mutation.delete_row(w.family, row, w.timestamp);
             }
         } else {
             for slice in self.restrictions.intervals(w.env, w.family.layout())?.slices() {
-                w.mutation.delete_range(w.family, &slice.from, &slice.until, w.timestamp);
+                match w.view.filter(|_| self.table.is_counter()) {
+                    Some(view) => delete_counters(w, view, &slice)?,
+                    None => drop(w.mutation.delete_range(w.family, &slice.from, &slice.until, w.timestamp)),
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Deletes the rows of a slice one by one: families of counters know no deletions of ranges.
+fn delete_counters(w: &mut Writer<'_>, view: &View, slice: &Slice) -> Result<()> {
+    let mut reader = view.read(w.family, w.mutation.key(), slice)?;
+    let mut row = vec![];
+    while let Some(item) = reader.next()? {
+        if item.new_row && !item.place.is_static {
+            row.clear();
+            Place { name: &[], path: None, ..item.place }.put(&mut row);
+            w.mutation.delete_row(w.family, &row, w.timestamp);
+        }
+    }
+    Ok(())
 }
 
 fn names_clustering(table: &Table, relations: &[Relation<'_>]) -> bool {

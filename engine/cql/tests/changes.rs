@@ -1,0 +1,115 @@
+//! Conversations about changes: statements and what is answered, in `data/changes/*.txt`, a database a file.
+//!
+//! - `cql`: the statements of the input, each ended by `;`. Rows are shown as CQL literals, columns in the order of the result, `[applied]`
+//!   with the names of the columns; an error with its class;
+//! - `bind`: a statement in the first line, then in each line what is bound, separated by `;`: plain texts of values, `null`, `unset`;
+//! - `wait <seconds>`: the clock goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_cql::exec::Kind;
+use firn_cql::session::Run;
+use firn_cql::syntax::Script;
+use firn_cql::values::{Bound, from_plain, literal};
+use firn_cql::{Class, Rows, Session};
+use firn_kv::env::mem::MemEnv;
+use firn_testkit::datadriven::{Case, files, walk};
+use firn_wide::{Options, Wide};
+
+struct World {
+    env: MemEnv,
+    session: Session,
+}
+
+fn shown(rows: &Rows) -> String {
+    if *rows.kind() != Kind::Rows {
+        return "ok".into();
+    }
+    let columns = rows.columns();
+    let conditional = columns.first().is_some_and(|c| c.name == "[applied]");
+    let line = |row: firn_cql::Row<'_>| {
+        let each = columns.iter().enumerate().map(|(i, c)| {
+            let text = literal(&c.of.of, row.bytes(i));
+            if conditional && i > 0 { format!("{} {text}", c.name) } else { text }
+        });
+        each.collect::<Vec<_>>().join(" | ")
+    };
+    if rows.is_empty() { "no rows".into() } else { rows.iter().map(line).collect::<Vec<_>>().join("\n") }
+}
+
+impl World {
+    fn bind(&self, input: &str) -> String {
+        let mut lines = input.lines();
+        let prepared = self.session.prepare(lines.next().unwrap()).unwrap();
+        let each = lines.map(|line| {
+            let values = line.split(';').map(str::trim).zip(prepared.markers()).map(|(text, marker)| match text {
+                "null" => Bound::Null,
+                "unset" => Bound::Unset,
+                text => Bound::Bytes(from_plain(&marker.of.of, text).unwrap()),
+            });
+            match self.session.run(&prepared, values.collect::<Vec<_>>(), &Run::default()) {
+                Ok(rows) => shown(&rows),
+                Err(e) => format!("{}: {e}", e.class().name()),
+            }
+        });
+        each.collect::<Vec<_>>().join("\n")
+    }
+
+    fn run(&mut self, case: &Case) -> String {
+        match case.directive.as_str() {
+            "cql" => {
+                let each =
+                    Script::new(&case.input).map(|piece| match self.session.execute(&case.input[piece.start..piece.end], ()) {
+                        Ok(rows) => shown(&rows),
+                        Err(e) => format!("{}: {e}", e.class().name()),
+                    });
+                each.collect::<Vec<_>>().join("\n")
+            }
+            "bind" => self.bind(&case.input),
+            "wait" => {
+                let seconds = case.words().next().and_then(|w| w.parse().ok()).unwrap();
+                self.env.advance(Duration::from_secs(seconds));
+                String::new()
+            }
+            other => panic!("{}:{}: unknown directive {other}", case.file.display(), case.line),
+        }
+    }
+}
+
+fn session(env: &MemEnv) -> Session {
+    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap()).unwrap();
+    session.execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ()).unwrap();
+    session.execute("USE ks", ()).unwrap();
+    session
+}
+
+#[test]
+fn changes() {
+    for file in files(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/changes").as_path()) {
+        let env = MemEnv::new(1);
+        let session = session(&env);
+        let mut world = World { env, session };
+        walk(&file, |case| world.run(case));
+    }
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let session = session(&MemEnv::new(1));
+    session.execute("CREATE TABLE t (k text, c text, s set<text>, PRIMARY KEY (k, c))", ()).unwrap();
+    let long = "x".repeat(70_000);
+    let insert = "INSERT INTO t (k, c, s) VALUES (?, ?, ?)";
+    let conditional = format!("{insert} IF NOT EXISTS");
+    for (text, k, c, s) in [
+        (insert, &*long, "c", vec![]),
+        (insert, "k", &*long, vec![]),
+        (insert, "k", "c", vec!["short".to_owned(), long.clone()]),
+        (&*conditional, "k", "c", vec![long.clone()]),
+    ] {
+        let e = session.execute(text, (k, c, s)).unwrap_err();
+        assert_eq!(e.class(), Class::Invalid, "{e}");
+    }
+    assert!(session.execute("SELECT * FROM t", ()).unwrap().is_empty());
+}

@@ -1,0 +1,106 @@
+//! Changes by many threads at once (model 3.2): a condition and its change are one, increments are never lost, one of many inserts wins.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use firn_cql::Session;
+use firn_kv::env::mem::MemEnv;
+use firn_wide::{Options, Wide};
+
+const THREADS: i32 = 8;
+
+fn session(table: &str) -> Session {
+    let wide = Wide::open_in(std::sync::Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap();
+    let session = Session::new(wide).unwrap();
+    session.execute("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ()).unwrap();
+    session.execute("USE ks", ()).unwrap();
+    session.execute(table, ()).unwrap();
+    session
+}
+
+fn on_each_thread(session: &Session, work: impl Fn(i32, Session) + Sync) {
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (session, work) = (session.clone(), &work);
+            scope.spawn(move || work(thread, session));
+        }
+    });
+}
+
+#[test]
+fn conditional_updates_lose_no_increment() {
+    let session = session("CREATE TABLE t (k int PRIMARY KEY, n int)");
+    session.execute("INSERT INTO t (k, n) VALUES (0, 0)", ()).unwrap();
+    let refused = AtomicU32::new(0);
+    on_each_thread(&session, |_, session| {
+        let mut seen = 0;
+        for _ in 0..50 {
+            loop {
+                let told = session.execute("UPDATE t SET n = ? WHERE k = 0 IF n = ?", (seen + 1, seen)).unwrap();
+                let row = told.row(0).unwrap();
+                if row.get::<bool>("[applied]").unwrap() {
+                    seen += 1;
+                    break;
+                }
+                refused.fetch_add(1, Ordering::Relaxed);
+                let now: i32 = row.get("n").unwrap();
+                assert!(now > seen, "{now} was told after {seen}");
+                seen = now;
+            }
+        }
+    });
+    let n: i32 = session.execute("SELECT n FROM t WHERE k = 0", ()).unwrap().row(0).unwrap().get("n").unwrap();
+    assert_eq!(n, THREADS * 50, "after {} refusals", refused.into_inner());
+}
+
+#[test]
+fn counters_lose_no_increment() {
+    let session = session("CREATE TABLE t (k int, c int, n counter, s counter static, PRIMARY KEY (k, c))");
+    on_each_thread(&session, |thread, session| {
+        for i in 0..200 {
+            session.execute("UPDATE t SET n = n + ?, s = s - 1 WHERE k = 0 AND c = ?", (i64::from(thread), i % 2)).unwrap();
+        }
+    });
+    let rows: Vec<(i32, i64, i64)> = session.execute("SELECT c, n, s FROM t WHERE k = 0", ()).unwrap().typed().unwrap();
+    let sum = i64::from((0..THREADS).sum::<i32>()) * 100;
+    assert_eq!(rows, [(0, sum, -200 * i64::from(THREADS)), (1, sum, -200 * i64::from(THREADS))]);
+}
+
+#[test]
+fn one_insert_wins() {
+    let session = session("CREATE TABLE t (k int PRIMARY KEY, v int)");
+    let wins = AtomicU32::new(0);
+    on_each_thread(&session, |thread, session| {
+        for k in 0..50 {
+            let told = session.execute("INSERT INTO t (k, v) VALUES (?, ?) IF NOT EXISTS", (k, thread)).unwrap();
+            let row = told.row(0).unwrap();
+            let won = row.get::<bool>("[applied]").unwrap();
+            wins.fetch_add(u32::from(won), Ordering::Relaxed);
+            let there: i32 = session.execute("SELECT v FROM t WHERE k = ?", (k,)).unwrap().row(0).unwrap().get("v").unwrap();
+            let winner = if won { thread } else { row.get("v").unwrap() };
+            assert_eq!(there, winner, "{k}");
+        }
+    });
+    assert_eq!(wins.into_inner(), 50);
+}
+
+#[test]
+fn elements_of_lists_are_all_kept() {
+    let session = session("CREATE TABLE t (k int PRIMARY KEY, l list<int>)");
+    on_each_thread(&session, |thread, session| {
+        for i in 0..20 {
+            let n = thread * 20 + i;
+            let text = if i % 2 == 0 { "UPDATE t SET l = l + ? WHERE k = 0" } else { "UPDATE t SET l = ? + l WHERE k = 0" };
+            session.execute(text, (vec![n, n + 1000],)).unwrap();
+        }
+    });
+    let l: Vec<i32> = session.execute("SELECT l FROM t", ()).unwrap().row(0).unwrap().get("l").unwrap();
+    let at = |n: i32| l.iter().position(|x| *x == n).unwrap_or_else(|| panic!("{n} is lost"));
+    for n in 0..THREADS * 20 {
+        assert!(at(n) + 1 == at(n + 1000), "what one statement wrote is together");
+    }
+    for thread in 0..THREADS {
+        let mine = |parity: i32| (0..20).filter(move |i| i % 2 == parity).map(move |i| thread * 20 + i).map(at);
+        assert!(mine(0).is_sorted(), "later elements are behind");
+        assert!(mine(1).is_sorted_by(|a, b| a > b), "what is prepended later is before");
+    }
+}
