@@ -177,7 +177,8 @@ fn text_of(bytes: &[u8]) -> String {
 
 fn open(env: &MemEnv) -> Session {
     let mut options = Options::default();
-    options.store.db.background_threads = 0;
+    let db = &mut options.store.db;
+    (db.background_threads, db.wal_segment, db.memory_budget) = (0, 1 << 20, 16 << 20);
     let wide = Wide::open_in(Arc::new(env.clone()), "/db", options).expect("a sound store");
     Session::new(wide).expect("sound definitions")
 }

@@ -358,3 +358,21 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
     does(&session, "UPDATE t SET l[19999] = 7, s = s - {5} WHERE p = 'p' AND c = 'l'");
     assert_eq!(refused(&session, "UPDATE t SET l[20000] = 7 WHERE p = 'p' AND c = 'l'").0, Class::Invalid);
 }
+
+#[test]
+fn truncate_leaves_nothing_whatever_the_keys() {
+    for partitioner in ["ByteOrderedPartitioner", "Murmur3Partitioner", "RandomPartitioner"] {
+        let options = Options { partitioner: Some(partitioner.into()), ..Options::default() };
+        let session = Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap();
+        does(&session, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        does(&session, "CREATE TABLE k.t (p blob PRIMARY KEY, v blob)");
+        does(&session, "CREATE INDEX ON k.t (v)");
+        let long = [0xFF; 100];
+        bound(&session, "INSERT INTO k.t (p, v) VALUES (?, ?)", &[&long, &long]).unwrap();
+        bound(&session, "INSERT INTO k.t (p, v) VALUES (?, ?)", &[&[0], &[]]).unwrap();
+        does(&session, "TRUNCATE k.t");
+        assert_eq!(told(&does(&session, "SELECT * FROM k.t")), "", "{partitioner}");
+        assert!(bound(&session, "SELECT * FROM k.t WHERE p = ?", &[&long]).unwrap().is_empty(), "{partitioner}");
+        assert!(bound(&session, "SELECT * FROM k.t WHERE v = ?", &[&long]).unwrap().is_empty(), "{partitioner}");
+    }
+}
