@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, ReadMode, Result, Snapshot, Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, ReadMode, Result, Snapshot, Tree,
+    TreeOptions,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

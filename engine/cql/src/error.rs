@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use firn_kv::ErrorKind;
 use firn_wide::types::TypeError;
 
 use crate::syntax::SyntaxError;
@@ -77,6 +78,8 @@ impl Error {
             Error::Refused(class, _) => *class,
             Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
             Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
+            // A key or value that is too long for the engine.
+            Error::Wide(firn_wide::Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => Class::Invalid,
             Error::Wide(_) => Class::Server,
         }
     }

@@ -264,3 +264,20 @@ fn long_results_come_in_pages() {
     let paged = t.cql_with(&[], "PAGING 7\nSELECT * FROM shop.t;").good();
     assert_eq!(paged.lines().count(), 2505);
 }
+
+#[test]
+fn many_short_runs_keep_small_logs() {
+    let temp = Temp::new("logs");
+    let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    assert_eq!(temp.cql(&["-e", &format!("{keyspace}; CREATE TABLE k.t (p int PRIMARY KEY)")]).0, 0);
+    for p in 0..4 {
+        assert_eq!(temp.cql(&["-e", &format!("INSERT INTO k.t (p) VALUES ({p})")]).0, 0);
+    }
+    let sizes = fs::read_dir(temp.0.join("db")).unwrap().map(|f| f.unwrap().metadata().unwrap().len());
+    assert!(sizes.sum::<u64>() < 16 << 20);
+    // A statement that is larger than a segment.
+    let large =
+        format!("CREATE TABLE k.b (p int PRIMARY KEY, v blob); INSERT INTO k.b (p, v) VALUES (1, 0x{})", "ab".repeat(60_000));
+    assert_eq!(temp.cql(&["-e", &large]).0, 0);
+    assert!(temp.cql(&["-e", "SELECT count(*) FROM k.t"]).1.contains("4"));
+}

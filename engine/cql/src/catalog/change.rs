@@ -379,6 +379,15 @@ impl Catalog {
                         "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
                     )));
                 }
+                // Keys that were written name the fields there were; of partitions they are found byte by byte.
+                let in_key = |t: &&Arc<Table>| t.columns.iter().any(|c| c.is_primary_key() && mentions(&c.of.of, name));
+                let tables: Vec<&str> = home.tables.values().filter(in_key).map(|t| &*t.name).collect();
+                if !tables.is_empty() {
+                    return Err(invalid(format!(
+                        "Cannot add field {field} to type {keyspace}.{name}: it is used in the primary key of {}",
+                        tables.join(", ")
+                    )));
+                }
                 def.fields.push((field.text.to_string(), of_field));
             }
             TypeChange::Rename { if_exists, pairs } => {

@@ -1,6 +1,7 @@
 //! Columns and their types.
 
 use std::fmt;
+use std::sync::Arc;
 
 use firn_wide::types::Type;
 
@@ -89,8 +90,8 @@ impl Column {
     /// Its type as keys are made with it.
     pub fn layout_type(&self) -> Type {
         match self.descending {
-            true => Type::Reversed(std::sync::Arc::new(self.of.of.clone())),
-            false => self.of.of.clone(),
+            true => Type::Reversed(Arc::new(nameless(&self.of.of))),
+            false => nameless(&self.of.of),
         }
     }
 
@@ -107,5 +108,18 @@ impl Column {
     /// Whether it counts.
     pub fn is_counter(&self) -> bool {
         self.of.of.is_counter()
+    }
+}
+
+/// The type with tuples for user types, which are ordered and stored as they are: names of fields may change while a table is open.
+fn nameless(of: &Type) -> Type {
+    let inner = |of: &Arc<Type>| Arc::new(nameless(of));
+    match of {
+        Type::List(e) => Type::List(inner(e)),
+        Type::Set(e) => Type::Set(inner(e)),
+        Type::Map(kv) => Type::Map(Arc::new((nameless(&kv.0), nameless(&kv.1)))),
+        Type::Tuple(parts) => Type::Tuple(parts.iter().map(nameless).collect()),
+        Type::Udt(u) => Type::Tuple(u.fields.iter().map(|(_, of)| nameless(of)).collect()),
+        other => other.clone(),
     }
 }

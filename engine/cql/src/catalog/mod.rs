@@ -15,6 +15,7 @@ mod column;
 mod options;
 mod record;
 mod resolve;
+mod storage;
 mod table;
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::storage::{check_compaction, check_compression};
 use crate::error::{Class, Error, Result, configuration};
 use crate::syntax::ast::{Property, PropertyValue};
 
@@ -81,6 +82,16 @@ impl TableOptions {
     /// What people say of the table.
     pub fn comment(&self) -> &str {
         self.values.get("comment").map_or("", String::as_str)
+    }
+
+    /// An option that is a map.
+    pub(super) fn map(&self, name: &str) -> Option<&BTreeMap<String, String>> {
+        self.maps.get(name)
+    }
+
+    /// The rate of false positives that filters may have.
+    pub(super) fn fp_chance(&self) -> Option<f64> {
+        self.values.get("bloom_filter_fp_chance")?.parse().ok()
     }
 
     fn number(&self, name: &str) -> u32 {
@@ -200,7 +211,7 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
         ),
         _ => return Ok(map),
     };
-    if name == "compression" && map.get("enabled").is_some_and(|e| e == "false") {
+    if name == "compression" && map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) {
         return Ok(map);
     }
     // The spelling of 2.x.
@@ -216,5 +227,10 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
         return Err(configuration(unknown(&full)));
     }
     map.insert("class".into(), full);
+    if name == "compaction" {
+        check_compaction(&map)?
+    } else {
+        check_compression(&map)?
+    }
     Ok(map)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_kv::{Batch, Durability, TreeOptions};
+use firn_kv::{Batch, Durability};
 use firn_wide::Wide;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::KsDef;
@@ -191,7 +191,7 @@ fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
         counter: table.is_counter(),
         gc_grace: table.options.gc_grace(),
         indexes: indexes.collect(),
-        tree: TreeOptions::default(),
+        tree: table.options.tree(),
     }
 }
 

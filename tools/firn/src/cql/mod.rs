@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use firn_cql::Session;
 use firn_cql::syntax::quote_if_needed;
+use firn_kv::DbOptions;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
-use firn_wide::Wide;
+use firn_wide::{Options, Wide, store};
 
 use crate::cli::wide_failure;
 use crate::store::Global;
@@ -60,9 +61,18 @@ pub struct CqlArgs {
     echo: bool,
 }
 
+/// The size of a log segment. Each open begins a new one: a few statements get a small one, what may load much does not.
+fn wal_segment(args: &CqlArgs) -> u64 {
+    let loads =
+        |text: &str| text.split_whitespace().any(|w| w.eq_ignore_ascii_case("copy") || w.eq_ignore_ascii_case("source"));
+    if args.execute.as_deref().is_some_and(|text| !loads(text)) { 1 << 20 } else { 16 << 20 }
+}
+
 /// Runs `firn cql`.
 pub fn run(global: &Global, args: &CqlArgs) -> Done {
-    let wide = Wide::open(&global.db).map_err(|e| wide_failure(e, &global.db))?;
+    let db = DbOptions { wal_segment: wal_segment(args), ..DbOptions::default() };
+    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    let wide = Wide::open_with(&global.db, options).map_err(|e| wide_failure(e, &global.db))?;
     let session = Session::new(wide).map_err(|e| Failure::new(format!("cannot open {}: {e}", global.db.display())))?;
     if let Some(name) = &args.keyspace {
         let failed = |e: firn_cql::Error| {

@@ -1,0 +1,291 @@
+//! What `WITH` says of how a table is stored, in the engine's terms (model 5.2).
+//!
+//! | class | policy of the tree |
+//! |---|---|
+//! | `SizeTieredCompactionStrategy` | `Tiered`: `min_threshold`, `max_threshold`, `bucket_high`; at the servers' defaults (4, 32, 1.5) the engine's own |
+//! | `LeveledCompactionStrategy` | `Leveled`: `fanout_size`; tables of `sstable_size_in_mb`, `fanout_size` of them in level 1 |
+//! | `TimeWindowCompactionStrategy` | `TimeWindow`: `compaction_window_unit` times `compaction_window_size`, `min_threshold` |
+//! | `UnifiedCompactionStrategy` | `Unified`: `scaling_parameters`, `target_sstable_size`, `base_shard_count` |
+//! | others | the engine's default |
+//!
+//! Compression that is off, or `NoopCompressor`, stores blocks as they are; every other compressor means LZ4. A `bloom_filter_fp_chance`
+//! of 1 means no filter, below 0.0039 the larger one. `gc_grace_seconds` is the store's. The other options are kept and shown only.
+//!
+//! Invariant: whatever was stored, what is made of it is within the engine's bounds.
+
+use std::collections::BTreeMap;
+
+use firn_kv::{Compression, FilterKind, Movement, Policy, TreeOptions};
+
+use super::options::TableOptions;
+use crate::error::{Error, Result, configuration};
+
+type Map = BTreeMap<String, String>;
+
+/// Options that every strategy takes.
+const COMMON: [&str; 12] = [
+    "class",
+    "enabled",
+    "tombstone_threshold",
+    "tombstone_compaction_interval",
+    "unchecked_tombstone_compaction",
+    "only_purge_repaired_tombstones",
+    "provide_overlapping_tombstones",
+    "log_all",
+    "log",
+    "min_threshold",
+    "max_threshold",
+    "parallelize_output_subranges",
+];
+const SIZE_TIERED: [&str; 3] = ["min_sstable_size", "bucket_low", "bucket_high"];
+const LEVELED: [&str; 3] = ["sstable_size_in_mb", "fanout_size", "single_sstable_uplevel"];
+const TIME_WINDOW: [&str; 5] = [
+    "compaction_window_unit",
+    "compaction_window_size",
+    "timestamp_resolution",
+    "expired_sstable_check_frequency_seconds",
+    "unsafe_aggressive_sstable_expiration",
+];
+const UNIFIED: [&str; 10] = [
+    "scaling_parameters",
+    "target_sstable_size",
+    "min_sstable_size",
+    "base_shard_count",
+    "sstable_growth",
+    "max_sstables_to_compact",
+    "overlap_inclusion_method",
+    "expired_sstable_check_frequency_seconds",
+    "unsafe_aggressive_sstable_expiration",
+    "flush_size_override",
+];
+
+/// The rate of false positives of the usual filter.
+const USUAL_FP_CHANCE: f64 = 0.0039;
+
+fn class(map: &Map) -> &str {
+    map.get("class").and_then(|c| c.rsplit('.').next()).unwrap_or_default()
+}
+
+/// The number that is written in an option; the default when there is none, an error when it is none or out of its bounds.
+fn number(map: &Map, name: &str, default: u64, least: u64) -> Result<u64> {
+    let Some(text) = map.get(name) else { return Ok(default) };
+    let n: i64 = text.parse().map_err(|_| configuration(format!("{text} is not a parsable int (base10) for {name}")))?;
+    match u64::try_from(n) {
+        Ok(n) if n >= least => Ok(n),
+        _ => Err(configuration(format!("{name} must be at least {least}, but was {n}"))),
+    }
+}
+
+fn thresholds(map: &Map) -> Result<(u32, u32)> {
+    let threshold = |name: &str, default: i32| match map.get(name) {
+        None => Ok(default),
+        Some(text) => text.parse::<i32>().map_err(|_| {
+            configuration(format!("Invalid value {text} for '{name}' compaction sub-option - must be an integer"))
+        }),
+    };
+    let (min, max) = (threshold("min_threshold", 4)?, threshold("max_threshold", 32)?);
+    if min <= 0 || max <= 0 {
+        return Err(configuration(
+            "Disabling compaction by setting compaction thresholds to 0 has been removed, set the compaction option 'enabled' to \
+             false instead.",
+        ));
+    }
+    if min < 2 {
+        return Err(configuration(format!("Min compaction threshold cannot be less than 2 (got {min})")));
+    }
+    if min > max {
+        let words = "cannot be greater than max compaction threshold";
+        return Err(configuration(format!("Min compaction threshold (got {min}) {words} (got {max})")));
+    }
+    Ok((min.unsigned_abs(), max.unsigned_abs()))
+}
+
+fn size_tiered(map: &Map) -> Result<Policy> {
+    let (min, max) = thresholds(map)?;
+    let factor = |name: &str, default: f64| match map.get(name).map(|t| (t, t.parse::<f64>())) {
+        None => Ok(default),
+        Some((_, Ok(n))) if n.is_finite() => Ok(n),
+        Some((text, _)) => Err(configuration(format!("{text} is not a parsable double for {name}"))),
+    };
+    let (low, high) = (factor("bucket_low", 0.5)?, factor("bucket_high", 1.5)?);
+    if high <= low {
+        let words = "is less than or equal to the bucket_low value";
+        return Err(configuration(format!("bucket_high value ({high}) {words} ({low})")));
+    }
+    let Policy::Tiered { bucket, .. } = Policy::default() else { return Ok(Policy::default()) };
+    if (min, max, high) == (4, 32, 1.5) {
+        return Ok(Policy::default());
+    }
+    let bucket = if high == 1.5 { bucket } else { high.clamp(1.1, 10.0) };
+    Ok(Policy::Tiered { min_runs: min.min(64), max_runs: max.min(64), bucket })
+}
+
+/// The policy, and the size of tables in bytes.
+fn leveled(map: &Map) -> Result<(Policy, u64)> {
+    thresholds(map)?;
+    let table = number(map, "sstable_size_in_mb", 160, 1)?.min(1 << 20) << 20;
+    let fanout = number(map, "fanout_size", 10, 1)?.clamp(2, 64);
+    let policy = Policy::Leveled { level0_runs: 4, ratio: fanout as u32, base: fanout * table, movement: Movement::default() };
+    Ok((policy, table))
+}
+
+fn time_window(map: &Map) -> Result<Policy> {
+    let (min, _) = thresholds(map)?;
+    let unit = map.get("compaction_window_unit").map_or("DAYS", String::as_str);
+    let secs = match unit {
+        "MINUTES" => 60,
+        "HOURS" => 3600,
+        "DAYS" => 86_400,
+        _ => return Err(configuration(format!("{unit} is not valid for compaction_window_unit"))),
+    };
+    let size = number(map, "compaction_window_size", 1, 1)?;
+    Ok(Policy::TimeWindow { window_secs: size.saturating_mul(secs).min(1 << 40), min_runs: min.min(64) })
+}
+
+/// `T4`, `L10`, `N` or a number, as its number.
+fn scaling(text: &str) -> Result<i32> {
+    let wrong = || {
+        configuration(format!("Scaling parameter {text} must be an integer, N, or L or T followed by a fan-out of at least 2"))
+    };
+    let fanout = |digits: &str| digits.parse::<i32>().ok().filter(|f| *f >= 2).ok_or_else(wrong);
+    let w = match text.as_bytes().first() {
+        Some(b'N') if text.len() == 1 => 0,
+        Some(b'T') => fanout(&text[1..])? - 2,
+        Some(b'L') => 2 - fanout(&text[1..])?,
+        _ => text.parse().map_err(|_| wrong())?,
+    };
+    Ok(w.clamp(-62, 62))
+}
+
+/// `512MiB` in bytes.
+fn bytes(text: &str) -> Option<u64> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let unit: u64 = match text[at..].trim() {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    let n: f64 = text[..at].parse().ok()?;
+    Some((n * unit as f64) as u64)
+}
+
+fn unified(map: &Map) -> Result<Policy> {
+    let all = map.get("scaling_parameters").map_or("T4", String::as_str);
+    let scaling = all.split(',').map(|t| scaling(t.trim())).take(32).collect::<Result<Vec<i32>>>()?;
+    let target = match map.get("target_sstable_size") {
+        None => 1 << 30,
+        Some(text) => bytes(text)
+            .filter(|n| *n >= 1 << 20)
+            .ok_or_else(|| configuration(format!("target_sstable_size {text} is not a size of at least 1MiB")))?,
+    };
+    let base_shards = number(map, "base_shard_count", 4, 1)?.min(1024) as u32;
+    Ok(Policy::Unified { scaling, target_table: target.min(1 << 40), base_shards })
+}
+
+/// What of the engine's options a compaction map sets.
+fn compaction(map: &Map, options: &mut TreeOptions) -> Result<()> {
+    match class(map) {
+        "SizeTieredCompactionStrategy" => options.policy = size_tiered(map)?,
+        "LeveledCompactionStrategy" => (options.policy, options.table_size) = leveled(map)?,
+        "TimeWindowCompactionStrategy" => options.policy = time_window(map)?,
+        "UnifiedCompactionStrategy" => options.policy = unified(map)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether a compaction map is one.
+///
+/// # Errors
+/// `Configuration` for an option that its class doesn't take, and for one that can't be.
+pub(super) fn check_compaction(map: &Map) -> Result<()> {
+    let class = class(map);
+    let own: &[&str] = match class {
+        "SizeTieredCompactionStrategy" => &SIZE_TIERED,
+        "LeveledCompactionStrategy" => &LEVELED,
+        "TimeWindowCompactionStrategy" => &TIME_WINDOW,
+        "UnifiedCompactionStrategy" => &UNIFIED,
+        _ => return Ok(()),
+    };
+    let size_tiered_too = matches!(class, "LeveledCompactionStrategy" | "TimeWindowCompactionStrategy");
+    let is_known =
+        |name: &str| COMMON.contains(&name) || own.contains(&name) || (size_tiered_too && SIZE_TIERED.contains(&name));
+    let unknown: Vec<&str> = map.keys().map(String::as_str).filter(|name| !is_known(name)).collect();
+    if !unknown.is_empty() {
+        let names = unknown.join(", ");
+        return Err(configuration(format!("Properties specified [{names}] are not understood by {class}")));
+    }
+    compaction(map, &mut TreeOptions::default())
+}
+
+/// Whether a compression map is one.
+///
+/// # Errors
+/// `Configuration` for a length of chunks that can't be.
+pub(super) fn check_compression(map: &Map) -> Result<()> {
+    let Some(text) = map.get("chunk_length_in_kb").or_else(|| map.get("chunk_length_kb")) else { return Ok(()) };
+    let wrong = |_| -> Error { configuration("Invalid value for chunk_length_in_kb: it must be an integer") };
+    match text.parse::<i32>().map_err(wrong)? {
+        n if n <= 0 => Err(configuration(format!("Invalid negative or null chunk_length_in_kb: {n}"))),
+        n if n & (n - 1) != 0 => Err(configuration("chunk_length_in_kb must be a power of 2")),
+        _ => Ok(()),
+    }
+}
+
+impl TableOptions {
+    /// How the engine is to store the table.
+    pub fn tree(&self) -> TreeOptions {
+        let mut options = TreeOptions::default();
+        if let Some(map) = self.map("compaction")
+            && compaction(map, &mut options).is_err()
+        {
+            // Written by a version that asked less.
+            options = TreeOptions::default();
+        }
+        if let Some(map) = self.map("compression")
+            && (map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) || class(map) == "NoopCompressor")
+        {
+            options.compression = vec![Compression::None];
+        }
+        match self.fp_chance() {
+            Some(n) if n >= 1.0 => options.filter = vec![FilterKind::None],
+            Some(n) if n < USUAL_FP_CHANCE => options.filter = vec![FilterKind::Fuse16],
+            _ => {}
+        }
+        options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> Map {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn whatever_is_written_is_refused_or_within_the_engines_bounds() {
+        let values =
+            ["0", "1", "2", "4", "33", "-1", "2147483647", "9223372036854775807", "1e9", "NaN", "x", "", "T4, L8,N,-3", "L1"];
+        let sizes = ["1MiB", "0.5GiB", "999999TiB", "1KiB", "MiB", "9", "DAYS", "MINUTES", "..MiB"];
+        let classes = ["SizeTiered", "Leveled", "TimeWindow", "Unified", "DateTiered"];
+        let mut taken = 0;
+        for class in classes.map(|c| format!("org.apache.cassandra.db.compaction.{c}CompactionStrategy")) {
+            for name in [&COMMON[..], &SIZE_TIERED, &LEVELED, &TIME_WINDOW, &UNIFIED].concat().into_iter().skip(1) {
+                for value in values.iter().chain(&sizes) {
+                    let map = map(&[("class", &class), (name, value)]);
+                    let mut options = TreeOptions::default();
+                    if check_compaction(&map).is_ok() && compaction(&map, &mut options).is_ok() {
+                        options.check().unwrap_or_else(|e| panic!("{map:?}: {e}"));
+                        taken += 1;
+                    }
+                }
+            }
+        }
+        assert!(taken > 500, "{taken}");
+    }
+}

@@ -1,0 +1,378 @@
+//! Definitions that change while there is data, and statements that were prepared before; values as hostile clients bind them.
+
+use std::sync::Arc;
+
+use firn_cql::session::Run;
+use firn_cql::values::{Bound, literal};
+use firn_cql::{Class, Error, Rows, Session};
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
+use firn_wide::{Options, Wide};
+
+fn open(env: &MemEnv) -> Session {
+    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap()).unwrap();
+    session
+        .execute("CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())
+        .unwrap();
+    session.execute("USE k", ()).unwrap();
+    session
+}
+
+fn does(session: &Session, statement: &str) -> Rows {
+    session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"))
+}
+
+fn refused(session: &Session, statement: &str) -> (Class, String) {
+    let error = session.execute(statement, ()).expect_err(statement);
+    (error.class(), error.to_string())
+}
+
+/// Rows as literals, joined.
+fn told(rows: &Rows) -> String {
+    let row = |row: firn_cql::Row<'_>| {
+        let cells = row.columns().iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i)));
+        cells.collect::<Vec<_>>().join(" ")
+    };
+    rows.iter().map(row).collect::<Vec<_>>().join(", ")
+}
+
+fn tree(session: &Session, table: &str) -> TreeOptions {
+    let catalog = session.engine().catalog();
+    let table = catalog.keyspace("k").unwrap().table(table).unwrap().clone();
+    session.engine().family(&table).unwrap().tree().options()
+}
+
+#[test]
+fn what_with_says_of_storage_reaches_the_tree_and_alter_changes_the_open_one() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    does(&session, "CREATE TABLE t (p int PRIMARY KEY, v text)");
+    let default = tree(&session, "t");
+    assert_eq!(default.policy, Policy::default());
+    assert_eq!(default.compression, [Compression::Lz4]);
+    let insert = session.prepare("INSERT INTO t (p, v) VALUES (?, ?)").unwrap();
+    let write = |session: &Session, round: i32| {
+        for p in 0..200 {
+            session.run(&insert, (p, format!("{round}")), &Run::default()).unwrap();
+        }
+        let catalog = session.engine().catalog();
+        let table = catalog.keyspace("k").unwrap().table("t").unwrap().clone();
+        session.engine().family(&table).unwrap().tree().flush().unwrap();
+    };
+    let steps = [
+        (
+            "{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 32, 'fanout_size': 5}",
+            "Leveled { level0_runs: 4, ratio: 5, base: 167772160,",
+        ),
+        (
+            "{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS', 'compaction_window_size': '2'}",
+            "TimeWindow { window_secs: 7200, min_runs: 4 }",
+        ),
+        (
+            "{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'L10, T4,N,-3', 'target_sstable_size': '512MiB'}",
+            "Unified { scaling: [-8, 2, 0, -3], target_table: 536870912, base_shards: 4 }",
+        ),
+        (
+            "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 6, 'bucket_high': 2}",
+            "Tiered { min_runs: 6, max_runs: 32, bucket: 2.0 }",
+        ),
+        ("{'class': 'SizeTieredCompactionStrategy'}", "Tiered { min_runs: 3, max_runs: 32, bucket: 3.0 }"),
+        (
+            "{'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy'}",
+            "Leveled { level0_runs: 4, ratio: 10, base: 1677721600,",
+        ),
+    ];
+    for (round, (compaction, policy)) in (0..).zip(steps) {
+        does(&session, &format!("ALTER TABLE t WITH compaction = {compaction}"));
+        write(&session, round);
+        let now = format!("{:?}", tree(&session, "t").policy);
+        assert!(now.starts_with(policy), "{compaction}: {now}");
+        assert_eq!(told(&does(&session, "SELECT count(*) FROM t")), "200");
+    }
+    does(&session, "ALTER TABLE t WITH compression = {'enabled': false} AND bloom_filter_fp_chance = 1.0");
+    does(
+        &session,
+        "CREATE TABLE t2 (p int PRIMARY KEY) WITH compression = {'class': 'NoopCompressor'} AND bloom_filter_fp_chance = 0.0001",
+    );
+    drop(session);
+    let session = open(&env);
+    let (t, t2) = (tree(&session, "t"), tree(&session, "t2"));
+    assert_eq!((t.compression, t.filter), (vec![Compression::None], vec![FilterKind::None]));
+    assert_eq!((t.table_size, format!("{:?}", t.policy).contains("Leveled")), (160 << 20, true));
+    assert_eq!((t2.compression, t2.filter), (vec![Compression::None], vec![FilterKind::Fuse16]));
+    assert_eq!(told(&does(&session, "SELECT v FROM t WHERE p = 199")), "'5'");
+}
+
+#[test]
+fn options_of_storage_that_cannot_be_are_refused() {
+    let session = open(&MemEnv::new(1));
+    does(&session, "CREATE TABLE t (p int PRIMARY KEY)");
+    for (option, why) in [
+        (
+            "compaction = {'class': 'LeveledCompactionStrategy', 'nonsense': 1}",
+            "Properties specified [nonsense] are not understood by LeveledCompactionStrategy",
+        ),
+        (
+            "compaction = {'class': 'SizeTieredCompactionStrategy', 'min_threshold': 1}",
+            "Min compaction threshold cannot be less than 2 (got 1)",
+        ),
+        (
+            "compaction = {'class': 'SizeTieredCompactionStrategy', 'min_threshold': 40}",
+            "Min compaction threshold (got 40) cannot be greater than max compaction threshold (got 32)",
+        ),
+        (
+            "compaction = {'class': 'SizeTieredCompactionStrategy', 'min_threshold': 'x'}",
+            "Invalid value x for 'min_threshold' compaction sub-option - must be an integer",
+        ),
+        (
+            "compaction = {'class': 'SizeTieredCompactionStrategy', 'bucket_high': 0.1}",
+            "bucket_high value (0.1) is less than or equal to the bucket_low value (0.5)",
+        ),
+        (
+            "compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'WEEKS'}",
+            "WEEKS is not valid for compaction_window_unit",
+        ),
+        (
+            "compaction = {'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 0}",
+            "sstable_size_in_mb must be at least 1, but was 0",
+        ),
+        (
+            "compaction = {'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'Q4'}",
+            "Scaling parameter Q4 must be an integer, N, or L or T followed by a fan-out of at least 2",
+        ),
+        ("compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 17}", "chunk_length_in_kb must be a power of 2"),
+    ] {
+        assert_eq!(refused(&session, &format!("ALTER TABLE t WITH {option}")), (Class::Configuration, why.to_owned()));
+    }
+}
+
+#[test]
+fn what_was_dropped_stays_away_also_after_reopening() {
+    let env = MemEnv::new(1);
+    let mut session = open(&env);
+    does(&session, "CREATE TABLE t (p int, c int, v int, m map<int, text>, PRIMARY KEY (p, c))");
+    does(&session, "CREATE INDEX i ON t (v)");
+    does(&session, "INSERT INTO t (p, c, v, m) VALUES (1, 1, 5, {1: 'a'})");
+    does(&session, "INSERT INTO t (p, c, v) VALUES (1, 2, 5)");
+    for round in 0..3 {
+        does(&session, "DROP INDEX i");
+        does(&session, "ALTER TABLE t DROP (v, m)");
+        does(&session, "ALTER TABLE t ADD (v int, m map<int, text>)");
+        does(&session, "CREATE INDEX i ON t (v)");
+        if round == 1 {
+            drop(session);
+            session = open(&env);
+        }
+        assert_eq!(told(&does(&session, "SELECT * FROM t")), "1 1 null null, 1 2 null null");
+        assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 5")), "");
+        does(&session, "UPDATE t SET v = 5, m[2] = 'b' WHERE p = 1 AND c = 2");
+        assert_eq!(told(&does(&session, "SELECT c, m FROM t WHERE v = 5")), "2 {2: 'b'}");
+    }
+    // A row that was written by UPDATE alone is gone with its only column.
+    does(&session, "UPDATE t SET v = 7 WHERE p = 9 AND c = 9");
+    does(&session, "DROP INDEX i");
+    does(&session, "ALTER TABLE t DROP v");
+    does(&session, "DROP TABLE t");
+    does(&session, "CREATE TABLE t (p int, c int, v int, m map<int, text>, PRIMARY KEY (p, c))");
+    assert_eq!(told(&does(&session, "SELECT * FROM t")), "");
+    does(&session, "INSERT INTO t (p, c, v) VALUES (1, 1, 1)");
+    does(&session, "DROP KEYSPACE k");
+    drop(session);
+    let session = open(&env);
+    assert_eq!(refused(&session, "SELECT * FROM t").1, "table t does not exist");
+    does(&session, "CREATE TABLE t (p int, c int, v int, m map<int, text>, PRIMARY KEY (p, c))");
+    assert_eq!(told(&does(&session, "SELECT * FROM t")), "");
+}
+
+#[test]
+fn prepared_statements_outlive_changes_or_say_what_is_missing() {
+    let session = open(&MemEnv::new(1));
+    does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int)");
+    let insert = session.prepare("INSERT INTO t (p, v) VALUES (?, ?)").unwrap();
+    let all = session.prepare("SELECT * FROM t").unwrap();
+    let some = session.prepare("SELECT v FROM t WHERE p = ?").unwrap();
+    let how = Run::default();
+    session.run(&insert, (1, 1), &how).unwrap();
+    assert_eq!(told(&session.run(&all, (), &how).unwrap()), "1 1");
+    does(&session, "ALTER TABLE t ADD w text");
+    assert_eq!(told(&session.run(&all, (), &how).unwrap()), "1 1 null");
+    does(&session, "ALTER TABLE t DROP v");
+    assert_eq!(session.run(&some, (1,), &how).unwrap_err().to_string(), "Undefined column name v");
+    assert_eq!(session.run(&insert, (1, 1), &how).unwrap_err().to_string(), "Undefined column name v");
+    does(&session, "ALTER TABLE t ADD v int");
+    assert_eq!(told(&session.run(&some, (1,), &how).unwrap()), "null");
+    session.run(&insert, (1, 3), &how).unwrap();
+    assert_eq!(told(&session.run(&some, (1,), &how).unwrap()), "3");
+    does(&session, "ALTER TABLE t RENAME p TO q");
+    assert_eq!(session.run(&some, (1,), &how).unwrap_err().class(), Class::Invalid);
+    does(&session, "DROP TABLE t");
+    assert_eq!(session.run(&all, (), &how).unwrap_err().to_string(), "table t does not exist");
+    // Another table of this name, where the marker has another type.
+    does(&session, "CREATE TABLE t (p text PRIMARY KEY, v text)");
+    let bytes = vec![Bound::Bytes(vec![0, 0, 0, 1]), Bound::Bytes(vec![0xFF])];
+    assert_eq!(session.run(&insert, bytes, &how).unwrap_err().class(), Class::Invalid);
+    session.run(&insert, ("x", "y"), &how).unwrap();
+    assert_eq!(told(&session.run(&all, (), &how).unwrap()), "'x' 'y'");
+    assert_eq!(session.prepared(&[7; 16]).unwrap_err().class(), Class::Unprepared);
+    assert_eq!(session.prepared(&[7; 3]).unwrap_err().class(), Class::Unprepared);
+    assert!(session.prepared(&insert.id()).is_ok());
+}
+
+#[test]
+fn user_types_grow_and_are_renamed_under_their_data() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    does(&session, "CREATE TYPE u (x int, y text)");
+    does(&session, "CREATE TYPE o (a frozen<u>, l list<frozen<u>>)");
+    does(
+        &session,
+        "CREATE TABLE t (p int PRIMARY KEY, f frozen<u>, n u, l list<frozen<u>>, m map<text, frozen<u>>, o frozen<o>)",
+    );
+    does(&session, "CREATE TABLE keyed (p frozen<u>, c frozen<u>, v int, PRIMARY KEY (p, c))");
+    does(
+        &session,
+        "INSERT INTO t (p, f, n, l, m, o) VALUES (1, {x: 1}, {y: 'b'}, [{x: 3}], {'a': {y: 'c'}}, {a: {x: 4}, l: [{x: 5}]})",
+    );
+    does(&session, "INSERT INTO keyed (p, c, v) VALUES ({x: 1}, {x: 2, y: 'z'}, 1)");
+    // Keys don't grow.
+    let why = "Cannot add field zz to type k.u: it is used in the primary key of keyed";
+    assert_eq!(refused(&session, "ALTER TYPE u ADD zz int"), (Class::Invalid, why.to_owned()));
+    does(&session, "ALTER TYPE u RENAME x TO first AND y TO second");
+    let found = does(&session, "SELECT * FROM keyed WHERE p = {first: 1} AND c = {first: 2, second: 'z'}");
+    assert_eq!(told(&found), "{first: 1, second: null} {first: 2, second: 'z'} 1");
+    does(&session, "DROP TABLE keyed");
+    does(&session, "ALTER TYPE u ADD zz int");
+    drop(session);
+    let session = open(&env);
+    let u = |first: &str, second: &str| format!("{{first: {first}, second: {second}, zz: null}}");
+    let (one, b, three, c) = (u("1", "null"), u("null", "'b'"), u("3", "null"), u("null", "'c'"));
+    let o = format!("{{a: {}, l: [{}]}}", u("4", "null"), u("5", "null"));
+    assert_eq!(told(&does(&session, "SELECT f, n, l, m, o FROM t")), format!("{one} {b} [{three}] {{'a': {c}}} {o}"));
+    does(&session, "UPDATE t SET n.zz = 9, n.first = 8 WHERE p = 1");
+    assert_eq!(told(&does(&session, "SELECT n, n.zz FROM t")), "{first: 8, second: 'b', zz: 9} 9");
+    does(&session, "UPDATE t SET n = {zz: 1} WHERE p = 1");
+    assert_eq!(told(&does(&session, "SELECT n FROM t")), "{first: null, second: null, zz: 1}");
+    let (class, text) = refused(&session, "DROP TYPE u");
+    assert_eq!(class, Class::Invalid);
+    assert!(text.starts_with("Cannot drop user type 'k.u' as it is still used by"), "{text}");
+}
+
+/// One statement with bytes for its markers.
+fn bound(session: &Session, statement: &str, values: &[&[u8]]) -> Result<Rows, Error> {
+    let prepared = session.prepare(statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
+    session.run(&prepared, values.iter().map(|b| Bound::Bytes(b.to_vec())).collect::<Vec<_>>(), &Run::default())
+}
+
+#[test]
+fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
+    let session = open(&MemEnv::new(1));
+    does(&session, "CREATE TYPE u (x int, y text)");
+    let wrong: [(&str, &[&[u8]]); 22] = [
+        ("int", &[&[1], &[0; 5]]),
+        ("bigint", &[&[0; 7], &[0; 9]]),
+        ("smallint", &[&[], &[0; 3]]),
+        ("tinyint", &[&[], &[0; 2]]),
+        ("float", &[&[0; 3]]),
+        ("double", &[&[0; 4]]),
+        ("boolean", &[&[0, 0]]),
+        ("text", &[&[0xFF], &[0xC0, 0x80], &[0xED, 0xA0, 0x80], &[0xE2, 0x82]]),
+        ("ascii", &[&[0x80]]),
+        ("uuid", &[&[0; 15], &[0; 17]]),
+        ("timeuuid", &[&[0; 15], &[0; 16]]),
+        ("timestamp", &[&[0; 7]]),
+        ("date", &[&[], &[0; 3]]),
+        ("time", &[&[], &[0; 4]]),
+        ("inet", &[&[0; 5]]),
+        ("decimal", &[&[0; 3]]),
+        ("duration", &[&[0], &[0x80]]),
+        ("list<int>", &[&[0], &[0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1], &[0x7F, 0xFF, 0xFF, 0xFF], &[0xFF; 4]]),
+        ("set<text>", &[&[0, 0, 0, 1, 0, 0, 0, 1, 0xFF], &[0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF]]),
+        ("map<int, int>", &[&[0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1]]),
+        ("tuple<int, int>", &[&[0, 0, 0, 4, 0, 0], &[0, 0, 0, 9, 1], &[0, 0, 0, 1, 1]]),
+        ("frozen<u>", &[&[0, 0, 0, 4, 0], &[0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 1, 0xFF]]),
+    ];
+    for (of, values) in wrong {
+        does(&session, "DROP TABLE IF EXISTS t");
+        does(&session, &format!("CREATE TABLE t (p int PRIMARY KEY, v {of})"));
+        for value in values {
+            let error = bound(&session, "INSERT INTO t (p, v) VALUES (1, ?)", &[value]).expect_err(&format!("{of} {value:?}"));
+            assert_eq!(error.class(), Class::Invalid, "{of} {value:?}: {error}");
+            if !of.contains(['<', '(']) {
+                let found = bound(&session, "SELECT * FROM t WHERE v = ? ALLOW FILTERING", &[value]);
+                assert_eq!(found.expect_err(&format!("{of} {value:?}")).class(), Class::Invalid);
+            }
+        }
+        assert_eq!(told(&does(&session, "SELECT p, v FROM t")), "", "{of}");
+    }
+    does(&session, "CREATE TABLE w (p int, c text, PRIMARY KEY (p, c))");
+    let select = session.prepare("SELECT * FROM w WHERE p = ? AND c > ?").unwrap();
+    for count in [0, 1, 3, 70_000] {
+        let error = session.run(&select, vec![Bound::Null; count], &Run::default()).unwrap_err();
+        assert_eq!(error.to_string(), "Invalid amount of bind variables");
+    }
+    assert_eq!(
+        bound(&session, "SELECT * FROM w WHERE p = ? AND c > ?", &[&[0; 4], &[0xFF]]).unwrap_err().class(),
+        Class::Invalid
+    );
+    assert_eq!(bound(&session, "INSERT INTO w (p, c) VALUES (?, ?)", &[&[0; 4], &[0xFF]]).unwrap_err().class(), Class::Invalid);
+    assert_eq!(bound(&session, "SELECT * FROM w LIMIT ?", &[&[0; 3]]).unwrap_err().class(), Class::Invalid);
+    assert_eq!(
+        bound(&session, "INSERT INTO w (p, c) VALUES (1, 'a') USING TTL ?", &[&[0; 5]]).unwrap_err().class(),
+        Class::Invalid
+    );
+}
+
+#[test]
+fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
+    let session = open(&MemEnv::new(1));
+    does(&session, "CREATE TABLE t (p text, c text, v blob, l list<int>, s set<int>, f frozen<list<int>>, PRIMARY KEY (p, c))");
+    let key = |n: usize| "k".repeat(n);
+    let insert = "INSERT INTO t (p, c) VALUES (?, ?)";
+    bound(&session, insert, &[key(65_000).as_bytes(), b"c"]).unwrap();
+    bound(&session, insert, &[b"p", key(65_000).as_bytes()]).unwrap();
+    // The keys of the engine hold all of it, and the name of the column.
+    let error = bound(&session, insert, &[key(65_535).as_bytes(), b"c"]).unwrap_err();
+    assert_eq!(error.class(), Class::Invalid, "{error}");
+    assert_eq!(bound(&session, insert, &[key(40_000).as_bytes(), key(40_000).as_bytes()]).unwrap_err().class(), Class::Invalid);
+    assert_eq!(
+        bound(&session, "SELECT * FROM t WHERE p = ? AND c > ?", &[key(40_000).as_bytes(), key(40_000).as_bytes()])
+            .unwrap()
+            .len(),
+        0
+    );
+    let error = bound(&session, insert, &[key(65_536).as_bytes(), b"c"]).unwrap_err();
+    assert_eq!((error.class(), &*error.to_string()), (Class::Invalid, "Key length of 65536 is longer than maximum of 65535"));
+    assert_eq!(bound(&session, insert, &[b"p", key(65_536).as_bytes()]).unwrap_err().class(), Class::Invalid);
+    assert_eq!(told(&does(&session, "SELECT count(*) FROM t")), "2");
+    // A statement of 2 MB.
+    let text = format!("UPDATE t SET v = 0x{} WHERE p = 'p' AND c = 'v'", "ab".repeat(1 << 20));
+    does(&session, &text);
+    let read: Vec<(Vec<u8>,)> = does(&session, "SELECT v FROM t WHERE p = 'p' AND c = 'v'").typed().unwrap();
+    assert!(read[0].0.len() == 1 << 20 && read[0].0.iter().all(|b| *b == 0xAB));
+    let many = (0..20_000).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+    does(&session, &format!("UPDATE t SET l = [{many}], s = {{{many}}}, f = [{many}] WHERE p = 'p' AND c = 'l'"));
+    let rows = does(&session, "SELECT l, s, f FROM t WHERE p = 'p' AND c = 'l'");
+    let read: Vec<(Vec<i32>, Vec<i32>, Vec<i32>)> = rows.typed().unwrap();
+    let all: Vec<i32> = (0..20_000).collect();
+    assert!(read[0].0 == all && read[0].1 == all && read[0].2 == all);
+    does(&session, "UPDATE t SET l[19999] = 7, s = s - {5} WHERE p = 'p' AND c = 'l'");
+    assert_eq!(refused(&session, "UPDATE t SET l[20000] = 7 WHERE p = 'p' AND c = 'l'").0, Class::Invalid);
+}
+
+#[test]
+fn truncate_leaves_nothing_whatever_the_keys() {
+    for partitioner in ["ByteOrderedPartitioner", "Murmur3Partitioner", "RandomPartitioner"] {
+        let options = Options { partitioner: Some(partitioner.into()), ..Options::default() };
+        let session = Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap();
+        does(&session, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        does(&session, "CREATE TABLE k.t (p blob PRIMARY KEY, v blob)");
+        does(&session, "CREATE INDEX ON k.t (v)");
+        let long = [0xFF; 100];
+        bound(&session, "INSERT INTO k.t (p, v) VALUES (?, ?)", &[&long, &long]).unwrap();
+        bound(&session, "INSERT INTO k.t (p, v) VALUES (?, ?)", &[&[0], &[]]).unwrap();
+        does(&session, "TRUNCATE k.t");
+        assert_eq!(told(&does(&session, "SELECT * FROM k.t")), "", "{partitioner}");
+        assert!(bound(&session, "SELECT * FROM k.t WHERE p = ?", &[&long]).unwrap().is_empty(), "{partitioner}");
+        assert!(bound(&session, "SELECT * FROM k.t WHERE v = ?", &[&long]).unwrap().is_empty(), "{partitioner}");
+    }
+}

@@ -1,0 +1,267 @@
+//! Programs of CQL: bytes below 128 are text, those above words of the language and of a schema that is there. Every statement is
+//! answered or refused, never with a failure of the server; a `SELECT` gives as many rows in pages as at once; after reopening, every
+//! table holds what it held.
+#![no_main]
+
+use std::sync::Arc;
+
+use firn_cql::catalog::Catalog;
+use firn_cql::session::Run;
+use firn_cql::syntax::Script;
+use firn_cql::values::Bound;
+use firn_cql::{Class, Error, Rows, Session};
+use firn_kv::env::mem::MemEnv;
+use firn_wide::{Options, Wide};
+use libfuzzer_sys::fuzz_target;
+
+/// The most text of one program.
+const LONGEST: usize = 2048;
+/// The most statements of one program.
+const STATEMENTS: usize = 24;
+
+const SCHEMA: &str = "
+CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}; USE k;
+CREATE TYPE u (x int, y text);
+CREATE TABLE t (p int, a int, b text, s int STATIC, v int, w text, l list<int>, e set<text>, m map<text, int>, f u,
+    z frozen<list<u>>, PRIMARY KEY (p, a, b)) WITH CLUSTERING ORDER BY (a DESC, b ASC);
+CREATE TABLE q (p blob, r varint, d decimal, PRIMARY KEY ((p, r), d)); CREATE TABLE c (p int PRIMARY KEY, n counter);
+CREATE INDEX i ON t (v); CREATE INDEX j ON t (e);
+INSERT INTO t (p, a, b, s, v, w, l, e, m) VALUES (1, 1, 'x', 7, 1, 'w', [1, 2], {'a'}, {'a': 1});
+INSERT INTO t (p, a, b, v, f) VALUES (1, 2, 'y', 2, {x: 1}); INSERT INTO t (p, a, b) VALUES (2, 1, '');
+UPDATE t SET s = 9 WHERE p = 3; INSERT INTO q (p, r, d) VALUES (0x00, 1, 0.10); UPDATE c SET n = n + 1 WHERE p = 1;";
+
+const WORDS: [&str; 128] = [
+    "SELECT ",
+    "* ",
+    " FROM t ",
+    " WHERE ",
+    "p = 1 ",
+    " AND ",
+    "a = 1 ",
+    "b = 'x' ",
+    "ALLOW FILTERING",
+    "; ",
+    "INSERT INTO t (p, a, b, v) VALUES (",
+    "UPDATE t SET ",
+    "DELETE ",
+    "1",
+    ", ",
+    ") ",
+    " LIMIT ",
+    " PER PARTITION LIMIT ",
+    " ORDER BY a ",
+    " DESC ",
+    " ASC",
+    " GROUP BY p",
+    ", a ",
+    "DISTINCT p, s",
+    "count(*)",
+    "token(p)",
+    " > ",
+    " < ",
+    " >= ",
+    " IN (",
+    "(a, b) ",
+    " CONTAINS ",
+    "KEY ",
+    "'a'",
+    "NULL",
+    "?",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    "l = l + ",
+    "e = e - ",
+    "m['a'] = ",
+    "l[0] ",
+    "f.x ",
+    "s = ",
+    "v = ",
+    "w = ",
+    "writetime(v) ",
+    "ttl(v)",
+    "JSON ",
+    "IF NOT EXISTS",
+    " IF EXISTS",
+    " IF v = 1",
+    "USING TTL 5 ",
+    "USING TIMESTAMP 3 ",
+    "BEGIN BATCH ",
+    "APPLY BATCH",
+    "TRUNCATE t",
+    "ALTER TABLE t ",
+    "ADD ",
+    "DROP ",
+    "RENAME a TO ",
+    "v int",
+    "w text",
+    " list<int>",
+    " STATIC ",
+    "CREATE TABLE ",
+    "n2 ",
+    "(p int PRIMARY KEY, v int)",
+    "CREATE INDEX ON t (",
+    "DROP INDEX i",
+    "CREATE TYPE u2 (x u)",
+    "ALTER TYPE u ",
+    "x TO y2",
+    "UPDATE c SET n = n + 1 ",
+    " FROM c ",
+    " FROM q ",
+    "INSERT INTO q (p, r, d) VALUES (",
+    "0x00",
+    "1.00",
+    "-1",
+    "1e9",
+    "NaN",
+    "r = 1 ",
+    "d = 1.0 ",
+    "min(v)",
+    "max(a)",
+    "sum(v) ",
+    "avg(v)",
+    "CAST(v AS text)",
+    "now()",
+    "currentTimestamp()",
+    "m['a'..'z']",
+    "uuid()",
+    "toJson(m)",
+    "'{\"p\":1,\"a\":1,\"b\":\"\"}'",
+    "INSERT INTO t JSON ",
+    "DEFAULT UNSET",
+    "WITH default_time_to_live = 5",
+    "gc_grace_seconds = 0",
+    "compaction = {'class': 'LeveledCompactionStrategy'}",
+    "DROP TABLE t",
+    "DROP KEYSPACE k",
+    "USE k",
+    "DESCRIBE ",
+    "TABLE t",
+    "KEYSPACE k",
+    "z = [{x: 1}] ",
+    "(1, 'x')",
+    "(2, '')",
+    "(int) ",
+    "1h2m",
+    "-9223372036854775808",
+    "2147483647",
+    "a IN (1, 2) ",
+    "p IN (1, 2, 3) ",
+    "v = 1 ",
+    "e CONTAINS 'a' ",
+    "s = 7 ",
+    " != ",
+    " + ",
+    " / ",
+    "FULL(z)",
+    "KEYS(m)",
+    "ENTRIES(m)",
+    "a = 2 ",
+];
+
+fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for &b in bytes {
+        match b.checked_sub(128) {
+            Some(word) => text.push_str(WORDS[usize::from(word)]),
+            None => text.push(char::from(b)),
+        }
+        if text.len() > LONGEST {
+            break;
+        }
+    }
+    text
+}
+
+fn open(env: &MemEnv) -> Session {
+    let mut options = Options::default();
+    let db = &mut options.store.db;
+    (db.background_threads, db.wal_segment, db.memory_budget) = (0, 1 << 20, 16 << 20);
+    let wide = Wide::open_in(Arc::new(env.clone()), "/db", options).expect("a sound store");
+    Session::new(wide).expect("sound definitions")
+}
+
+/// Values for the markers: null, unset, or the next bytes of the program.
+fn values(count: usize, mut bytes: &[u8]) -> Vec<Bound> {
+    let each = |_| {
+        let (&head, rest) = bytes.split_first()?;
+        let len = usize::from(head % 18).min(rest.len());
+        bytes = &rest[len..];
+        Some(match head {
+            250.. => Bound::Unset,
+            240..250 => Bound::Null,
+            _ => Bound::Bytes(rest[..len].to_vec()),
+        })
+    };
+    (0..count).map(each).map(|b| b.unwrap_or(Bound::Null)).collect()
+}
+
+fn check(error: Error, statement: &str) {
+    assert!(error.class() != Class::Server, "{statement}\n{error}");
+    assert!(!error.to_string().is_empty(), "{statement}");
+}
+
+/// The rows of a statement, page after page.
+fn paged(session: &Session, statement: &str, values: &[Bound], page: usize, most: usize) -> Result<usize, Error> {
+    let prepared = session.prepare(statement)?;
+    let (mut rows, mut run) = (0, Run { page_size: Some(page), ..Run::default() });
+    loop {
+        let answer: Rows = session.run(&prepared, values.to_vec(), &run)?;
+        assert!(answer.len() <= page, "{statement}: a page of {} rows", answer.len());
+        rows += answer.len();
+        run.paging = answer.paging().cloned();
+        if run.paging.is_none() || rows > most {
+            return Ok(rows);
+        }
+    }
+}
+
+fn execute(session: &Session, statement: &str, bytes: &[u8]) {
+    let prepared = match session.prepare(statement) {
+        Ok(prepared) => prepared,
+        // A definition, or wrong.
+        Err(_) => return session.execute(statement, ()).map_or_else(|e| check(e, statement), drop),
+    };
+    let values = values(prepared.markers().len(), bytes);
+    match session.run(&prepared, values.clone(), &Run::default()) {
+        // Pages have groups' and conditions' rows too, but only what reads can be asked twice.
+        Ok(all) if statement.trim_start().get(..6).is_some_and(|w| w.eq_ignore_ascii_case("select")) => {
+            let page = bytes.first().map_or(1, |b| usize::from(b % 3) + 1);
+            match paged(session, statement, &values, page, all.len()) {
+                Ok(rows) => assert_eq!(rows, all.len(), "{statement}: in pages of {page}"),
+                Err(e) => assert!(e.to_string().starts_with("Cannot page queries with both ORDER BY"), "{statement}: {e}"),
+            }
+        }
+        Ok(_) => {}
+        Err(error) => check(error, statement),
+    }
+}
+
+/// All that the tables hold.
+fn content(session: &Session, catalog: &Catalog) -> Vec<(String, String)> {
+    let each = |table: &Arc<firn_cql::catalog::Table>| {
+        let statement = format!("SELECT * FROM \"{}\".\"{}\"", table.keyspace, table.name);
+        let rows = session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
+        let cells: Vec<_> = rows.iter().map(|row| format!("{row:?}")).collect();
+        (statement, format!("{cells:?}"))
+    };
+    catalog.tables().map(each).collect()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    for piece in Script::new(SCHEMA) {
+        session.execute(&SCHEMA[piece.start..piece.end], ()).expect("the schema");
+    }
+    let text = text_of(bytes);
+    for piece in Script::new(&text).take(STATEMENTS) {
+        execute(&session, &text[piece.start..piece.end], bytes);
+    }
+    let before = content(&session, &session.engine().catalog());
+    drop(session);
+    let session = open(&env);
+    assert_eq!(content(&session, &session.engine().catalog()), before);
+});
