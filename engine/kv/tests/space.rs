@@ -316,3 +316,22 @@ fn the_log_is_bounded() {
     let db = Db::open_in(env.clone(), "/db", options).unwrap();
     assert_eq!(&*db.tree("seldom", small).unwrap().get(b"once").unwrap().unwrap(), b"written");
 }
+
+/// Every opening begins a segment of the log; a store that is opened often for little must not keep them all.
+#[test]
+fn openings_do_not_pile_up_logs() {
+    for background_threads in [0, 2] {
+        let env = Arc::new(MemEnv::new(0));
+        let options = DbOptions { background_threads, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
+        let small = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+        for i in 0..30u32 {
+            let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
+            let trees = ["a", "b"].map(|name| db.tree(name, small.clone()).unwrap());
+            trees[i as usize % 2].put(&i.to_be_bytes(), b"value").unwrap();
+            assert_eq!(trees[0].iter().count() + trees[1].iter().count(), i as usize + 1);
+            db.wait_idle().unwrap();
+        }
+        let logs = env.list(Path::new("/db")).unwrap().iter().filter(|n| n.ends_with(".wal")).count();
+        assert!(logs <= 8, "{logs} logs with {background_threads} threads");
+    }
+}

@@ -125,6 +125,9 @@ pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMet
     }
 }
 
+/// Segments of the log, full or not, that are kept without asking whether they could go.
+const MANY_SEGMENTS: usize = 4;
+
 impl Core {
     /// Flushes the oldest sealed memtable of `tree`. False when there is none.
     pub fn flush_oldest(&self, tree: &TreeCore) -> Result<bool> {
@@ -173,6 +176,24 @@ impl Core {
         }
         self.bound_log()?;
         Ok(true)
+    }
+
+    /// Flushes what the log gave back to a tree, when the log has many segments: every opening begins one, however little the one before
+    /// holds, and a store that is opened often for a few writes must not keep them all. Not before the tree has its hooks.
+    pub fn shorten_log(&self, tree: &TreeCore) -> Result<()> {
+        {
+            let w = self.write.lock();
+            let is_long = w.wal.as_ref().is_some_and(|wal| wal.segments() > MANY_SEGMENTS);
+            if !is_long || !tree.view.load_full().active.is_touched() || self.check_writable().is_err() {
+                return Ok(());
+            }
+            self.seal(&w, tree, 0)?;
+        }
+        if self.options.background_threads == 0 {
+            while self.flush_oldest(tree)? {}
+        }
+        self.signal_work();
+        Ok(())
     }
 
     /// A tree that is seldom written must not keep in the log what all others write: memtables that need more than

@@ -137,6 +137,7 @@ impl Db {
         let tree = match there {
             Some(t) => {
                 core.reopen_tree(&t, options)?;
+                core.shorten_log(&t)?;
                 t
             }
             None => core.create_tree(name, options)?,

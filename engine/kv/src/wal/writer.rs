@@ -287,6 +287,11 @@ impl Wal {
         self.syncer.clone()
     }
 
+    /// Segments that are kept, full or not, with the one that is written.
+    pub fn segments(&self) -> usize {
+        self.old.len() + 1
+    }
+
     /// Bytes of log that are kept: the records of every segment not yet retired.
     pub fn live_bytes(&self) -> u64 {
         let old: u64 = self.old.iter().map(|s| s.end.saturating_sub(s.base.unwrap_or(s.end))).sum();
