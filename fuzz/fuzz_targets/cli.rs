@@ -20,7 +20,13 @@ fn sound(error: &SyntaxError, source: &Source) {
 
 fn session(strict: bool) -> Session {
     let env = MemEnv::new(3);
-    let db = DbOptions { memory_budget: 2 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() };
+    let db = DbOptions {
+        memory_budget: 2 << 20,
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        event_log: false,
+        ..DbOptions::default()
+    };
     let clock = Arc::new(ManualClock::new(1_600_000_000_000_000));
     let options = Options { store: store::Options { db, clock: Some(clock) }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(env.clone()), "db", options).expect("a fresh database opens");
