@@ -125,9 +125,6 @@ pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMet
     }
 }
 
-/// Segments of the log, full or not, that are kept without asking whether they could go.
-const MANY_SEGMENTS: usize = 4;
-
 impl Core {
     /// Flushes the oldest sealed memtable of `tree`. False when there is none.
     pub fn flush_oldest(&self, tree: &TreeCore) -> Result<bool> {
@@ -178,12 +175,12 @@ impl Core {
         Ok(true)
     }
 
-    /// Flushes what the log gave back to a tree, when the log has many segments: every opening begins one, however little the one before
-    /// holds, and a store that is opened often for a few writes must not keep them all. Not before the tree has its hooks.
+    /// Flushes what the log gave back to a tree, when its segments, full or not, take more than the limit: every opening begins one, and
+    /// a store that is opened often for a few writes must not keep them all. Not before the tree has its hooks.
     pub fn shorten_log(&self, tree: &TreeCore) -> Result<()> {
         {
             let w = self.write.lock();
-            let is_long = w.wal.as_ref().is_some_and(|wal| wal.segments() > MANY_SEGMENTS);
+            let is_long = w.wal.as_ref().is_some_and(|wal| wal.kept() > self.options.log_limit());
             if !is_long || !tree.view.load_full().active.is_touched() || self.check_writable().is_err() {
                 return Ok(());
             }

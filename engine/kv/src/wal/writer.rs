@@ -287,9 +287,9 @@ impl Wal {
         self.syncer.clone()
     }
 
-    /// Segments that are kept, full or not, with the one that is written.
-    pub fn segments(&self) -> usize {
-        self.old.len() + 1
+    /// What the segments that are kept may hold, full or not, bytes.
+    pub fn kept(&self) -> u64 {
+        self.old.iter().map(|s| s.capacity).sum::<u64>() + self.current.capacity
     }
 
     /// Bytes of log that are kept: the records of every segment not yet retired.
