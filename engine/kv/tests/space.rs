@@ -332,6 +332,6 @@ fn openings_do_not_pile_up_logs() {
             db.wait_idle().unwrap();
         }
         let logs = env.list(Path::new("/db")).unwrap().iter().filter(|n| n.ends_with(".wal")).count();
-        assert!((8..=20).contains(&logs), "{logs} logs with {background_threads} threads");
+        assert!(logs <= 20, "{logs} logs with {background_threads} threads");
     }
 }
