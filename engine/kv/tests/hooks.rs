@@ -352,3 +352,16 @@ fn tables_are_listed_with_what_their_summary_says() {
     db.drop_tree("t").unwrap();
     assert!(tree.tables().is_err());
 }
+
+/// Without the hook nobody can ask a filter of prefixes; that is no damage.
+#[test]
+fn a_store_without_its_prefixes_is_sound() {
+    let env = MemEnv::new(1);
+    let (db, tree) = open(&env, TreeOptions { filter_prefix: Some(Arc::new(Rows)), ..TreeOptions::default() });
+    (0..500u32).for_each(|i| tree.put(format!("b{i:03}").as_bytes(), b"value").unwrap());
+    tree.flush().unwrap();
+    drop((tree, db));
+    let db = Db::open_in(Arc::new(env), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let found = db.verify(|_, _| {}).unwrap();
+    assert!(found.errors.is_empty() && found.entries == 500, "{:?}", found.errors);
+}

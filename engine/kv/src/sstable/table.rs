@@ -42,6 +42,8 @@ pub struct Table {
     /// Per block, whether it was found sound in the map.
     checked: Box<[AtomicU64]>,
     pub(super) filter: Option<Filter>,
+    /// Whether there was a filter that is not asked.
+    pub(super) filter_forgotten: bool,
     tombstones: Arc<Fragments>,
     lift: Seq,
     properties: Properties,
@@ -222,12 +224,26 @@ impl Table {
         let checked = if mapped { (0..index.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect() } else { Box::default() };
         let slots = Arc::new(Slots::new(index.len()));
         let path = path.to_path_buf();
-        Ok(Arc::new(Table { file, path, id, cache, slots, index, mapped, checked, filter, tombstones, properties, lift: seq }))
+        Ok(Arc::new(Table {
+            file,
+            path,
+            id,
+            cache,
+            slots,
+            index,
+            mapped,
+            checked,
+            filter,
+            filter_forgotten: false,
+            tombstones,
+            properties,
+            lift: seq,
+        }))
     }
 
     /// Answers without the filter from now on: nobody knows what part of a key is in it.
     pub fn forget_filter(&mut self) {
-        self.filter = None;
+        self.filter_forgotten |= self.filter.take().is_some();
     }
 
     /// Whether the table may hold a key with this hash (of the key, or of its filter prefix); `false` is always right. True without a

@@ -197,7 +197,7 @@ impl Table {
                 return Err(Error::corruption(m).at(&self.path, self.index.end()).block("properties"));
             }
         }
-        if p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind()) {
+        if !self.filter_forgotten && p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind()) {
             let e = Error::corruption("the table's filter is not the one that the properties tell of");
             return Err(e.at(&self.path, self.index.end()).block("properties"));
         }
