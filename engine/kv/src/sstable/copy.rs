@@ -2,7 +2,8 @@
 //!
 //! Invariants: only a *plain* block is copied (puts of distinct keys, none of which goes on in a neighbour), so its flags and its index
 //! entry hold in the other table too; only the checksum, which knows file and offset, is made anew. The stored bytes are checked against
-//! the old checksum on the way, so a copy never makes rot look sound.
+//! the old checksum on the way, so a copy never makes rot look sound, and the keys at the block's ends against its separator, so the
+//! new index is in order.
 
 use super::format::Stored;
 use super::index::{BlockInfo, PLAIN};
@@ -69,6 +70,20 @@ impl<'a> WholeBlock<'a> {
         let entry = self.decoded.entry(i);
         self.decoded.key_into(i, key);
         (entry.trailer, entry.value)
+    }
+
+    /// Checks that the block's first and last key are where the index says that they are: the separator goes into the copy's index as it
+    /// is, and order there is what every search relies on. `key` is scratch space.
+    ///
+    /// # Errors
+    /// `Corruption`.
+    pub(super) fn check_bounds(&self, key: &mut Vec<u8>) -> Result<()> {
+        self.decoded.key_into(self.len() - 1, key);
+        if self.first > key.as_slice() || key.as_slice() > self.separator() {
+            let e = self.table.place(self.number).corrupt("a block that ends behind its separator, or before it begins");
+            return Err(e.keys(self.separator(), key));
+        }
+        Ok(())
     }
 
     /// Gives the stored bytes, checked, to `f`.

@@ -83,6 +83,12 @@ impl IndexBuilder {
         self.rows.len()
     }
 
+    /// The separator of the block added last.
+    pub fn last_separator(&self) -> Option<&[u8]> {
+        let (&end, before) = self.ends.split_last()?;
+        Some(&self.separators[before.last().copied().unwrap_or(0)..end])
+    }
+
     /// Roughly the length of the finished block.
     pub fn estimate(&self) -> usize {
         self.separators.len() + 6 * self.rows.len()

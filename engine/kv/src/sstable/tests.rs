@@ -495,6 +495,47 @@ fn entries_out_of_order_are_refused() {
 }
 
 #[test]
+fn a_block_is_copied_only_where_its_separator_is_true() {
+    let entries: Vec<Entry> =
+        (0..60).map(|i| (format!("k{i:03}").into_bytes(), Trailer::new(1, Kind::Put), vec![7; 100])).collect();
+    let options = TableOptions { block_size: 512, compression: Compression::None, ..TableOptions::default() };
+    let copy_all = |bytes: &[u8]| -> Result<Vec<u8>> {
+        let table = open(bytes, true)?;
+        let disk = Disk::default();
+        let mut w = TableWriter::new(Box::new(disk.clone()), path(), ID, options.clone());
+        let mut c = table.cursor(false);
+        c.first()?;
+        while c.valid() {
+            if let Some(block) = c.whole_block()
+                && w.copy(&block)?
+            {
+                c.pass_block()?;
+            } else {
+                w.add(c.key(), c.trailer(), c.value())?;
+                c.next()?;
+            }
+        }
+        w.finish()?;
+        let bytes = disk.0.lock().unwrap().clone();
+        open(&bytes, true)?.verify(None, |_| {})?;
+        Ok(bytes)
+    };
+    let (sound, _) = write(&options, &entries, &Fragments::default());
+    assert_eq!(open(&sound, true).unwrap().blocks().nth(2).unwrap().separator, b"k011");
+    assert_eq!(read_all(&open(&copy_all(&sound).unwrap(), true).unwrap(), false).unwrap(), entries);
+    // Tables whose index, in order as it is, tells of blocks that end before or behind where they do.
+    for (from, to, what) in [(b"\x0211", b"\x0209", "ends behind its separator"), (b"\x0211", b"\x0213", "out of order")] {
+        let lying = resealed(sound.clone(), format::BlockKind::Index, |b| {
+            let at = b.windows(3).position(|w| w == from).unwrap();
+            b[at..at + 3].copy_from_slice(to);
+        });
+        let e = copy_all(&lying).expect_err("a lie is copied");
+        assert!(e.to_string().contains(what), "{e}");
+        assert!(e.file().is_some() && e.key_range().is_some(), "{e}");
+    }
+}
+
+#[test]
 fn bounds_and_counts_include_the_tombstones() {
     let (bytes, facts) = write(&TableOptions::default(), &small(60), &some_tombstones());
     assert_eq!((&facts.first_key[..], &facts.last_key[..]), (&b"a"[..], &b"zzz"[..]));

@@ -229,11 +229,12 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Checks that a block may begin with `key`, where none is in the making.
+    /// Checks that a block may begin with `key`: behind all keys so far, and behind the separator of the block before, which may lie
+    /// behind that block's keys.
     fn begin(&mut self, key: &[u8]) -> Result<()> {
         if self.props.entries == 0 {
             self.props.first_key = key.to_vec();
-        } else if self.last_key() >= key {
+        } else if self.last_key() >= key || self.index.last_separator() >= Some(key) {
             return Err(Error::invalid("entries out of order").in_file(&self.path).keys(self.last_key(), key));
         }
         Ok(())
@@ -266,11 +267,12 @@ impl TableWriter {
             return Ok(false);
         }
         let mut key = std::mem::take(&mut self.scratch);
+        block.check_bounds(&mut key)?;
         if short {
             self.short_at = self.index.len();
         }
-        self.cut(Some(block.first_key()))?;
         self.begin(block.first_key())?;
+        self.cut(Some(block.first_key()))?;
         for i in 0..block.len() {
             let (trailer, value) = block.entry(i, &mut key);
             self.count(&key, trailer, Kind::Put, value);
