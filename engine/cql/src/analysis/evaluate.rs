@@ -12,7 +12,7 @@ use super::relation::{Choices, Restriction, Tuple, What, needed};
 use super::restrictions::{IndexUse, Restrictions};
 use crate::catalog::{ColumnKind, IndexTarget};
 use crate::error::{Error, Result, invalid};
-use crate::values::{Bound, Env, Term};
+use crate::values::{Bound, Env, Given, Term};
 
 /// The most keys, or rows of a partition, that the lists of a statement may name together.
 const MAX_CHOICES: usize = 1 << 20;
@@ -54,6 +54,9 @@ impl Restrictions {
     /// # Errors
     /// `Invalid` for null, unset and wrong values.
     pub fn keys(&self, env: &Env<'_>) -> Result<Vec<Vec<u8>>> {
+        if let Some(key) = self.one_key(env)? {
+            return Ok(vec![key]);
+        }
         let mut parts: Vec<Vec<Vec<u8>>> = vec![vec![]];
         for (restriction, column) in self.partition.iter().zip(self.table.partition()) {
             let mut choices = self.choices(restriction, env)?;
@@ -85,6 +88,22 @@ impl Restrictions {
         Ok(keys)
     }
 
+    /// The key, where `=` names each of its columns and nothing is asked of the token: what most statements say.
+    fn one_key(&self, env: &Env<'_>) -> Result<Option<Vec<u8>>> {
+        if self.token.is_some() {
+            return Ok(None);
+        }
+        let mut parts = Vec::with_capacity(self.partition.len());
+        for restriction in &self.partition {
+            let What::Eq(Tuple::Each(terms)) = &restriction.what else { return Ok(None) };
+            let [term] = &terms[..] else { return Ok(None) };
+            parts.push(needed(term.value(env)?, &self.table.columns()[restriction.first()].name)?);
+        }
+        let mut key = vec![];
+        self.table.put_partition_key(&parts, &mut key)?;
+        Ok(Some(key))
+    }
+
     /// The range of partitions that is read where none are named; `None`: an empty one.
     ///
     /// # Errors
@@ -101,7 +120,7 @@ impl Restrictions {
     fn token_range(&self, env: &Env<'_>) -> Result<Option<Partitions>> {
         let Some(token) = &self.token else { return Ok(None) };
         let bound = |term: &Term| {
-            let value = needed(term.eval(env)?, "partition key token")?;
+            let value = needed(term.value(env)?, "partition key token")?;
             token_of(env.partitioner, &value)
         };
         let (start, end) = match &token.equal {
@@ -148,7 +167,8 @@ impl Restrictions {
             What::Slice { .. } | What::Contains { .. } => vec![],
         };
         let whole = |tuple: Vec<Option<Vec<u8>>>| {
-            let each = tuple.into_iter().zip(&names).map(|(value, name)| needed(value.into(), name));
+            let given = |value: Option<Vec<u8>>| value.map_or(Given::Null, |bytes| Given::Bytes(bytes.into()));
+            let each = tuple.into_iter().zip(&names).map(|(value, name)| Ok(needed(given(value), name)?.into_owned()));
             each.collect::<Result<Vec<_>>>()
         };
         tuples.into_iter().map(whole).collect()
@@ -171,6 +191,9 @@ impl Restrictions {
     /// # Errors
     /// As [`keys`](Restrictions::keys).
     pub fn intervals(&self, env: &Env<'_>, layout: &Layout) -> Result<Intervals> {
+        if self.prefix == 0 {
+            return Ok(Intervals::all());
+        }
         let mut prefixes: Vec<Vec<Vec<u8>>> = vec![vec![]];
         for restriction in &self.clustering[..self.prefix] {
             if let What::Slice { start, end } = &restriction.what {
@@ -181,9 +204,6 @@ impl Restrictions {
                 return self.slices(layout, &prefixes, side(start)?, side(end)?);
             }
             prefixes = product(prefixes, &self.choices(restriction, env)?)?;
-        }
-        if self.prefix == 0 {
-            return Ok(Intervals::all());
         }
         let all = prefixes.iter().map(|prefix| Ok((bound(layout, prefix, false)?, bound(layout, prefix, true)?)));
         Ok(Intervals::union(all.collect::<Result<_>>()?))

@@ -3,21 +3,33 @@
 use firn_wide::key::{END, ROWS};
 use firn_wide::store::Slice;
 
-/// Half-open intervals of places, ascending, none touching the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Intervals(Vec<(Vec<u8>, Vec<u8>)>);
+/// From one place to before another.
+type Interval = (Vec<u8>, Vec<u8>);
+
+/// Half-open intervals of places, ascending, none touching the next; or all rows, which most statements read and which costs nothing.
+#[derive(Clone, Debug)]
+pub struct Intervals(Option<Vec<Interval>>);
+
+fn all_rows() -> Slice {
+    Slice::between(vec![ROWS], vec![ROWS + 1])
+}
 
 impl Intervals {
     /// All rows.
     pub fn all() -> Intervals {
-        Intervals(vec![(vec![ROWS], vec![ROWS + 1])])
+        Intervals(None)
+    }
+
+    /// Whether they are all rows, and known to be.
+    pub fn is_all(&self) -> bool {
+        self.0.is_none()
     }
 
     /// What is in any of these.
-    pub fn union(mut parts: Vec<(Vec<u8>, Vec<u8>)>) -> Intervals {
+    pub fn union(mut parts: Vec<Interval>) -> Intervals {
         parts.retain(|(from, until)| from < until);
         parts.sort();
-        let mut kept: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(parts.len());
+        let mut kept: Vec<Interval> = Vec::with_capacity(parts.len());
         for (from, until) in parts {
             match kept.last_mut() {
                 Some(last) if from <= last.1 => {
@@ -28,14 +40,17 @@ impl Intervals {
                 _ => kept.push((from, until)),
             }
         }
-        Intervals(kept)
+        Intervals(Some(kept))
     }
 
     /// What is in both.
     pub fn intersection(&self, other: &Intervals) -> Intervals {
+        let (Some(own), Some(others)) = (&self.0, &other.0) else {
+            return if self.is_all() { other.clone() } else { self.clone() };
+        };
         let mut out = vec![];
-        for (from, until) in &self.0 {
-            for (other_from, other_until) in &other.0 {
+        for (from, until) in own {
+            for (other_from, other_until) in others {
                 out.push((from.max(other_from).clone(), until.min(other_until).clone()));
             }
         }
@@ -44,22 +59,27 @@ impl Intervals {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// The intervals, ascending: a slice for each.
     pub fn slices(&self) -> impl DoubleEndedIterator<Item = Slice> + ExactSizeIterator {
-        self.0.iter().map(|(from, until)| Slice::between(from.clone(), until.clone()))
+        let slice = |i: usize| match &self.0 {
+            Some(parts) => Slice::between(parts[i].0.clone(), parts[i].1.clone()),
+            None => all_rows(),
+        };
+        (0..self.len()).map(slice)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.as_ref().map_or(1, Vec::len)
     }
 
     /// The smallest interval over all of them.
     pub fn hull(&self) -> Slice {
-        match (self.0.first(), self.0.last()) {
+        let Some(parts) = &self.0 else { return all_rows() };
+        match (parts.first(), parts.last()) {
             (Some(first), Some(last)) => Slice::between(first.0.clone(), last.1.clone()),
             _ => Slice::between(vec![ROWS], vec![ROWS]),
         }
@@ -67,11 +87,12 @@ impl Intervals {
 
     /// Whether the row with these components ([`firn_wide::key::Place::row`]) is in one. `place` is a buffer to work in.
     pub fn contains(&self, row: &[u8], place: &mut Vec<u8>) -> bool {
+        let Some(parts) = &self.0 else { return true };
         place.clear();
         place.push(ROWS);
         place.extend_from_slice(row);
         place.push(END);
-        let after = self.0.partition_point(|(from, _)| from <= place);
-        after > 0 && *place < self.0[after - 1].1
+        let after = parts.partition_point(|(from, _)| from <= place);
+        after > 0 && *place < parts[after - 1].1
     }
 }

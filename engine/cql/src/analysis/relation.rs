@@ -1,11 +1,13 @@
 //! One relation of a `WHERE` clause, checked against its columns.
 
+use std::borrow::Cow;
+
 use firn_wide::types::Type;
 
 use crate::catalog::{Column, ColumnType, Table};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, Comparison, Name, Relation, TermKind};
-use crate::values::{Bound, Context, Env, Receiver, Term, split};
+use crate::values::{Bound, Context, Env, Given, Receiver, Term, split};
 
 /// The values for the columns of a relation.
 #[derive(Clone, Debug)]
@@ -74,11 +76,11 @@ impl Restriction {
 }
 
 /// The value of a term for a key; null and unset are refused.
-pub(super) fn needed(value: Bound, column: &str) -> Result<Vec<u8>> {
+pub(super) fn needed<'v>(value: Given<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
     match value {
-        Bound::Bytes(bytes) => Ok(bytes),
-        Bound::Null => Err(invalid(format!("Invalid null value in condition for column {column}"))),
-        Bound::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
+        Given::Bytes(bytes) => Ok(bytes),
+        Given::Null => Err(invalid(format!("Invalid null value in condition for column {column}"))),
+        Given::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
     }
 }
 

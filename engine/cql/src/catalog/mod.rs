@@ -27,7 +27,7 @@ pub use column::{Column, ColumnKind, ColumnType};
 pub use options::{TableOptions, quoted_map};
 pub use record::{Diff, RECORD_PREFIX};
 pub use resolve::native_type;
-pub use table::{DroppedColumn, Index, IndexTarget, Table};
+pub use table::{DroppedColumn, Index, IndexTarget, PartitionKey, Table};
 
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::QualifiedName;

@@ -1,6 +1,7 @@
 //! One table: columns, keys, indexes.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;
@@ -241,29 +242,54 @@ impl Table {
         }
     }
 
-    /// The values of the columns of a partition key.
-    ///
-    /// # Errors
-    /// `Server` when it isn't one of this table.
-    pub fn split_key<'k>(&self, key: &'k [u8]) -> Result<Vec<&'k [u8]>> {
-        if self.partition == 1 {
-            return Ok(vec![key]);
-        }
-        let mut rest = key;
-        let mut parts = Vec::with_capacity(self.partition);
-        while let Some((len, after)) = rest.split_first_chunk::<2>() {
-            let len = usize::from(u16::from_be_bytes(*len));
-            let Some((part, [0, after @ ..])) = after.split_at_checked(len) else { break };
-            parts.push(part);
-            rest = after;
-        }
-        if !rest.is_empty() || parts.len() != self.partition {
-            return Err(corrupt(format!("a partition key of {}.{} has other parts than the table", self.keyspace, self.name)));
-        }
-        Ok(parts)
-    }
-
     pub(super) fn index_of(&self, column: &str, target: IndexTarget) -> Option<&Index> {
         self.indexes.iter().find(|i| i.column == column && i.target == target)
+    }
+}
+
+/// The key of a partition, and where the values of its columns lie in it. One is used for many partitions, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct PartitionKey {
+    bytes: Vec<u8>,
+    parts: Vec<Range<usize>>,
+}
+
+impl PartitionKey {
+    /// Makes it the key of another partition of a table.
+    ///
+    /// # Errors
+    /// `Server` when it can't be one of this table.
+    pub fn set(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(key);
+        self.parts.clear();
+        if table.partition == 1 {
+            self.parts.push(0..key.len());
+            return Ok(());
+        }
+        let mut at = 0;
+        while let Some((len, after)) = key[at..].split_first_chunk::<2>() {
+            let len = usize::from(u16::from_be_bytes(*len));
+            if after.get(len) != Some(&0) {
+                break;
+            }
+            self.parts.push(at + 2..at + 2 + len);
+            at += len + 3;
+        }
+        if at != key.len() || self.parts.len() != table.partition {
+            let text = "has other parts than the table";
+            return Err(corrupt(format!("a partition key of {}.{} {text}", table.keyspace, table.name)));
+        }
+        Ok(())
+    }
+
+    /// The whole of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The value of one of its columns.
+    pub fn part(&self, position: usize) -> Option<&[u8]> {
+        self.parts.get(position).map(|range| &self.bytes[range.clone()])
     }
 }

@@ -22,4 +22,5 @@ pub use compile::{Plan, Request, compile};
 pub use define::define;
 pub use describe::create_table_text;
 pub use engine::Engine;
+pub(crate) use rows::Cells;
 pub use rows::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};

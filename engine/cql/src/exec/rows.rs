@@ -1,6 +1,6 @@
 //! What a statement gives: rows with typed access.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use firn_wide::types::Type;
 
@@ -38,19 +38,59 @@ pub enum Kind {
     Schema(SchemaChange),
 }
 
+/// Values one behind the other: a result of many rows is two allocations, not one for each value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cells {
+    bytes: Vec<u8>,
+    /// Where each value ends; the next one begins there.
+    ends: Vec<End>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: usize,
+    is_null: bool,
+}
+
+impl Cells {
+    /// Adds a value; `None` is null.
+    pub fn push(&mut self, value: Option<&[u8]>) {
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.ends.push(End { at: self.bytes.len(), is_null: value.is_none() });
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The value of this number; `None` is null, too.
+    pub fn get(&self, i: usize) -> Option<&[u8]> {
+        let end = self.ends.get(i).filter(|e| !e.is_null)?;
+        let start = i.checked_sub(1).map_or(0, |before| self.ends[before].at);
+        Some(&self.bytes[start..end.at])
+    }
+}
+
 /// The result of a statement.
 #[derive(Clone, Debug)]
 pub struct Rows {
     kind: Kind,
     columns: Arc<[ColumnSpec]>,
-    cells: Vec<Vec<Option<Vec<u8>>>>,
+    cells: Cells,
     paging: Option<PagingState>,
     warnings: Vec<String>,
 }
 
 impl Rows {
     fn of_kind(kind: Kind) -> Rows {
-        Rows { kind, columns: Arc::new([]), cells: vec![], paging: None, warnings: vec![] }
+        static NONE: LazyLock<Arc<[ColumnSpec]>> = LazyLock::new(|| Arc::new([]));
+        Rows { kind, columns: NONE.clone(), cells: Cells::default(), paging: None, warnings: vec![] }
     }
 
     /// Of a statement that tells nothing.
@@ -69,8 +109,8 @@ impl Rows {
     }
 
     /// Rows of these columns; every row has as many cells.
-    pub fn new(columns: Arc<[ColumnSpec]>, cells: Vec<Vec<Option<Vec<u8>>>>) -> Rows {
-        Rows { columns, cells, ..Rows::of_kind(Kind::Rows) }
+    pub(crate) fn new(columns: Arc<[ColumnSpec]>, cells: Cells) -> Rows {
+        Rows { kind: Kind::Rows, columns, cells, paging: None, warnings: vec![] }
     }
 
     /// Rows of texts.
@@ -81,8 +121,9 @@ impl Rows {
             name: (*name).to_owned(),
             of: ColumnType::frozen(Type::Utf8),
         };
-        let cells = rows.into_iter().map(|r| r.into_iter().map(|t| Some(t.into_bytes())).collect());
-        Rows::new(names.iter().map(column).collect(), cells.collect())
+        let mut cells = Cells::default();
+        rows.iter().flatten().for_each(|text| cells.push(Some(text.as_bytes())));
+        Rows::new(names.iter().map(column).collect(), cells)
     }
 
     /// With the place where the next page begins.
@@ -107,7 +148,7 @@ impl Rows {
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.cells.len()
+        self.cells.len() / self.columns.len().max(1)
     }
 
     /// Whether there are none.
@@ -127,12 +168,16 @@ impl Rows {
 
     /// The row of this number.
     pub fn row(&self, i: usize) -> Option<Row<'_>> {
-        self.cells.get(i).map(|cells| Row { columns: &self.columns, cells })
+        (i < self.len()).then(|| self.at(i))
+    }
+
+    fn at(&self, row: usize) -> Row<'_> {
+        Row { columns: &self.columns, cells: &self.cells, first: row * self.columns.len() }
     }
 
     /// The rows in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
-        self.cells.iter().map(|cells| Row { columns: &self.columns, cells })
+        (0..self.len()).map(|i| self.at(i))
     }
 
     /// The rows as tuples or other types of Rust.
@@ -148,7 +193,9 @@ impl Rows {
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     columns: &'a [ColumnSpec],
-    cells: &'a [Option<Vec<u8>>],
+    cells: &'a Cells,
+    /// The number of its first cell.
+    first: usize,
 }
 
 impl<'a> Row<'a> {
@@ -159,7 +206,7 @@ impl<'a> Row<'a> {
 
     /// The bytes of a column; `None` is null.
     pub fn bytes(&self, column: usize) -> Option<&'a [u8]> {
-        self.cells.get(column)?.as_deref()
+        if column < self.columns.len() { self.cells.get(self.first + column) } else { None }
     }
 
     /// The value of the column with this number.

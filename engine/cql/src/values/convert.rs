@@ -23,14 +23,22 @@ pub trait FromValue: Sized {
 pub trait ToValue {
     /// The value.
     fn to_value(&self) -> Value;
+
+    /// The bytes of the value as a value of this type.
+    ///
+    /// # Errors
+    /// `Invalid` when it can't be one.
+    fn bound(&self, of: &Type) -> Result<Bound> {
+        self.to_value().encode(of)
+    }
 }
 
 fn wrong<T>(what: &str, value: &Value) -> Result<T> {
     Err(invalid(format!("{value:?} can't be read as {what}")))
 }
 
-macro_rules! simple {
-    ($($rust:ty, $to:ident, $($from:pat => $read:expr),+;)+) => {$(
+macro_rules! read_as {
+    ($($rust:ty, $($from:pat => $read:expr),+;)+) => {$(
         impl FromValue for $rust {
             fn from_value(value: Value) -> Result<Self> {
                 match value {
@@ -39,7 +47,27 @@ macro_rules! simple {
                 }
             }
         }
+    )+};
+}
 
+read_as! {
+    bool, Value::Boolean(b) => b;
+    i8, Value::TinyInt(n) => n;
+    i16, Value::SmallInt(n) => n, Value::TinyInt(n) => n.into();
+    i32, Value::Int(n) => n, Value::SmallInt(n) => n.into(), Value::TinyInt(n) => n.into();
+    i64, Value::BigInt(n) | Value::Counter(n) | Value::Timestamp(n) | Value::Time(n) => n, Value::Int(n) => n.into(),
+        Value::SmallInt(n) => n.into(), Value::TinyInt(n) => n.into();
+    f32, Value::Float(n) => n;
+    f64, Value::Double(n) => n, Value::Float(n) => n.into();
+    String, Value::Text(s) | Value::Decimal(s) | Value::Duration(s) => s, Value::VarInt(n) => n.to_string();
+    Uuid, Value::Uuid(u) => u;
+    IpAddr, Value::Inet(a) => a;
+    num_bigint::BigInt, Value::VarInt(n) => n, Value::BigInt(n) => n.into(), Value::Int(n) => n.into();
+    Vec<u8>, Value::Blob(b) => b;
+}
+
+macro_rules! bound_as {
+    ($($rust:ty, $to:ident;)+) => {$(
         impl ToValue for $rust {
             fn to_value(&self) -> Value {
                 Value::$to(self.clone())
@@ -48,20 +76,37 @@ macro_rules! simple {
     )+};
 }
 
-simple! {
-    bool, Boolean, Value::Boolean(b) => b;
-    i8, TinyInt, Value::TinyInt(n) => n;
-    i16, SmallInt, Value::SmallInt(n) => n, Value::TinyInt(n) => n.into();
-    i32, Int, Value::Int(n) => n, Value::SmallInt(n) => n.into(), Value::TinyInt(n) => n.into();
-    i64, BigInt, Value::BigInt(n) | Value::Counter(n) | Value::Timestamp(n) | Value::Time(n) => n, Value::Int(n) => n.into(),
-        Value::SmallInt(n) => n.into(), Value::TinyInt(n) => n.into();
-    f32, Float, Value::Float(n) => n;
-    f64, Double, Value::Double(n) => n, Value::Float(n) => n.into();
-    String, Text, Value::Text(s) | Value::Decimal(s) | Value::Duration(s) => s, Value::VarInt(n) => n.to_string();
-    Uuid, Uuid, Value::Uuid(u) => u;
-    IpAddr, Inet, Value::Inet(a) => a;
-    num_bigint::BigInt, VarInt, Value::VarInt(n) => n, Value::BigInt(n) => n.into(), Value::Int(n) => n.into();
-    Vec<u8>, Blob, Value::Blob(b) => b;
+bound_as! {
+    bool, Boolean;
+    i8, TinyInt;
+    i16, SmallInt;
+    i32, Int;
+    i64, BigInt;
+    f32, Float;
+    f64, Double;
+    Uuid, Uuid;
+    IpAddr, Inet;
+    num_bigint::BigInt, VarInt;
+}
+
+/// What another type that it lends is bound as.
+macro_rules! bound_like {
+    ($($rust:ty, $lent:ty;)+) => {$(
+        impl ToValue for $rust {
+            fn to_value(&self) -> Value {
+                <$lent>::to_value(self)
+            }
+
+            fn bound(&self, of: &Type) -> Result<Bound> {
+                <$lent>::bound(self, of)
+            }
+        }
+    )+};
+}
+
+bound_like! {
+    String, str;
+    Vec<u8>, [u8];
 }
 
 impl FromValue for Value {
@@ -80,17 +125,30 @@ impl ToValue for str {
     fn to_value(&self) -> Value {
         Value::Text(self.to_owned())
     }
+
+    fn bound(&self, of: &Type) -> Result<Bound> {
+        // What most markers are bound to, copied once.
+        if *of == Type::Utf8 { Ok(Bound::Bytes(self.as_bytes().to_vec())) } else { self.to_value().encode(of) }
+    }
 }
 
 impl ToValue for [u8] {
     fn to_value(&self) -> Value {
         Value::Blob(self.to_vec())
     }
+
+    fn bound(&self, of: &Type) -> Result<Bound> {
+        if *of == Type::Bytes { Ok(Bound::Bytes(self.to_vec())) } else { self.to_value().encode(of) }
+    }
 }
 
 impl<T: ToValue + ?Sized> ToValue for &T {
     fn to_value(&self) -> Value {
         (**self).to_value()
+    }
+
+    fn bound(&self, of: &Type) -> Result<Bound> {
+        (**self).bound(of)
     }
 }
 
@@ -106,6 +164,10 @@ impl<T: FromValue> FromValue for Option<T> {
 impl<T: ToValue> ToValue for Option<T> {
     fn to_value(&self) -> Value {
         self.as_ref().map_or(Value::Null, ToValue::to_value)
+    }
+
+    fn bound(&self, of: &Type) -> Result<Bound> {
+        self.as_ref().map_or(Ok(Bound::Null), |value| value.bound(of))
     }
 }
 
@@ -212,12 +274,12 @@ fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<Bound
     if values.len() != markers.len() {
         return Err(invalid("Invalid amount of bind variables"));
     }
-    let each = |(value, marker): (&&dyn ToValue, &ColumnSpec)| bind_one(&value.to_value(), &marker.of.of, &marker.name);
+    let each = |(value, marker): (&&dyn ToValue, &ColumnSpec)| bind_one(*value, &marker.of.of, &marker.name);
     values.iter().zip(markers).map(each).collect()
 }
 
-fn bind_one(value: &Value, of: &Type, name: &str) -> Result<Bound> {
-    value.encode(of).map_err(|e| invalid(format!("{e} (bound to {name})")))
+fn bind_one(value: &dyn ToValue, of: &Type, name: &str) -> Result<Bound> {
+    value.bound(of).map_err(|e| invalid(format!("{e} (bound to {name})")))
 }
 
 impl Values for [Value] {
@@ -257,7 +319,7 @@ impl Values for Named<'_> {
             return Err(invalid(format!("there is no bind marker :{unknown}")));
         }
         let each = |marker: &ColumnSpec| match self.0.iter().find(|(n, _)| *n == marker.name) {
-            Some((_, value)) => bind_one(&value.to_value(), &marker.of.of, &marker.name),
+            Some((_, value)) => bind_one(*value, &marker.of.of, &marker.name),
             None => Ok(Bound::Unset),
         };
         markers.iter().map(each).collect()

@@ -169,16 +169,15 @@ impl Value {
     /// `Invalid` when it is of another type.
     pub fn encode(&self, of: &Type) -> Result<Bound> {
         let of = of.unreversed();
-        let whole = |n: i128| super::number::Number::Whole(BigInt::from(n)).encode(of);
         let bytes = match (self, of) {
             (Value::Null, _) => return Ok(Bound::Null),
             (Value::Unset, _) => return Ok(Bound::Unset),
             (Value::Empty, _) => vec![],
             (Value::Boolean(b), Type::Boolean) => vec![u8::from(*b)],
-            (Value::TinyInt(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
-            (Value::SmallInt(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
-            (Value::Int(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
-            (Value::BigInt(n) | Value::Counter(n), _) if fits(i128::from(*n), of) => whole(i128::from(*n))?,
+            (Value::TinyInt(n), _) if fits(i64::from(*n), of) => whole(i64::from(*n), of),
+            (Value::SmallInt(n), _) if fits(i64::from(*n), of) => whole(i64::from(*n), of),
+            (Value::Int(n), _) if fits(i64::from(*n), of) => whole(i64::from(*n), of),
+            (Value::BigInt(n) | Value::Counter(n), _) if fits(*n, of) => whole(*n, of),
             (Value::BigInt(n) | Value::Timestamp(n), Type::Timestamp | Type::Date) => n.to_be_bytes().to_vec(),
             (Value::BigInt(n) | Value::Time(n), Type::Time) => n.to_be_bytes().to_vec(),
             (Value::VarInt(n), Type::Integer) => n.to_signed_bytes_be(),
@@ -255,13 +254,24 @@ impl Value {
 }
 
 /// Whether a whole number is within the type.
-fn fits(n: i128, of: &Type) -> bool {
+fn fits(n: i64, of: &Type) -> bool {
     match of {
         Type::Byte => i8::try_from(n).is_ok(),
         Type::Short => i16::try_from(n).is_ok(),
         Type::Int32 => i32::try_from(n).is_ok(),
-        Type::Long | Type::Counter => i64::try_from(n).is_ok(),
-        Type::Integer => true,
+        Type::Long | Type::Counter | Type::Integer => true,
         _ => false,
+    }
+}
+
+/// A whole number that is within the type.
+fn whole(n: i64, of: &Type) -> Vec<u8> {
+    let bytes = n.to_be_bytes();
+    match of {
+        Type::Byte => bytes[7..].to_vec(),
+        Type::Short => bytes[6..].to_vec(),
+        Type::Int32 => bytes[4..].to_vec(),
+        Type::Integer => BigInt::from(n).to_signed_bytes_be(),
+        _ => bytes.to_vec(),
     }
 }

@@ -225,7 +225,8 @@ impl Layout {
         self.find_row(place).ok_or_else(|| damaged("row", place))
     }
 
-    fn find_row(&self, place: &[u8]) -> Option<usize> {
+    /// The same; `None` where there is none.
+    pub(crate) fn find_row(&self, place: &[u8]) -> Option<usize> {
         let mut at = 1;
         for t in &self.clustering {
             at += t.component_len(place.get(at..)?)?;
@@ -251,32 +252,34 @@ impl Layout {
     }
 
     /// Length of a cell's place without its path; `None` where cells have no paths, and for places that are not of a cell.
-    ///
-    /// # Errors
-    /// `Corrupt` when it can't be read.
-    pub(crate) fn column_len(&self, place: &[u8]) -> Result<Option<usize>> {
+    pub(crate) fn find_column(&self, place: &[u8]) -> Option<usize> {
         let row = match place.first() {
             Some(&STATIC) => 1,
-            Some(&ROWS) => self.row_len(place)?,
-            _ => return Ok(None),
+            Some(&ROWS) => self.find_row(place)?,
+            _ => return None,
         };
         let rest = &place[row..];
         if self.names != Names::Columns || rest.first().is_none_or(|&b| b == DELETION) {
-            return Ok(None);
+            return None;
         }
-        Ok(Some(row + self.name_len(rest)? + 1))
+        Some(row + self.find_name(rest)? + 1)
     }
 
     /// The length of the name's component at the start of what follows a row.
     #[inline]
     pub(crate) fn name_len(&self, rest: &[u8]) -> Result<usize> {
+        self.find_name(rest).ok_or_else(|| damaged("name", rest))
+    }
+
+    #[inline]
+    fn find_name(&self, rest: &[u8]) -> Option<usize> {
         let len = match &self.names {
             // Nothing comes after the name.
             Names::Typed(_) => rest.len().checked_sub(1),
             Names::Columns if rest.first() == Some(&EMPTY) => Some(1),
             Names::Columns => Some(3),
         };
-        len.filter(|&n| n > 0 && rest.get(n) == Some(&END)).ok_or_else(|| damaged("name", rest))
+        len.filter(|&n| n > 0 && rest.get(n) == Some(&END))
     }
 
     /// Appends the raw values of a row's clustering, one buffer each.

@@ -93,7 +93,7 @@ impl Store {
             look(partition + family.layout().row_len(place)?)?;
         }
         if kinds & COMPLEX != 0
-            && let Some(column) = family.layout().column_len(place)?
+            && let Some(column) = family.layout().find_column(place)
             && place.len() > column
         {
             look(partition + column)?;

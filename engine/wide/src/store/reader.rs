@@ -309,17 +309,16 @@ impl Reader {
     fn load_containers(&mut self, from: &[u8]) -> Result<()> {
         let layout = self.family.layout();
         // Only deletions that lie before the slice: others are met.
-        let (row, column) = (layout.row_len(from).ok(), layout.column_len(from).ok().flatten());
         let within = |container: Option<usize>| container.filter(|&n| from.len() > n);
+        let row = within(layout.find_row(from));
+        let column = if self.kinds & COMPLEX == 0 { None } else { within(layout.find_column(from)) };
         if self.kinds & ROWS != 0
-            && let Some(n) = within(row)
+            && let Some(n) = row
         {
             self.row.extend_from_slice(&from[..n]);
             self.row_deleted = self.marker_by_seek(&from[..n])?.max(self.covered_by_range());
         }
-        if self.kinds & COMPLEX != 0
-            && let Some(n) = within(column)
-        {
+        if let Some(n) = column {
             self.column.extend_from_slice(&from[..n]);
             self.column_deleted = self.marker_by_seek(&from[..n])?;
         }

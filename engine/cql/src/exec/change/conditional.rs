@@ -9,10 +9,10 @@ use firn_wide::types::Type;
 
 use super::statement::{Guard, Verb};
 use super::{ChangePlan, Given, alone, write};
-use crate::catalog::{Column, ColumnKind, ColumnType, Table};
+use crate::catalog::{Column, ColumnKind, ColumnType, PartitionKey, Table};
 use crate::error::{Result, invalid};
 use crate::exec::row::{Row, RowReader, Shape};
-use crate::exec::{Engine, Rows};
+use crate::exec::{Cells, Engine, Rows};
 use crate::values::{ColumnSpec, Env};
 
 /// The partition as it is before.
@@ -113,19 +113,28 @@ impl<'p> Partition<'p> {
     }
 
     /// A row of the answer: that it was not applied, and what is there.
-    fn shown(&self, row: Option<&Row>, columns: &[usize]) -> Result<Vec<Option<Vec<u8>>>> {
-        let key = self.table.split_key(self.key)?;
+    fn show(&self, row: Option<&Row>, columns: &[usize], out: &mut Cells) -> Result<()> {
+        let mut key = PartitionKey::default();
+        key.set(self.table, self.key)?;
         let value = |i: usize| {
             let column = &self.table.columns()[i];
             match column.kind {
-                ColumnKind::Partition => key.get(column.position).copied(),
+                ColumnKind::Partition => key.part(column.position),
                 ColumnKind::Clustering => row.map(|r| r.clustering(column.position)),
                 ColumnKind::Static | ColumnKind::Regular => self.value(row, i),
             }
         };
-        let each = columns.iter().map(|i| value(*i).map(<[u8]>::to_vec));
-        Ok(std::iter::once(Some(vec![0])).chain(each).collect())
+        out.push(Some(&[0]));
+        columns.iter().for_each(|i| out.push(value(*i)));
+        Ok(())
     }
+}
+
+/// The answer that tells nothing but whether it was done.
+fn only_applied(table: &Table, done: bool) -> Rows {
+    let mut cells = Cells::default();
+    cells.push(Some(&[u8::from(done)]));
+    Rows::new(Arc::new([applied(table)]), cells)
 }
 
 fn applied(table: &Table) -> ColumnSpec {
@@ -164,7 +173,7 @@ impl ChangePlan {
             }
             if good {
                 let mutations = write(engine, all, env, engine.store().timestamp(), Some(view))?;
-                return Ok((mutations, Rows::new(Arc::new([applied(table)]), vec![vec![Some(vec![1])]])));
+                return Ok((mutations, only_applied(table, true)));
             }
             Ok((vec![], self.refused(&partition, &targets, rows)?))
         })
@@ -197,12 +206,13 @@ impl ChangePlan {
         }
         there.sort_by(|a, b| a.place().cmp(b.place()));
         there.dedup_by(|a, b| a.place() == b.place());
-        let mut cells = there.iter().map(|r| partition.shown(Some(r), &columns)).collect::<Result<Vec<_>>>()?;
+        let mut cells = Cells::default();
+        there.iter().try_for_each(|row| partition.show(Some(row), &columns, &mut cells))?;
         if cells.is_empty() && partition.statics.exists() {
-            cells.push(partition.shown(None, &columns)?);
+            partition.show(None, &columns, &mut cells)?;
         }
         if cells.is_empty() {
-            return Ok(Rows::new(Arc::new([applied(table)]), vec![vec![Some(vec![0])]]));
+            return Ok(only_applied(table, false));
         }
         let specs = std::iter::once(applied(table)).chain(columns.iter().map(|i| spec(table, &table.columns()[*i])));
         Ok(Rows::new(specs.collect(), cells))

@@ -7,9 +7,10 @@ use super::aggregate::Accumulator;
 use super::page::Position;
 use super::selection::Source;
 use crate::analysis::Filter;
+use crate::catalog::PartitionKey;
 use crate::error::Result;
 use crate::exec::row::Row;
-use crate::exec::{PagingState, Rows};
+use crate::exec::{Cells, PagingState, Rows};
 use crate::values::{Env, json};
 
 /// How rows are grouped.
@@ -35,7 +36,7 @@ pub(super) enum Step {
 
 /// The group that is being put together: its first row, which says what is not aggregated.
 struct Group {
-    key: Vec<u8>,
+    key: PartitionKey,
     statics: Row,
     row: Option<Row>,
 }
@@ -51,12 +52,12 @@ pub(super) struct Collector<'p> {
     is_paged: bool,
     per_partition: u64,
     left_in_partition: u64,
-    key: Vec<u8>,
+    key: PartitionKey,
     position: Option<(Vec<u8>, Option<Vec<u8>>)>,
     is_page_full: bool,
     group: Option<Group>,
     accumulators: Vec<Accumulator>,
-    rows: Vec<Vec<Option<Vec<u8>>>>,
+    cells: Cells,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
 }
@@ -86,21 +87,24 @@ impl<'p> Collector<'p> {
             is_paged: page.is_some() && plan.groups != Groups::Everything,
             per_partition,
             left_in_partition: per_partition,
-            key: vec![],
+            key: PartitionKey::default(),
             position: None,
             is_page_full: false,
             group: None,
             accumulators: plan.selection.aggregates.iter().map(|a| Accumulator::new(a.kind, &a.of)).collect(),
-            rows: vec![],
+            cells: Cells::default(),
             sort_keys: vec![],
         })
     }
 
     /// Rows of this partition follow, so many at most.
-    pub fn enter(&mut self, key: &[u8], left_in_partition: Option<u64>) {
-        self.key.clear();
-        self.key.extend_from_slice(key);
+    ///
+    /// # Errors
+    /// A key that can't be one of the table.
+    pub fn enter(&mut self, key: &[u8], left_in_partition: Option<u64>) -> Result<()> {
+        self.key.set(&self.plan.table, key)?;
         self.left_in_partition = left_in_partition.map_or(self.per_partition, |n| n.min(self.per_partition));
+        Ok(())
     }
 
     /// Takes in a row, or the static cells of a partition without rows.
@@ -114,14 +118,12 @@ impl<'p> Collector<'p> {
         step
     }
 
-    fn take(&mut self, key: &[u8], statics: &Row, row: Option<&Row>) -> Result<Step> {
-        let parts = self.plan.table.split_key(key)?;
-        let source = self.source(&parts, statics, row, &[]);
-        if !self.filter.accepts(&source)? {
+    fn take(&mut self, key: &PartitionKey, statics: &Row, row: Option<&Row>) -> Result<Step> {
+        if !self.filter.is_empty() && !self.filter.accepts(&self.source(key, statics, row, &[]))? {
             return Ok(Step::More);
         }
         if self.plan.groups == Groups::None {
-            return self.single(key, &parts, statics, row);
+            return self.single(key, statics, row);
         }
         if let Some(group) = &self.group
             && !self.is_same(group, key, row)
@@ -140,10 +142,10 @@ impl<'p> Collector<'p> {
                 return Ok(Step::NextPartition);
             }
             self.left_in_partition -= 1;
-            self.group = Some(Group { key: key.to_vec(), statics: statics.clone(), row: row.cloned() });
+            self.group = Some(Group { key: key.clone(), statics: statics.clone(), row: row.cloned() });
         }
         let mut accumulators = std::mem::take(&mut self.accumulators);
-        let source = self.source(&parts, statics, row, &[]);
+        let source = self.source(key, statics, row, &[]);
         for (aggregate, accumulator) in self.plan.selection.aggregates.iter().zip(&mut accumulators) {
             match &aggregate.argument {
                 Some(argument) => accumulator.add(argument.eval(&source)?.as_deref())?,
@@ -156,12 +158,11 @@ impl<'p> Collector<'p> {
     }
 
     /// A row that is no part of a group.
-    fn single(&mut self, key: &[u8], parts: &[&[u8]], statics: &Row, row: Option<&Row>) -> Result<Step> {
+    fn single(&mut self, key: &PartitionKey, statics: &Row, row: Option<&Row>) -> Result<Step> {
         if self.left_in_partition == 0 {
             return Ok(Step::NextPartition);
         }
-        let values = self.values(&self.source(parts, statics, row, &[]))?;
-        self.rows.push(values);
+        self.give_out(key, statics, row, &[])?;
         if !self.plan.order.sort.is_empty() {
             let value = |(position, _, _): &(usize, firn_wide::types::Type, bool)| {
                 row.map_or(vec![], |r| r.clustering(*position).to_vec())
@@ -185,14 +186,14 @@ impl<'p> Collector<'p> {
 
     fn source<'a>(
         &'a self,
-        parts: &'a [&'a [u8]],
+        key: &'a PartitionKey,
         statics: &'a Row,
         row: Option<&'a Row>,
         aggregates: &'a [Option<Vec<u8>>],
     ) -> Source<'a> {
         Source {
             table: &self.plan.table,
-            key: parts,
+            key,
             statics,
             row,
             places: &self.plan.selection.places,
@@ -202,10 +203,21 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn values(&self, source: &Source<'_>) -> Result<Vec<Option<Vec<u8>>>> {
+    /// Adds the row of the result that is made of this one.
+    fn give_out(&mut self, key: &PartitionKey, statics: &Row, row: Option<&Row>, aggregates: &[Option<Vec<u8>>]) -> Result<()> {
+        let mut cells = std::mem::take(&mut self.cells);
+        self.put_values(&self.source(key, statics, row, aggregates), &mut cells)?;
+        self.cells = cells;
+        Ok(())
+    }
+
+    fn put_values(&self, source: &Source<'_>, cells: &mut Cells) -> Result<()> {
         let outputs = &self.plan.selection.outputs;
         let Some(names) = &self.plan.json else {
-            return outputs.iter().map(|o| Ok(o.node.eval(source)?.map(|v| v.into_owned()))).collect();
+            for output in outputs {
+                cells.push(output.node.eval(source)?.as_deref());
+            }
+            return Ok(());
         };
         let mut text = String::from("{");
         for (i, (output, name)) in outputs.iter().zip(names).enumerate() {
@@ -214,17 +226,18 @@ impl<'p> Collector<'p> {
             text.push_str(&format!("{comma}{name}: {}", json(&output.of.of, value.as_deref())));
         }
         text.push('}');
-        Ok(vec![Some(text.into_bytes())])
+        cells.push(Some(text.as_bytes()));
+        Ok(())
     }
 
     /// Notes where a next page would go on.
-    fn note(&mut self, key: &[u8], row: Option<&Row>) {
+    fn note(&mut self, key: &PartitionKey, row: Option<&Row>) {
         if !self.is_paged {
             return;
         }
         let (noted, place) = self.position.get_or_insert_default();
         noted.clear();
-        noted.extend_from_slice(key);
+        noted.extend_from_slice(key.bytes());
         match row {
             Some(row) => {
                 let place = place.get_or_insert_default();
@@ -235,22 +248,20 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn is_same(&self, group: &Group, key: &[u8], row: Option<&Row>) -> bool {
+    fn is_same(&self, group: &Group, key: &PartitionKey, row: Option<&Row>) -> bool {
         let Groups::By(prefix) = self.plan.groups else { return true };
         let has_same = |i: usize| match (&group.row, row) {
             (Some(first), Some(row)) => first.clustering(i) == row.clustering(i),
             (first, row) => first.is_none() && row.is_none(),
         };
-        group.key == key && (0..prefix).all(has_same)
+        group.key.bytes() == key.bytes() && (0..prefix).all(has_same)
     }
 
     fn finish_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
         let results = self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
         self.accumulators.iter_mut().for_each(Accumulator::clear);
-        let parts = self.plan.table.split_key(&group.key)?;
-        let values = self.values(&self.source(&parts, &group.statics, group.row.as_ref(), &results))?;
-        self.rows.push(values);
+        self.give_out(&group.key, &group.statics, group.row.as_ref(), &results)?;
         self.left -= 1;
         self.page_left = self.page_left.saturating_sub(1);
         Ok(())
@@ -259,10 +270,7 @@ impl<'p> Collector<'p> {
     /// What there is of an aggregate over nothing.
     fn finish_nothing(&mut self) -> Result<()> {
         let results = self.accumulators.iter().map(Accumulator::result).collect::<Result<Vec<_>>>()?;
-        let none = Row::none();
-        let values = self.values(&self.source(&[], &none, None, &results))?;
-        self.rows.push(values);
-        Ok(())
+        self.give_out(&PartitionKey::default(), &Row::none(), None, &results)
     }
 
     /// The page. `limit` is that of the statement.
@@ -273,7 +281,7 @@ impl<'p> Collector<'p> {
         if !self.is_page_full {
             if self.group.is_some() && self.left > 0 {
                 self.finish_group()?;
-            } else if self.plan.groups == Groups::Everything && self.rows.is_empty() {
+            } else if self.plan.groups == Groups::Everything && self.cells.is_empty() {
                 self.finish_nothing()?;
             }
         }
@@ -282,13 +290,13 @@ impl<'p> Collector<'p> {
         }
         let paging = self.paging();
         let warnings = self.plan.warning.iter().map(|w| (*w).to_owned()).collect();
-        Ok(Rows::new(self.plan.columns.clone(), self.rows).with_paging(paging).with_warnings(warnings))
+        Ok(Rows::new(self.plan.columns.clone(), self.cells).with_paging(paging).with_warnings(warnings))
     }
 
     fn sort(&mut self, limit: Option<u64>) {
         let order = &self.plan.order.sort;
-        let mut rows: Vec<_> = std::mem::take(&mut self.sort_keys).into_iter().zip(std::mem::take(&mut self.rows)).collect();
-        rows.sort_by(|(a, _), (b, _)| {
+        let mut rows: Vec<_> = std::mem::take(&mut self.sort_keys).into_iter().enumerate().collect();
+        rows.sort_by(|(_, a), (_, b)| {
             let each = order.iter().zip(a.iter().zip(b)).map(|((_, of, descending), (a, b))| {
                 let order = of.compare(a, b);
                 if *descending { order.reverse() } else { order }
@@ -296,7 +304,11 @@ impl<'p> Collector<'p> {
             each.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
         });
         let limit = limit.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-        self.rows = rows.into_iter().take(limit).map(|(_, row)| row).collect();
+        let cells = std::mem::take(&mut self.cells);
+        let width = self.plan.columns.len();
+        for (row, _) in rows.into_iter().take(limit) {
+            (row * width..(row + 1) * width).for_each(|i| self.cells.push(cells.get(i)));
+        }
     }
 
     fn paging(&mut self) -> Option<PagingState> {

@@ -8,7 +8,7 @@
 
 use md5::{Digest, Md5};
 
-use crate::catalog::Table;
+use crate::catalog::{PartitionKey, Table};
 use crate::error::{Result, invalid};
 use crate::exec::PagingState;
 
@@ -57,7 +57,7 @@ impl Position {
     /// `Invalid value for the paging state` for anything that can't be of a statement about this table.
     pub fn decode(state: &PagingState, table: &Table) -> Result<Position> {
         // Clients could make the checksum, too.
-        let good = |p: &Position| p.left > 0 && !p.key.is_empty() && table.split_key(&p.key).is_ok();
+        let good = |p: &Position| p.left > 0 && !p.key.is_empty() && PartitionKey::default().set(table, &p.key).is_ok();
         Position::read(&state.0, table.id).filter(good).ok_or_else(|| invalid("Invalid value for the paging state"))
     }
 

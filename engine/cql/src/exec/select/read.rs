@@ -113,7 +113,7 @@ impl Run<'_> {
             self.family.layout().put_partition(&from.key, &mut part)?;
             range.from = End::Excluded(part);
         }
-        let is_whole = self.intervals == Intervals::all();
+        let is_whole = self.intervals.is_all();
         let slice = match (self.plan.shape.wants_statics(), is_whole) {
             (true, _) => Slice::all(),
             (false, true) => Slice::rows(),
@@ -123,7 +123,7 @@ impl Run<'_> {
         let mut rows = RowReader::new(&self.plan.shape, reader, false);
         let mut place = vec![];
         while rows.next_partition()? {
-            self.out.enter(rows.key(), None);
+            self.out.enter(rows.key(), None)?;
             let (mut any, mut step) = (false, Step::More);
             while step == Step::More && rows.advance()? {
                 any = true;
@@ -143,7 +143,7 @@ impl Run<'_> {
 
     /// Reads the rows of one partition, from behind a row where a page begins there.
     fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<Step> {
-        self.out.enter(key, from.map(|f| f.left_in_partition));
+        self.out.enter(key, from.map(|f| f.left_in_partition))?;
         let behind = match from {
             Some(Position { row: None, .. }) => return Ok(Step::NextPartition),
             Some(Position { row: Some(row), .. }) => Some(&**row),
@@ -152,7 +152,8 @@ impl Run<'_> {
         let plan = self.plan;
         let reverse = plan.order.reverse;
         let wants_statics = plan.shape.wants_statics();
-        if wants_statics && behind.is_none() && !reverse && self.intervals == Intervals::all() {
+        let all = wants_statics || !plan.table.has_statics();
+        if all && behind.is_none() && !reverse && self.intervals.is_all() {
             let reader = self.source.read(&self.family, key, &Slice::all())?;
             let mut rows = RowReader::new(&plan.shape, reader, false);
             rows.start()?;
@@ -168,10 +169,9 @@ impl Run<'_> {
         }
         let statics = self.statics(key)?;
         let mut any = behind.is_some();
-        let mut slices: Vec<Slice> = self.intervals.slices().collect();
-        if reverse {
-            slices.reverse();
-        }
+        // `Run` can't lend its intervals while it reads.
+        let slices: Vec<Slice> =
+            if reverse { self.intervals.slices().rev().collect() } else { self.intervals.slices().collect() };
         for slice in slices {
             let Some(slice) = cut(slice, behind, reverse) else { continue };
             let slice = if reverse { slice.reversed() } else { slice };
@@ -246,7 +246,7 @@ impl Run<'_> {
                 if !index.finds_partitions {
                     statics = self.statics(&key)?;
                     let left = left.take().filter(|(k, _)| *k == key).map(|(_, left)| left);
-                    self.out.enter(&key, left);
+                    self.out.enter(&key, left)?;
                 }
             }
             if index.finds_partitions {

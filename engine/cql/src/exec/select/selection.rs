@@ -7,7 +7,7 @@ use firn_wide::types::Type;
 
 use super::aggregate::Kind;
 use crate::analysis::RowValues;
-use crate::catalog::{ColumnKind, ColumnType, Table};
+use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
 use crate::error::{Result, invalid};
 use crate::exec::row::Row;
 use crate::values::function::Function;
@@ -79,7 +79,7 @@ pub struct Selection {
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub table: &'a Table,
-    pub key: &'a [&'a [u8]],
+    pub key: &'a PartitionKey,
     pub statics: &'a Row,
     /// Nothing: the partition has static cells only.
     pub row: Option<&'a Row>,
@@ -92,7 +92,7 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     fn at(&self, place: Place) -> Option<&'a [u8]> {
         match place {
-            Place::Key(i) => self.key.get(i).copied(),
+            Place::Key(i) => self.key.part(i),
             Place::Clustering(i) => self.row.map(|r| r.clustering(i)),
             Place::Static(slot) => self.statics.value(slot),
             Place::Regular(slot) => self.row.and_then(|r| r.value(slot)),
