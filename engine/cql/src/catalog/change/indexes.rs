@@ -1,0 +1,141 @@
+//! Indexes: what they may be of, and their names.
+
+use firn_wide::types::Type;
+
+use crate::catalog::{Catalog, Column, ColumnKind, Index, IndexTarget, Keyspace, Table, is_valid_name};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{CreateIndex, Drop, IndexPart, PropertyValue, QualifiedName};
+
+impl Catalog {
+    /// `CREATE INDEX` in this keyspace.
+    ///
+    /// # Errors
+    /// What can't be indexed.
+    pub fn create_index(&self, statement: &CreateIndex<'_>, keyspace: &str) -> Result<Option<Catalog>> {
+        let Some(found) = self.find_table(keyspace, &statement.table.name.text, false)? else { return Ok(None) };
+        let home = self.existing(keyspace)?;
+        if let Some(name) = &statement.name
+            && home.index(&name.text).is_some()
+        {
+            let there = || invalid(format!("Index '{}' already exists", name.text));
+            return if statement.if_not_exists { Ok(None) } else { Err(there()) };
+        }
+        if found.is_counter() {
+            return Err(invalid("Secondary indexes on counter tables aren't supported"));
+        }
+        let [target] = &statement.targets[..] else {
+            return Err(invalid("Only CUSTOM indexes support multiple columns"));
+        };
+        let column = found.known_column(&target.column.text)?;
+        let what = index_target(found, column, target.part)?;
+        let name = match &statement.name {
+            Some(name) if !is_valid_name(&name.text) => {
+                return Err(invalid(format!("Index name {} is not valid", name.text)));
+            }
+            Some(name) => name.text.to_string(),
+            None => free_index_name(home, &found.name, &column.name),
+        };
+        if let Some(same) = found.index_of(&column.name, what) {
+            return match statement.if_not_exists {
+                true => Ok(None),
+                false => Err(invalid(format!("Index {name} is a duplicate of existing index {}", same.name))),
+            };
+        }
+        if statement.custom && statement.class.is_none() {
+            return Err(invalid("CUSTOM index requires specifiying the index class"));
+        }
+        if !statement.custom && statement.class.is_some() {
+            return Err(invalid("Cannot specify index class for a non-CUSTOM index"));
+        }
+        let options = statement.properties.iter().filter_map(|p| match &p.value {
+            PropertyValue::Map(pairs) => Some(pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string()))),
+            _ => None,
+        });
+        let mut next = self.clone();
+        let mut table = (**found).clone();
+        table.indexes.push(Index {
+            id: next.new_id()?,
+            name,
+            column: column.name.clone(),
+            target: what,
+            class: statement.class.as_ref().map(|c| c.to_string()),
+            options: options.flatten().collect(),
+        });
+        Ok(Some(next.with_table(table)?))
+    }
+
+    /// `DROP INDEX` in this keyspace.
+    ///
+    /// # Errors
+    /// `Invalid` when it isn't there.
+    pub fn drop_index(&self, statement: &Drop<QualifiedName<'_>>, keyspace: &str) -> Result<Option<Catalog>> {
+        let name = &*statement.name.name.text;
+        super::super::check_not_system(keyspace)?;
+        let Some((table, index)) = self.keyspace(keyspace).and_then(|k| k.index(name)) else {
+            let missing = || invalid(format!("Index '{keyspace}.{name}' doesn't exist'"));
+            return if statement.if_exists { Ok(None) } else { Err(missing()) };
+        };
+        let mut changed = (**table).clone();
+        changed.indexes.retain(|i| i.id != index.id);
+        Ok(Some(self.with_table(changed)?))
+    }
+}
+
+fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<IndexTarget> {
+    let name = &column.name;
+    if column.kind == ColumnKind::Partition && table.partition == 1 {
+        return Err(invalid(format!("Cannot create secondary index on the only partition key column {name}")));
+    }
+    if column.of.of == Type::Duration {
+        return Err(invalid("Secondary indexes are not supported on duration columns"));
+    }
+    let word = |part| match part {
+        IndexPart::Keys => "keys",
+        IndexPart::Entries => "entries",
+        IndexPart::Full => "full",
+        IndexPart::Values | IndexPart::Simple => "values",
+    };
+    if !column.of.is_collection() {
+        if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
+            return Err(invalid("Cannot create index on non-frozen UDT column"));
+        }
+        return match part {
+            IndexPart::Simple => Ok(IndexTarget::Simple),
+            _ => Err(invalid(format!(
+                "Cannot create {}() index on {name}. Non-collection columns only support simple indexes",
+                word(part)
+            ))),
+        };
+    }
+    if !column.of.multicell {
+        return match part {
+            IndexPart::Full => Ok(IndexTarget::Full),
+            _ => Err(invalid(format!(
+                "Cannot create {}() index on frozen column {name}. Frozen collections only support full() indexes",
+                word(part)
+            ))),
+        };
+    }
+    match part {
+        IndexPart::Full => Err(invalid("full() indexes can only be created on frozen collections")),
+        IndexPart::Simple | IndexPart::Values => Ok(IndexTarget::Values),
+        _ if !matches!(column.of.of, Type::Map(_)) => {
+            Err(invalid(format!("Cannot create index on {} of column {name} with non-map type", word(part))))
+        }
+        IndexPart::Keys => Ok(IndexTarget::Keys),
+        IndexPart::Entries => Ok(IndexTarget::Entries),
+    }
+}
+
+/// `table_column_idx`, with a number when it is taken.
+fn free_index_name(home: &Keyspace, table: &str, column: &str) -> String {
+    let clean: String = column.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let base = format!("{table}_{clean}_idx");
+    let mut name = base.clone();
+    let mut n = 0;
+    while home.index(&name).is_some() {
+        n += 1;
+        name = format!("{base}_{n}");
+    }
+    name
+}

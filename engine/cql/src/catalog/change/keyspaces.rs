@@ -1,0 +1,121 @@
+//! Keyspaces: their names, their replication.
+
+use std::collections::BTreeMap;
+
+use super::{already_there, check_not_system_new, missing_keyspace};
+use crate::catalog::{Catalog, Keyspace, MAX_NAME, is_valid_name};
+use crate::error::{Class, Error, Result, configuration, invalid};
+use crate::syntax::ast::{AlterKeyspace, CreateKeyspace, Drop, Name, Property, PropertyValue};
+
+const STRATEGIES: [&str; 4] = ["SimpleStrategy", "NetworkTopologyStrategy", "OldNetworkTopologyStrategy", "LocalStrategy"];
+const LOCATOR: &str = "org.apache.cassandra.locator.";
+
+impl Catalog {
+    /// `CREATE KEYSPACE`
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `Invalid` for a name, `Configuration` for a strategy that can't be.
+    pub fn create_keyspace(&self, statement: &CreateKeyspace<'_>) -> Result<Option<Catalog>> {
+        let name = &*statement.name.text;
+        check_not_system_new(name)?;
+        if !is_valid_name(name) {
+            return Err(invalid(format!(
+                "Keyspace name must not be empty, more than {MAX_NAME} characters long, or contain non-alphanumeric-underscore \
+                 characters (got '{name}')"
+            )));
+        }
+        let mut keyspace = Keyspace::new(name);
+        apply_keyspace(&mut keyspace, &statement.properties)?;
+        if keyspace.replication.is_empty() {
+            return Err(invalid("Missing mandatory option 'replication'"));
+        }
+        if self.keyspace(name).is_some() {
+            return match statement.if_not_exists {
+                true => Ok(None),
+                false => Err(already_there(format!("Cannot add existing keyspace \"{name}\""))),
+            };
+        }
+        Ok(Some(self.with_keyspace(keyspace)))
+    }
+
+    /// `ALTER KEYSPACE`
+    ///
+    /// # Errors
+    /// `Invalid` when it isn't there; as [`create_keyspace`](Catalog::create_keyspace).
+    pub fn alter_keyspace(&self, statement: &AlterKeyspace<'_>) -> Result<Option<Catalog>> {
+        let name = &*statement.name.text;
+        super::super::check_not_system(name)?;
+        let Some(before) = self.keyspace(name) else {
+            return if statement.if_exists { Ok(None) } else { Err(missing_keyspace(name)) };
+        };
+        let mut keyspace = (**before).clone();
+        apply_keyspace(&mut keyspace, &statement.properties)?;
+        Ok(Some(self.with_keyspace(keyspace)))
+    }
+
+    /// `DROP KEYSPACE`
+    ///
+    /// # Errors
+    /// `Invalid` when it isn't there, `Unauthorized` for one of the system.
+    pub fn drop_keyspace(&self, statement: &Drop<Name<'_>>) -> Result<Option<Catalog>> {
+        let name = &*statement.name.text;
+        super::super::check_not_system(name)?;
+        if self.keyspace(name).is_none() {
+            return if statement.if_exists { Ok(None) } else { Err(missing_keyspace(name)) };
+        }
+        let mut next = self.next();
+        next.keyspaces.remove(name);
+        Ok(Some(next))
+    }
+}
+
+fn apply_keyspace(keyspace: &mut Keyspace, properties: &[Property<'_>]) -> Result<()> {
+    for property in properties {
+        match &property.value {
+            PropertyValue::Map(pairs) => {
+                let map = pairs.iter().map(|(k, v)| (k.text.to_string(), v.text.to_string())).collect();
+                keyspace.replication = check_replication(&keyspace.name, map)?;
+            }
+            PropertyValue::Constant(c) => keyspace.durable_writes = durable(&c.text)?,
+            PropertyValue::Word(w) => keyspace.durable_writes = durable(w)?,
+        }
+    }
+    Ok(())
+}
+
+fn durable(text: &str) -> Result<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "1" => Ok(true),
+        "false" | "no" | "0" => Ok(false),
+        _ => Err(Error::Refused(Class::Syntax, format!("Invalid boolean value {text} for 'durable_writes'"))),
+    }
+}
+
+fn check_replication(keyspace: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+    let class = map.get("class").ok_or_else(|| configuration("Missing replication strategy class"))?;
+    let full = if class.contains('.') { class.clone() } else { format!("{LOCATOR}{class}") };
+    let short = full.strip_prefix(LOCATOR).filter(|s| STRATEGIES.contains(s));
+    let Some(short) = short else {
+        return Err(configuration(format!("Unable to find replication strategy class '{full}'")));
+    };
+    let factor = |text: &str| match text.parse::<i64>() {
+        Ok(n) if n < 0 => Err(configuration(format!("Replication factor must be non-negative; found {n}"))),
+        Ok(_) => Ok(()),
+        Err(_) => Err(configuration(format!("Replication factor must be numeric; found {text}"))),
+    };
+    if short == "SimpleStrategy" {
+        if !map.contains_key("replication_factor") {
+            return Err(configuration("SimpleStrategy requires a replication_factor strategy option."));
+        }
+        if let Some(other) = map.keys().find(|k| *k != "class" && *k != "replication_factor") {
+            return Err(configuration(format!(
+                "Unrecognized strategy option {{{other}}} passed to SimpleStrategy for keyspace {keyspace}"
+            )));
+        }
+    }
+    for (_, value) in map.iter().filter(|(k, _)| *k != "class") {
+        factor(value)?;
+    }
+    map.insert("class".into(), full);
+    Ok(map)
+}

@@ -1,0 +1,335 @@
+//! Tables: their columns and keys, and what `ALTER TABLE` does to them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use firn_wide::types::Type;
+
+use super::{already_there, check_not_system_new};
+use crate::catalog::record::table_uuid;
+use crate::catalog::resolve::resolve;
+use crate::catalog::{
+    Catalog, Column, ColumnKind, ColumnType, DroppedColumn, Keyspace, MAX_NAME, Table, TableOptions, is_valid_name,
+};
+use crate::error::{Result, configuration, invalid};
+use crate::syntax::ast::{
+    AlterTable, ColumnDefinition, CreateTable, Drop, Name, Property, PropertyValue, QualifiedName, TableChange,
+};
+
+impl Catalog {
+    /// `CREATE TABLE` in this keyspace; `bits` are random.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, or what is wrong with the definition.
+    pub fn create_table(&self, statement: &CreateTable<'_>, keyspace: &str, bits: u128) -> Result<Option<Catalog>> {
+        check_not_system_new(keyspace)?;
+        let name = &*statement.name.name.text;
+        let home = self.existing(keyspace)?;
+        if home.table(name).is_some() {
+            return match statement.if_not_exists {
+                true => Ok(None),
+                false => Err(already_there(format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\""))),
+            };
+        }
+        if !is_valid_name(name) {
+            return Err(invalid(format!(
+                "Table name must not be empty, more than {MAX_NAME} characters long, or contain non-alphanumeric-underscore \
+                 characters (got '{name}')"
+            )));
+        }
+        let mut next = self.clone();
+        let mut table = new_table(home, statement)?;
+        table.id = next.new_id()?;
+        table.uuid = given_uuid(&statement.properties)?.unwrap_or_else(|| table_uuid(bits));
+        Ok(Some(next.with_table(table)?))
+    }
+
+    /// The table that a definition names; `None` where it may be missing.
+    pub(super) fn find_table(&self, keyspace: &str, name: &str, may_be_missing: bool) -> Result<Option<&Arc<Table>>> {
+        super::super::check_not_system(keyspace)?;
+        match self.keyspace(keyspace).and_then(|k| k.table(name)) {
+            None if may_be_missing => Ok(None),
+            None => Err(invalid(format!("Table '{keyspace}.{name}' doesn't exist"))),
+            found => Ok(found),
+        }
+    }
+
+    /// `ALTER TABLE` in this keyspace, at this time in microseconds.
+    ///
+    /// # Errors
+    /// What can't be done.
+    pub fn alter_table(&self, statement: &AlterTable<'_>, keyspace: &str, now: i64) -> Result<Option<Catalog>> {
+        let Some(found) = self.find_table(keyspace, &statement.name.name.text, statement.if_exists)? else { return Ok(None) };
+        let home = self.existing(keyspace)?;
+        let mut table = (**found).clone();
+        match &statement.change {
+            TableChange::Add { if_not_exists, columns } => {
+                for column in columns {
+                    add_column(home, &mut table, column, *if_not_exists)?;
+                }
+            }
+            TableChange::Drop { if_exists, columns, timestamp } => {
+                let given = timestamp.as_ref().map(|t| t.text.parse::<i64>());
+                let at = given.transpose().map_err(|_| invalid("Out of bound timestamp of a dropped column"))?.unwrap_or(now);
+                for column in columns {
+                    drop_column(&mut table, &column.text, *if_exists, at)?;
+                }
+            }
+            TableChange::Rename { if_exists, pairs } => {
+                for (from, to) in pairs {
+                    rename_column(&mut table, from, to, *if_exists)?;
+                }
+            }
+            TableChange::Retype { .. } => return Err(invalid("Altering column types is no longer supported")),
+            TableChange::With(properties) => {
+                if properties.iter().any(|p| p.name.text == "id") {
+                    return Err(configuration("Cannot alter table id."));
+                }
+                table.options = table.options.with(properties)?;
+                check_ttl(&table)?;
+            }
+        }
+        Ok(Some(self.with_table(table)?))
+    }
+
+    /// `DROP TABLE` in this keyspace.
+    ///
+    /// # Errors
+    /// `Invalid` when it isn't there.
+    pub fn drop_table(&self, statement: &Drop<QualifiedName<'_>>, keyspace: &str) -> Result<Option<Catalog>> {
+        let name = &*statement.name.name.text;
+        if self.find_table(keyspace, name, statement.if_exists)?.is_none() {
+            return Ok(None);
+        }
+        let mut home = (**self.existing(keyspace)?).clone();
+        home.tables.remove(name);
+        Ok(Some(self.with_keyspace(home)))
+    }
+}
+
+/// The names of the columns of the primary key: of the partition, and those that cluster.
+fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<&'s str>)> {
+    let name = &statement.name.name.text;
+    let inline: Vec<&str> = statement.columns.iter().filter(|c| c.primary_key).map(|c| &*c.name.text).collect();
+    let (partition, clustering): (Vec<&str>, Vec<&str>) = match (&inline[..], &statement.primary_keys[..]) {
+        ([one], []) => (vec![one], vec![]),
+        ([], [key]) => (key.partition.iter().map(|n| &*n.text).collect(), key.clustering.iter().map(|n| &*n.text).collect()),
+        ([], []) => return Err(invalid(format!("No PRIMARY KEY specifed for table '{name}' (exactly one required)"))),
+        _ => return Err(invalid(format!("Multiple PRIMARY KEY specified for table '{name}' (exactly one required)"))),
+    };
+    let mut seen = BTreeSet::new();
+    for column in partition.iter().chain(&clustering) {
+        if !statement.columns.iter().any(|c| c.name.text == *column) {
+            return Err(invalid(format!("Unknown column '{column}' referenced in PRIMARY KEY for table '{name}'")));
+        }
+        if !seen.insert(column) {
+            return Err(invalid(format!("Duplicate column '{column}' in PRIMARY KEY clause for table '{name}'")));
+        }
+    }
+    Ok((partition, clustering))
+}
+
+fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
+    let name = statement.name.name.text.to_string();
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = statement.columns.iter().find(|c| !seen.insert(&*c.name.text)) {
+        return Err(invalid(format!("Duplicate column '{}' declaration for table '{name}'", twice.name.text)));
+    }
+    let (partition, clustering) = primary_key(statement)?;
+    let mut table = Table {
+        id: 0,
+        uuid: uuid::Uuid::nil(),
+        keyspace: home.name.clone(),
+        name,
+        options: TableOptions::default().with(&statement.properties)?,
+        compact: statement.compact_storage,
+        columns: vec![],
+        partition: partition.len(),
+        clustering: clustering.len(),
+        next_column: 1,
+        dropped: vec![],
+        indexes: vec![],
+    };
+    let in_key = |names: &[&str], kind, table: &mut Table| -> Result<()> {
+        for name in names {
+            let Some(definition) = statement.columns.iter().find(|c| c.name.text == *name) else { continue };
+            let of = key_type(home, definition)?;
+            let name = (*name).to_owned();
+            table.columns.push(Column { id: 0, name, kind, position: 0, of, descending: false });
+        }
+        Ok(())
+    };
+    in_key(&partition, ColumnKind::Partition, &mut table)?;
+    in_key(&clustering, ColumnKind::Clustering, &mut table)?;
+    let rest = statement.columns.iter().filter(|c| !partition.contains(&&*c.name.text) && !clustering.contains(&&*c.name.text));
+    for definition in rest {
+        push_column(home, &mut table, definition)?;
+    }
+    clustering_order(&mut table, statement)?;
+    if table.has_statics() && table.clustering == 0 {
+        return Err(invalid(
+            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
+        ));
+    }
+    if table.is_counter() && table.columns.iter().any(|c| !c.is_primary_key() && !c.is_counter()) {
+        return Err(invalid("Cannot mix counter and non counter columns in the same table"));
+    }
+    check_ttl(&table)?;
+    table.arrange();
+    Ok(table)
+}
+
+/// `WITH id = …`
+fn given_uuid(properties: &[Property<'_>]) -> Result<Option<uuid::Uuid>> {
+    let Some(property) = properties.iter().find(|p| p.name.text == "id") else { return Ok(None) };
+    match &property.value {
+        PropertyValue::Constant(c) => c.text.parse().map(Some).map_err(|_| configuration("Invalid table id")),
+        _ => Err(configuration("Invalid table id")),
+    }
+}
+
+fn clustering_order(table: &mut Table, statement: &CreateTable<'_>) -> Result<()> {
+    let ordered = &statement.clustering_order;
+    if ordered.is_empty() {
+        return Ok(());
+    }
+    let declared: Vec<&str> = table.clustering().iter().map(|c| c.name.as_str()).collect();
+    if ordered.iter().map(|o| &*o.column.text).ne(declared) {
+        return Err(invalid("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive"));
+    }
+    for (column, order) in table.columns[table.partition..].iter_mut().zip(ordered) {
+        column.descending = order.descending;
+    }
+    Ok(())
+}
+
+fn check_ttl(table: &Table) -> Result<()> {
+    if table.is_counter() && table.options.default_ttl() > 0 {
+        return Err(invalid("Cannot set default_time_to_live on a table with counters"));
+    }
+    Ok(())
+}
+
+/// The type of a column of the primary key.
+fn key_type(home: &Keyspace, definition: &ColumnDefinition<'_>) -> Result<ColumnType> {
+    let (of, name) = (resolve(home, &definition.of, false)?, &definition.name.text);
+    if definition.is_static {
+        return Err(invalid(format!("Static column '{name}' cannot be part of the PRIMARY KEY")));
+    }
+    if of.multicell {
+        return Err(invalid(match &of.of {
+            Type::Udt(u) => {
+                format!("Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'", u.keyspace, u.name)
+            }
+            _ => format!("Invalid non-frozen collection type {of} for PRIMARY KEY column '{name}'"),
+        }));
+    }
+    match of.of {
+        Type::Counter => Err(invalid(format!("counter type is not supported for PRIMARY KEY column '{name}'"))),
+        Type::Duration => Err(invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'"))),
+        _ => Ok(of),
+    }
+}
+
+/// Adds a static or regular column with a number of its own.
+fn push_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<'_>) -> Result<()> {
+    let of = resolve(home, &definition.of, false)?;
+    if let Type::Udt(u) = &of.of
+        && of.multicell
+        && home.user_type(&u.name).is_some_and(|t| t.fields.iter().any(|f| f.1.multicell))
+    {
+        return Err(invalid("Non-frozen UDTs with nested non-frozen collections are not supported"));
+    }
+    let kind = if definition.is_static { ColumnKind::Static } else { ColumnKind::Regular };
+    let id = table.next_column;
+    let all_given = || invalid(format!("table {} has given all its {id} numbers of columns", table.full_name()));
+    table.next_column = id.checked_add(1).ok_or_else(all_given)?;
+    let name = definition.name.text.to_string();
+    table.columns.push(Column { id, name, kind, position: 0, of, descending: false });
+    Ok(())
+}
+
+fn add_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<'_>, if_not_exists: bool) -> Result<()> {
+    let name = &*definition.name.text;
+    if table.column(name).is_some() {
+        let there = || invalid(format!("Column with name '{name}' already exists"));
+        return if if_not_exists { Ok(()) } else { Err(there()) };
+    }
+    if definition.is_static && table.clustering == 0 {
+        return Err(invalid(
+            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
+        ));
+    }
+    let of = resolve(home, &definition.of, false)?;
+    if let Some(before) = table.dropped.iter().rev().find(|d| d.name == name) {
+        if before.of != of {
+            return Err(invalid(format!(
+                "Cannot re-add a previously dropped column '{name}' of type {of}, incompatible with previous type {}",
+                before.of
+            )));
+        }
+        if before.is_static != definition.is_static {
+            let (now, then) = if before.is_static { ("regular", "static") } else { ("static", "regular") };
+            return Err(invalid(format!(
+                "Cannot re-add a previously dropped column '{name}' of kind {now}, incompatible with previous kind {then}"
+            )));
+        }
+        if of.of.is_counter() {
+            return Err(invalid(format!("Cannot re-add previously dropped counter column {name}")));
+        }
+    }
+    if of.of.is_counter() != table.is_counter() && table.columns.iter().any(|c| !c.is_primary_key()) {
+        return Err(invalid(match of.of.is_counter() {
+            true => format!("Cannot add a counter column ({name}) in a non counter column family"),
+            false => format!("Cannot add a non counter column ({name}) in a counter column family"),
+        }));
+    }
+    push_column(home, table, definition)?;
+    table.arrange();
+    Ok(())
+}
+
+fn drop_column(table: &mut Table, name: &str, if_exists: bool, at: i64) -> Result<()> {
+    let Some(column) = table.column(name).cloned() else {
+        let missing = || invalid(format!("Column {name} was not found in table '{}'", table.full_name()));
+        return if if_exists { Ok(()) } else { Err(missing()) };
+    };
+    if column.is_primary_key() {
+        return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}")));
+    }
+    let dependent: Vec<&str> = table.indexes.iter().filter(|i| i.column == name).map(|i| i.name.as_str()).collect();
+    if !dependent.is_empty() {
+        return Err(invalid(format!(
+            "Cannot drop column {name} because it has dependent secondary indexes ({})",
+            dependent.join(", ")
+        )));
+    }
+    table.columns.retain(|c| c.name != name);
+    let is_static = column.is_static();
+    table.dropped.push(DroppedColumn { id: column.id, name: column.name, of: column.of, is_static, dropped: at });
+    Ok(())
+}
+
+fn rename_column(table: &mut Table, from: &Name<'_>, to: &Name<'_>, if_exists: bool) -> Result<()> {
+    let (from, to) = (&*from.text, &*to.text);
+    let Some(column) = table.column(from) else {
+        let missing = || invalid(format!("Column {from} was not found in table '{}'", table.full_name()));
+        return if if_exists { Ok(()) } else { Err(missing()) };
+    };
+    if !column.is_primary_key() {
+        return Err(invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
+    }
+    if table.column(to).is_some() {
+        return Err(invalid(format!(
+            "Cannot rename column {from} to {to} in table '{}'; another column with that name already exists",
+            table.full_name()
+        )));
+    }
+    if table.indexes.iter().any(|i| i.column == from) {
+        return Err(invalid(format!("Can't rename column {from} because it has dependent secondary indexes")));
+    }
+    if let Some(column) = table.columns.iter_mut().find(|c| c.name == from) {
+        column.name = to.to_owned();
+    }
+    Ok(())
+}

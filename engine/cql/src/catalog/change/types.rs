@@ -1,0 +1,149 @@
+//! User types, and the tables and types that use them.
+
+use std::sync::Arc;
+
+use super::check_not_system_new;
+use crate::catalog::resolve::{mentions, refresh, resolve};
+use crate::catalog::{Catalog, ColumnType, Keyspace, Table, TypeDef};
+use crate::error::{Result, invalid};
+use crate::syntax::ast::{self, AlterType, CreateType, Drop, Native, QualifiedName, TypeChange, TypeKind};
+
+impl Catalog {
+    /// `CREATE TYPE` in this keyspace.
+    ///
+    /// # Errors
+    /// What is wrong with the definition.
+    pub fn create_type(&self, statement: &CreateType<'_>, keyspace: &str) -> Result<Option<Catalog>> {
+        check_not_system_new(keyspace)?;
+        let mut home = (**self.existing(keyspace)?).clone();
+        let name = &*statement.name.name.text;
+        if home.user_type(name).is_some() {
+            let there = || invalid(format!("A user type with name '{name}' already exists"));
+            return if statement.if_not_exists { Ok(None) } else { Err(there()) };
+        }
+        let mut fields: Vec<(String, ColumnType)> = vec![];
+        for (field, of) in &statement.fields {
+            if fields.iter().any(|f| f.0 == field.text) {
+                return Err(invalid(format!("Duplicate field name '{}' in type '{name}'", field.text)));
+            }
+            fields.push((field.text.to_string(), field_type(&home, of)?));
+        }
+        home.types.insert(name.to_owned(), Arc::new(TypeDef { name: name.to_owned(), fields }));
+        Ok(Some(self.with_keyspace(home)))
+    }
+
+    /// `ALTER TYPE` in this keyspace: every table and type that uses it follows.
+    ///
+    /// # Errors
+    /// What can't be done.
+    pub fn alter_type(&self, statement: &AlterType<'_>, keyspace: &str) -> Result<Option<Catalog>> {
+        super::super::check_not_system(keyspace)?;
+        let name = &*statement.name.name.text;
+        let Some(found) = self.keyspace(keyspace).and_then(|k| k.user_type(name)) else {
+            return if statement.if_exists {
+                Ok(None)
+            } else {
+                Err(invalid(format!("Type '{keyspace}.{name}' doesn't exist")))
+            };
+        };
+        let mut home = (**self.existing(keyspace)?).clone();
+        let mut def = (**found).clone();
+        match &statement.change {
+            TypeChange::Add { if_not_exists, field, of } => {
+                if def.fields.iter().any(|f| f.0 == field.text) {
+                    let there = || {
+                        invalid(format!(
+                            "Cannot add field {field} to type {keyspace}.{name}: a field with name {field} already exists"
+                        ))
+                    };
+                    return if *if_not_exists { Ok(None) } else { Err(there()) };
+                }
+                let of_field = field_type(&home, of)?;
+                if mentions(&of_field.of, name) {
+                    return Err(invalid(format!(
+                        "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
+                    )));
+                }
+                // Keys that were written name the fields there were; of partitions they are found byte by byte.
+                let in_key = |t: &&Arc<Table>| t.columns.iter().any(|c| c.is_primary_key() && mentions(&c.of.of, name));
+                let tables: Vec<&str> = home.tables.values().filter(in_key).map(|t| &*t.name).collect();
+                if !tables.is_empty() {
+                    return Err(invalid(format!(
+                        "Cannot add field {field} to type {keyspace}.{name}: it is used in the primary key of {}",
+                        tables.join(", ")
+                    )));
+                }
+                def.fields.push((field.text.to_string(), of_field));
+            }
+            TypeChange::Rename { if_exists, pairs } => {
+                for (from, to) in pairs {
+                    let Some(at) = def.fields.iter().position(|f| f.0 == from.text) else {
+                        if *if_exists {
+                            continue;
+                        }
+                        return Err(invalid(format!("Unkown field {from} in user type {keyspace}.{name}")));
+                    };
+                    if def.fields.iter().any(|f| f.0 == to.text) {
+                        return Err(invalid(format!("Duplicate field name {to} in type {keyspace}.{name}")));
+                    }
+                    def.fields[at].0 = to.text.to_string();
+                }
+            }
+            TypeChange::Retype { .. } => return Err(invalid("Altering field types is no longer supported")),
+        }
+        home.types.insert(name.to_owned(), Arc::new(def));
+        refresh_uses(&mut home, name);
+        Ok(Some(self.with_keyspace(home)))
+    }
+
+    /// `DROP TYPE` in this keyspace.
+    ///
+    /// # Errors
+    /// `Invalid` when it isn't there or is used.
+    pub fn drop_type(&self, statement: &Drop<QualifiedName<'_>>, keyspace: &str) -> Result<Option<Catalog>> {
+        super::super::check_not_system(keyspace)?;
+        let name = &*statement.name.name.text;
+        let Some(home) = self.keyspace(keyspace).filter(|k| k.user_type(name).is_some()) else {
+            let missing = || invalid(format!("Type '{keyspace}.{name}' doesn't exist"));
+            return if statement.if_exists { Ok(None) } else { Err(missing()) };
+        };
+        let used = |of: &ColumnType| mentions(&of.of, name);
+        let types: Vec<_> = home.types().filter(|t| t.fields.iter().any(|f| used(&f.1))).map(|t| t.name.clone()).collect();
+        let tables: Vec<_> = home.tables().filter(|t| t.columns.iter().any(|c| used(&c.of))).map(|t| t.name.clone()).collect();
+        for (kind, users) in [("user types", types), ("tables", tables)] {
+            if !users.is_empty() {
+                let users = users.join(", ");
+                return Err(invalid(format!(
+                    "Cannot drop user type '{keyspace}.{name}' as it is still used by {kind} {users}"
+                )));
+            }
+        }
+        let mut home = (**home).clone();
+        home.types.remove(name);
+        Ok(Some(self.with_keyspace(home)))
+    }
+}
+
+fn field_type(home: &Keyspace, of: &ast::Type<'_>) -> Result<ColumnType> {
+    match of.kind {
+        TypeKind::Native(Native::Counter) => Err(invalid("A user type cannot contain counters")),
+        TypeKind::User(_) => Err(invalid("A user type cannot contain non-frozen UDTs")),
+        _ => resolve(home, of, false),
+    }
+}
+
+/// Makes every use of a user type its present form.
+fn refresh_uses(home: &mut Keyspace, name: &str) {
+    let Some(changed) = home.user_type(name).map(|t| t.user_type(&home.name)) else { return };
+    let again = |of: &mut ColumnType| of.of = refresh(&of.of, &changed);
+    for def in home.types.values_mut().filter(|t| t.name != name) {
+        Arc::make_mut(def).fields.iter_mut().for_each(|f| again(&mut f.1));
+    }
+    let uses =
+        |t: &Table| t.columns.iter().map(|c| &c.of).chain(t.dropped.iter().map(|d| &d.of)).any(|of| mentions(&of.of, name));
+    for table in home.tables.values_mut().filter(|t| uses(t)) {
+        let table = Arc::make_mut(table);
+        table.columns.iter_mut().for_each(|c| again(&mut c.of));
+        table.dropped.iter_mut().for_each(|d| again(&mut d.of));
+    }
+}
