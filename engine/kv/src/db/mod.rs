@@ -405,7 +405,10 @@ impl Core {
             self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
         }
         drop(c);
-        t.set_options(options);
+        // So that nobody writes to a memtable that is gone over.
+        let w = self.write.lock();
+        t.set_options(options)?;
+        drop(w);
         self.signal_work();
         Ok(())
     }

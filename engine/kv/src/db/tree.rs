@@ -109,12 +109,22 @@ impl TreeCore {
         self.hooked.load(Ordering::Acquire)
     }
 
-    /// Hands in the options with their hooks.
-    pub fn set_options(&self, options: TreeOptions) {
+    /// Hands in the options with their hooks. The caller holds the write lock.
+    ///
+    /// # Errors
+    /// Those of going over the memtables, which are not known to fail.
+    pub fn set_options(&self, options: TreeOptions) -> Result<()> {
+        if let Some(hook) = &options.filter_prefix {
+            for m in self.view.load_full().memtables() {
+                m.settle();
+                m.mem.learn_prefixes(hook.clone())?;
+            }
+        }
         self.files.lock().handles.values().for_each(|h| h.use_filter(true));
         let options = Arc::new(options);
         self.change_view(|v| View { options, ..v.clone() });
         self.hooked.store(true, Ordering::Release);
+        Ok(())
     }
 }
 

@@ -26,6 +26,7 @@ mod tests;
 pub use cursor::MemCursor;
 pub use pool::ArenaPool;
 
+use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
@@ -35,8 +36,8 @@ use arena::{Arena, AtomicRef, LEAF, Record, Ref, Tombstone};
 use filter::KeyFilter;
 use parking_lot::{Mutex, RwLock};
 use skiplist::SkipList;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// Arena bytes of an empty memtable, rounded up generously.
 const EMPTY: usize = 64 + arena::SPLIT;
@@ -49,8 +50,8 @@ pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
 pub struct Memtable {
     list: SkipList,
     filter: KeyFilter,
-    /// The part of each key that is in the filter beside the key, if any.
-    prefix: Option<Arc<dyn FilterPrefix>>,
+    /// What tells the parts of keys that are in a filter too, if anything does.
+    prefixes: OnceLock<Prefixes>,
     capacity: usize,
     /// Bytes promised to adds: an upper bound of what they will have taken in the end.
     reserved: AtomicUsize,
@@ -62,6 +63,12 @@ pub struct Memtable {
     fragments: RwLock<Option<(Ref<Tombstone>, Arc<Fragments>)>>,
 }
 
+struct Prefixes {
+    hook: Arc<dyn FilterPrefix>,
+    /// Where they are; `None`: beside the keys, in a filter that was made large enough.
+    filter: Option<KeyFilter>,
+}
+
 /// What a lookup found.
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
@@ -70,6 +77,14 @@ pub struct Found<'a> {
     /// The value; empty for deletes.
     pub value: &'a [u8],
     entry: Ref<Record>,
+}
+
+impl Prefixes {
+    #[inline]
+    fn add(&self, key: &[u8], beside: &KeyFilter) {
+        let len = self.hook.prefix_len(key).min(key.len());
+        self.filter.as_ref().unwrap_or(beside).add(key_hash(&key[..len]));
+    }
 }
 
 impl Memtable {
@@ -97,7 +112,7 @@ impl Memtable {
             list: SkipList::new(Arena::new(pool.lease(capacity)?)),
             // It takes at most as many prefixes as keys.
             filter: KeyFilter::new(if prefix.is_some() { 2 * capacity } else { capacity }),
-            prefix,
+            prefixes: prefix.map_or_else(OnceLock::new, |hook| Prefixes { hook, filter: None }.into()),
             capacity,
             reserved: AtomicUsize::new(EMPTY),
             deletes: AtomicU64::new(0),
@@ -137,8 +152,8 @@ impl Memtable {
             self.deletes.fetch_add(1, Relaxed);
         }
         self.filter.add(key_hash(key));
-        if let Some(p) = &self.prefix {
-            self.filter.add(key_hash(&key[..p.prefix_len(key).min(key.len())]));
+        if let Some(p) = self.prefixes.get() {
+            p.add(key, &self.filter);
         }
         self.list.insert(key, trailer, value);
     }
@@ -193,7 +208,27 @@ impl Memtable {
     /// [`may_contain`](Self::may_contain).
     #[inline]
     pub fn may_contain_prefix(&self, hash: u64) -> bool {
-        self.prefix.is_none() || self.filter.may_contain(hash)
+        self.prefixes.get().is_none_or(|p| p.filter.as_ref().unwrap_or(&self.filter).may_contain(hash))
+    }
+
+    /// From now on it can be asked for prefixes, those of all that is in it included: for a memtable that was filled before anybody knew
+    /// the hook, as that of a log that is replayed. Takes as long as a scan. No add may run meanwhile.
+    ///
+    /// # Errors
+    /// Those of its cursor, which has none.
+    pub fn learn_prefixes(self: &Arc<Self>, hook: Arc<dyn FilterPrefix>) -> Result<()> {
+        if self.prefixes.get().is_some() {
+            return Ok(());
+        }
+        let prefixes = Prefixes { hook, filter: Some(KeyFilter::new(self.capacity)) };
+        let mut cursor = self.cursor();
+        cursor.first()?;
+        while cursor.valid() {
+            prefixes.add(cursor.key(), &self.filter);
+            cursor.next()?;
+        }
+        let _ = self.prefixes.set(prefixes);
+        Ok(())
     }
 
     /// The newest version of `key` with a sequence number of at most `read`.
@@ -236,7 +271,8 @@ impl Memtable {
 
     /// Bytes of memory in use.
     pub fn used(&self) -> usize {
-        self.list.arena().used() + self.filter.memory()
+        let prefixes = self.prefixes.get().and_then(|p| p.filter.as_ref()).map_or(0, KeyFilter::memory);
+        self.list.arena().used() + self.filter.memory() + prefixes
     }
 
     /// Bytes of memory that this memtable was made for.

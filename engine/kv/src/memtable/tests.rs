@@ -388,3 +388,41 @@ fn the_same_history_has_the_same_shape() {
     };
     assert_eq!(build(), build());
 }
+
+struct First(usize);
+
+impl FilterPrefix for First {
+    fn name(&self) -> &str {
+        "first"
+    }
+    fn prefix_len(&self, key: &[u8]) -> usize {
+        self.0.min(key.len())
+    }
+}
+
+#[test]
+fn prefixes_are_known_whether_the_hook_came_first_or_last() {
+    let hook: Arc<dyn FilterPrefix> = Arc::new(First(4));
+    let pool = ArenaPool::new(1);
+    let early = Memtable::with_prefixes(&pool, 1 << 20, Some(hook.clone())).unwrap();
+    let late = Memtable::new(&pool, 1 << 20).unwrap();
+    let key = |i: u32| [&i.to_be_bytes()[..], b"/name"].concat();
+    let hash = |i: u32| key_hash(&i.to_be_bytes());
+    let fill = |t: &Memtable, from: u32, until: u32| {
+        for i in from..until {
+            assert!(t.reserve(Memtable::cost(9, 3)));
+            t.add(&key(i), Trailer::new(i as u64 + 1, Kind::Put), b"abc");
+        }
+    };
+    fill(&early, 0, 3000);
+    fill(&late, 0, 2000);
+    assert!((0..9000).all(|i| late.may_contain_prefix(hash(i))), "what nobody asked for is not denied");
+    late.learn_prefixes(hook.clone()).unwrap();
+    late.learn_prefixes(hook).unwrap();
+    fill(&late, 2000, 3000);
+    for t in [early, late] {
+        assert!((0..3000).all(|i| t.may_contain_prefix(hash(i)) && t.may_contain(key_hash(&key(i)))));
+        let wrong = (3000..9000).filter(|i| t.may_contain_prefix(hash(*i))).count();
+        assert!(wrong < 600, "{wrong} of 6,000");
+    }
+}
