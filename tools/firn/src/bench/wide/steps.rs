@@ -353,7 +353,8 @@ pub fn last_ten(b: &Bench, report: &mut Report) -> Done {
 pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
     let family = b.family("Wide")?;
     let mut meter = Meter::new(what, 3, b.columns);
-    let mut peak = 0;
+    let rss = || Usage::now().map_or(0, |u| u.rss_anon);
+    let (before, mut most) = (rss(), 0);
     let all = Slice::all();
     for _ in 0..3 {
         let ours = || expect("columns of the wide row", cells_of_row(b, &family, WIDEST, &all, u64::MAX)?, b.columns);
@@ -368,12 +369,15 @@ pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
             expect("entries", n, b.columns + NARROW_COLUMNS + 1)
         };
         meter.round(ours, beside)?;
-        peak = Usage::now().map_or(peak, |u| peak.max(u.rss_anon));
+        most = most.max(rss());
     }
     report.add(what, CURSOR_STEP, meter.done(), None);
     let size = family.tree().cursor::<&[u8]>(..).and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
     let row = bytes(size as u64 * b.columns);
-    report.notes.push(format!("{what}: a row of {row}, with {} of memory in the process.", bytes(peak)));
+    let more = bytes(most.saturating_sub(before));
+    report
+        .notes
+        .push(format!("{what}: a row of {row}; the process had {} of memory before, {more} more after.", bytes(before)));
     Ok(())
 }
 
