@@ -29,14 +29,15 @@ Examples:
 pub const IMPORT_EXAMPLES: &str = "\
 Reads what `firn export` writes in the full and the short notation, mixed as one likes, and what people write by hand: quotes may be
 missing, commas may be too many, = is a colon, // and /* */ are comments. Columns without a timestamp get one of now; a column is
-{name: …, value: …, timestamp: …, ttl: …} or just a value. What a family refuses is an error with its line; chunks
+{name: …, value: …, timestamp: …, ttl: …} or just a value, and a row may be a list of the former: [ {name: …}, … ]. What a family refuses is an error with its line; chunks
 before it are imported. The keyspace and its families must be there; counters add to what they hold.
 
 Examples:
   firn import --keyspace Music music.json
   firn export --keyspace Music --family users | firn --db copy import --keyspace Music -
   firn import --keyspace Music --family users2 users.json         into another family
-  echo 'users: {ann: {email: ann@example.com}}' | firn import --keyspace Music -";
+  echo 'users: {ann: {email: ann@example.com}}' | firn import --keyspace Music -
+  echo '{name: 123, value: hello}, {name: 3, value: there}' | firn import --keyspace Music --family numbers --row r -";
 
 /// What `firn export` takes.
 #[derive(Args, Clone, Debug)]
@@ -77,6 +78,9 @@ pub struct ImportArgs {
     /// Import into this family, whatever the document calls it
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// The file is columns, or super columns, of this row of --family
+    #[arg(long, value_name = "KEY", requires = "family")]
+    row: Option<String>,
     /// The timestamp of columns that have none, in microseconds [default: now]
     #[arg(long, value_name = "MICROS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
@@ -167,6 +171,7 @@ pub fn import(global: &Global, args: &ImportArgs) -> Done {
     let keyspace = keyspace(&wide, &args.keyspace)?;
     let options = ImportOptions {
         family: args.family.clone(),
+        row: args.row.clone(),
         timestamp: args.timestamp,
         chunk: args.chunk as usize,
         durability: args.durability.into(),
