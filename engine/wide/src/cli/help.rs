@@ -79,8 +79,11 @@ pub fn help(topic: Option<Topic>) -> String {
     out
 }
 
-const TYPES: &str = "AsciiType BooleanType BytesType CounterColumnType DateType DecimalType DoubleType FloatType Int32Type\n\
-IntegerType LexicalUUIDType LongType TimeUUIDType UTF8Type UUIDType";
+const TYPES: &str = "AsciiType BooleanType ByteType BytesType CounterColumnType DateType DecimalType DoubleType DurationType\n\
+EmptyType FloatType InetAddressType Int32Type IntegerType LexicalUUIDType LongType ShortType SimpleDateType\n\
+TimeType TimestampType TimeUUIDType UTF8Type UUIDType\n\
+Made of others: 'ReversedType(LongType)' sorts the other way round, 'CompositeType(UTF8Type,LongType)' has several\n\
+parts, written 'a:1'. A program that embeds the store can add types of its own.";
 
 const PAGES: [Page; 30] = [
     Page {
@@ -174,7 +177,7 @@ const PAGES: [Page; 30] = [
                get FAMILY[KEY][SUPER][COLUMN] [as TYPE];\nget FAMILY where COLUMN = VALUE [and COLUMN > VALUE ...] [limit N];",
         summary: "Read a row, a super column or a column, or find rows by their columns.",
         more: "'as' shows the value as another type. 'where' needs one '=' on a column that has an index;\n\
-               the other conditions may also be <, <=, > and >=.",
+               the other conditions may also be <, <=, > and >=. The last columns of a row: 'help list;'.",
         example: "get users where name = 'Ann' limit 10;",
     },
     Page {
@@ -182,8 +185,10 @@ const PAGES: [Page; 30] = [
         form: "list FAMILY [limit N] [columns N [reversed]];\nlist FAMILY[START:END] [limit N] [columns N [reversed]];",
         summary: "Read rows one after the other.",
         more: "START and END are keys and belong to the range; either may be left out. 100 rows and 100 columns\n\
-               of each where nothing is said.",
-        example: "list users['ann':'bob'] limit 20 columns 5 reversed;",
+               of each where nothing is said. Rows come in the order of the partitioner, which 'describe cluster;'\n\
+               names: by key under ByteOrderedPartitioner and OrderPreservingPartitioner, else by token, and a START\n\
+               whose token is behind END's is refused. From a key to itself is one row: so its last columns are read.",
+        example: "list users limit 20 columns 5;\nlist log['web':'web'] columns 10 reversed;",
     },
     Page {
         words: &["count"],

@@ -29,6 +29,7 @@ pub use change::Diff;
 pub use def::{CfDef, ColumnDef, IndexType, KsDef};
 pub use family::{Column, Family, Index, Kind};
 pub use record::RECORD_PREFIX;
+pub(crate) use typing::NO_SUCH_TYPE;
 pub use typing::{Registry, Type};
 
 use crate::base::error::Result;
