@@ -398,6 +398,8 @@ impl Session {
         let family = self.family(&d.name)?;
         let def = define::family(self, family.def().clone(), &d.attributes, out)?;
         let version = self.wide.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
+        // What the definition says now counts, not what functions said before.
+        self.assumptions(&family).columns.clear();
         self.changed(version, family.keyspace(), out)
     }
 
