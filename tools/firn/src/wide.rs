@@ -129,7 +129,7 @@ fn open(global: &Global, db: DbOptions) -> Done<Wide> {
 pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
     wide.keyspace(name).map_err(|e| {
         let names: Vec<String> = wide.describe_keyspaces().into_iter().map(|k| k.name).collect();
-        let has = if names.is_empty() { "it has no keyspaces".into() } else { format!("it has {}", names.join(", ")) };
+        let has = if names.is_empty() { "it has no keyspaces: `firn define` and `firn cli` make them".into() } else { format!("it has {}", names.join(", ")) };
         Failure::with_next(e.to_string(), has)
     })
 }

@@ -106,7 +106,7 @@ const PAGES: [Page; 30] = [
         words: &["drop", "keyspace"],
         form: "drop keyspace NAME;",
         summary: "Remove a keyspace and everything in it.",
-        more: "",
+        more: "Its tables of CQL, which are not shown here, go too.",
         example: "drop keyspace Music;",
     },
     Page {
