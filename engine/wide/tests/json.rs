@@ -503,7 +503,7 @@ impl std::io::Read for Drops<'_> {
 #[test]
 fn input_may_come_in_drops() {
     let k = open(&[texts("F", false)]);
-    let text = "F: { // rows\n r: {a: x/y /* z */, b: \"\\ud83d\\ude00\"} .. more\n}";
+    let text = "\u{feff}F: { // rows\n r: {a: x/y /* z */, b: \"\\ud83d\\ude00\"} .. more\n}";
     import(&k, Drops(text.as_bytes()), &ImportOptions::default(), &mut |_, _| {}).unwrap();
     assert!(exported(&k, Notation::Short).contains("\"a\": \"x/y\",\n      \"b\": \"😀\""));
 }

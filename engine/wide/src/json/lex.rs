@@ -173,6 +173,10 @@ impl<R: Read> Lexer<R> {
             return Ok(word);
         }
         self.broke = false;
+        // What some editors put before a text.
+        if self.read == 0 && self.ahead(3)?.starts_with("\u{feff}".as_bytes()) {
+            (self.next, self.read) = (self.next + 3, 3);
+        }
         self.skip_blanks()?;
         self.at = (self.line, self.column);
         let word = self.word()?;
