@@ -23,6 +23,7 @@ Text is as it is, other types as CQL writes them; bytes that are no text are 0x 
 
 Examples:
   firn export --keyspace Music > music.json
+  firn cli -e \"show schema Music;\" > music.txt      the definitions: `firn --db copy cli -f music.txt` makes them, then import
   firn export --keyspace Music --family users --notation short
   firn export --keyspace Music --family likes --notation sstabledump --raw-times";
 
