@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use firn_kv::DbOptions;
 use firn_wide::json::{self, Counts, ImportOptions, Notation, Times};
-use firn_wide::{Error, Keyspace, Options, Wide, store};
+use firn_wide::{ColumnFamily, Error, Keyspace, Options, Wide, store};
 use serde_json::json;
 
 use crate::load::Durable;
@@ -130,15 +130,39 @@ fn open(global: &Global, db: DbOptions) -> Done<Wide> {
 pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
     wide.keyspace(name).map_err(|e| {
         let names: Vec<String> = wide.describe_keyspaces().into_iter().map(|k| k.name).collect();
-        let has = if names.is_empty() { "it has no keyspaces: `firn define` and `firn cli` make them".into() } else { format!("it has {}", names.join(", ")) };
+        let has = if names.is_empty() {
+            "it has no keyspaces: `firn define` and `firn cli` make them".into()
+        } else {
+            format!("it has {}", names.join(", "))
+        };
         Failure::with_next(e.to_string(), has)
+    })
+}
+
+/// The names of a keyspace's families.
+pub fn families(keyspace: &Keyspace) -> Vec<String> {
+    let schema = keyspace.wide().schema();
+    schema.keyspace(keyspace.name()).map(|k| k.families().map(|f| f.name().to_owned()).collect()).unwrap_or_default()
+}
+
+/// The family of this name.
+pub fn family(keyspace: &Keyspace, name: &str) -> Done<ColumnFamily> {
+    keyspace.family(name).map_err(|e| {
+        let names = families(keyspace).join(", ");
+        let has = if names.is_empty() {
+            "has no families: `firn define` and `firn cli` make them".into()
+        } else {
+            format!("has {names}")
+        };
+        Failure::with_next(e.to_string(), format!("{} {has}", keyspace.name()))
     })
 }
 
 /// Runs `firn export`.
 pub fn export(global: &Global, args: &ExportArgs) -> Done {
     let wide = open(global, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
-    keyspace(&wide, &args.keyspace)?;
+    let keyspace = keyspace(&wide, &args.keyspace)?;
+    args.family.iter().try_for_each(|name| family(&keyspace, name).map(drop))?;
     let out = &mut io::stdout();
     let done = match (args.notation, &args.family[..]) {
         (Shape::Full, families) => json::export(&wide, &args.keyspace, families, Notation::Full, out),

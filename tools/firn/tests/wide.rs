@@ -316,7 +316,11 @@ fn mistakes_say_what_to_do() {
     let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debain"]);
     assert!(code == 2 && err.contains("Keyspace Debain does not exist") && err.contains("it has Debian"), "{err}");
     let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debian", "--family", "x"]);
-    assert!(code == 2 && err.contains("unconfigured columnfamily x"), "{err}");
+    assert!(code == 2 && err.contains("unconfigured columnfamily x\n next: Debian has packages"), "{err}");
+    let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debian", "--family", "x"]);
+    assert!(code == 2 && err.contains("error: unconfigured columnfamily x\n next: Debian has packages"), "{err}");
+    let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debain"]);
+    assert!(code == 2 && err.contains("error: Keyspace Debain does not exist\n next: it has Debian"), "{err}");
     let bad = t.file("bad.json", b"packages: {\n  a: {b: c d: e}}");
     let (code, _, err) = t.firn("db", &["import", "--keyspace", "Debian", &bad]);
     assert_eq!(code, 2);
