@@ -72,6 +72,11 @@ fn an_index_is_built_over_what_is_there_and_dropped_again() {
     def.column_metadata = vec![ColumnDef::new("color", "UTF8Type").indexed()];
     ks.wide().system_update_column_family(&def).unwrap();
     assert_eq!(family.find().eq("color", "red").rows().unwrap().len(), 100);
+    family.row("row 0").insert("color", "blue").unwrap();
+    family.rebuild_index("color").unwrap();
+    assert_eq!(family.find().eq("color", "red").rows().unwrap().len(), 99);
+    assert_eq!(family.find().eq("color", "blue").rows().unwrap().len(), 201);
+    assert_eq!(why(family.rebuild_index("size")), "there is no index on the column size of F");
     ks.wide().system_update_column_family(&without).unwrap();
     assert_eq!(why(family.find().eq("color", "red").rows()), "No indexed columns present in index clause with operator EQ");
     assert!(!ks.wide().store().db().tree_names().iter().any(|t| t.starts_with("ix-")));

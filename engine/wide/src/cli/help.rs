@@ -153,7 +153,7 @@ const PAGES: [Page; 30] = [
         words: &["drop", "index"],
         form: "drop index on FAMILY.COLUMN;",
         summary: "Remove a column's index; the column stays.",
-        more: "",
+        more: "'update column family' with index_type in its column_metadata builds it over what is there.",
         example: "drop index on users.name;",
     },
     Page {
