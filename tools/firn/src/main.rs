@@ -140,7 +140,7 @@ fn advice(e: &Error) -> Option<&'static str> {
             "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
         }
         ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait; get, scan, stats, trees and verify work beside it"
+            "another program has the store open for writing: end it or wait; get, scan, export, stats, trees, purge-report and verify work beside it"
         }
         ErrorKind::NotFound => {
             "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
