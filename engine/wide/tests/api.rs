@@ -83,6 +83,38 @@ fn an_index_is_built_over_what_is_there_and_dropped_again() {
 }
 
 #[test]
+fn a_definition_says_how_a_family_is_stored() {
+    let env = MemEnv::new(1);
+    let tree = |wide: &Wide| {
+        let id = wide.schema().family("K", "F").unwrap().id();
+        wide.store().family(id).unwrap().tree().clone()
+    };
+    let is_leveled = |wide: &Wide| {
+        let o = tree(wide).options();
+        matches!(o.policy, firn_kv::Policy::Leveled { .. }) && o.compression == [firn_kv::Compression::None]
+    };
+    let wide = open(&env, options()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
+    let row = |wide: &Wide| wide.keyspace("K").unwrap().family("F").unwrap().row("r");
+    row(&wide).insert("a", "1").unwrap();
+    tree(&wide).flush().unwrap();
+    assert!(!is_leveled(&wide));
+    let def = CfDef {
+        compaction_strategy: "LeveledCompactionStrategy".into(),
+        compression_options: Default::default(),
+        ..wide.describe_keyspace("K").unwrap().cf_defs.remove(0)
+    };
+    wide.system_update_column_family(&def).unwrap();
+    assert!(is_leveled(&wide));
+    row(&wide).insert("b", "2").unwrap();
+    tree(&wide).compact().unwrap();
+    drop(wide);
+    let wide = open(&env, options()).unwrap();
+    assert!(is_leveled(&wide));
+    assert_eq!(row(&wide).slice().count().unwrap(), 2);
+}
+
+#[test]
 fn the_most_selective_index_drives_and_all_expressions_hold() {
     let metadata = ["common", "rare"].map(|c| ColumnDef::new(c, "UTF8Type").indexed()).to_vec();
     let ks = with(vec![CfDef { column_metadata: metadata, ..utf8("F") }]);

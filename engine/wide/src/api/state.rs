@@ -84,6 +84,6 @@ fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner) -> Family
         counter: def.is_counter(),
         gc_grace: u32::try_from(def.gc_grace()).unwrap_or(u32::MAX),
         indexes: indexes.collect(),
-        tree: firn_kv::TreeOptions::default(),
+        tree: def.tree(),
     }
 }

@@ -122,14 +122,13 @@ const PAGES: [Page; 30] = [
                \u{20}                            index_type: KEYS, index_name: N}, ...]\n\
                comment                      a text for people\n\
                gc_grace                     seconds before what was deleted may vanish from the files (864000)\n\
-               caching                      ALL, KEYS_ONLY, ROWS_ONLY or NONE\n\
-               compaction_strategy          the class that decides which files are merged\n\
-               compaction_strategy_options  {name: value}\n\
-               compression_options          {sstable_compression: CLASS, chunk_length_kb: N}\n\
-               min_compaction_threshold     files of about a size that make a merge (4)\n\
-               max_compaction_threshold     files in one merge at most (32)\n\
+               compaction_strategy          SizeTieredCompactionStrategy or LeveledCompactionStrategy\n\
+               compaction_strategy_options  {sstable_size_in_mb: N} of the latter\n\
+               min_compaction_threshold     files of about a size that make a merge\n\
+               max_compaction_threshold     files in one merge at most; with 4 and 32 the engine chooses\n\
+               compression_options          {sstable_compression: CLASS}: LZ4 whichever it is; null is none\n\
                bloom_filter_fp_chance       how often a filter may be wrong, from 0 to 1\n\
-               read_repair_chance, dclocal_read_repair_chance, replicate_on_write: kept and shown\n\n\
+               caching, read_repair_chance, dclocal_read_repair_chance, replicate_on_write: kept and shown\n\n\
                Types: 'help types;'.",
         example: "create column family users with comparator = UTF8Type and key_validation_class = UTF8Type\n\
                   and column_metadata = [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];",

@@ -15,6 +15,7 @@ mod def;
 mod family;
 mod record;
 mod rules;
+mod storage;
 pub mod storage_conf;
 mod typing;
 
