@@ -498,6 +498,9 @@ fn a_comma_in_a_value_without_quotes_is_text_unless_a_name_or_nothing_follows() 
         ("a: x, the \"y\"\nb: z", json!({"a": "x, the \"y\"", "b": "z"})),
         ("a: 1,\nb: 2", json!({"a": "1", "b": "2"})),
         ("a: x, ... and so on", json!({"a": "x"})),
+        ("a: https://example.com/?b=c, b: 12:30", json!({"a": "https://example.com/?b=c", "b": "12:30"})),
+        ("a:b:c,b:2", json!({"a": "b:c", "b": "2"})),
+        ("a=b=c, b=2", json!({"a": "b=c", "b": "2"})),
     ];
     for (text, expected) in cases {
         k.family("Columns").unwrap().row("row").delete_all().unwrap();

@@ -2,8 +2,9 @@
 //!
 //! Beyond JSON: keys and values without quotes (to the end of the line, `,`, `:`, `=`, a bracket or a comment), quotes of either kind,
 //! `=` for `:`, comments (`// …`, `/* … */`), and lines of dots that say that something is left out. In a value without quotes a comma
-//! is part of the text unless a name follows it, or nothing. Commas may be missing at the end of a line, or be too many at the end of
-//! a list; that is the reader's to judge, which is told where lines end.
+//! is part of the text unless a name follows it, or nothing, and so is `:` or `=` with a letter, a digit or a slash right behind it.
+//! Commas may be missing at the end of a line, or be too many at the end of a list; that is the reader's to judge, which is told where
+//! lines end.
 
 use std::io::{ErrorKind, Read};
 
@@ -320,6 +321,13 @@ impl<R: Read> Lexer<R> {
                 Some(b',') if self.is_value && self.comma_is_text()? => {
                     self.take();
                     self.push(b",")?;
+                }
+                // A time, an address.
+                Some(b @ (b':' | b'='))
+                    if self.is_value && self.second()?.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'/') =>
+                {
+                    self.take();
+                    self.push(&[b])?;
                 }
                 _ => break,
             }
