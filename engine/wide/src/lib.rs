@@ -73,6 +73,7 @@
 //! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface; [`Keyspace::update`] reads and writes
 //!   alone on its rows.
 //! - [`Keyspace`] also has Thrift's operations by their names: `get_slice`, `batch_mutate`, `get_indexed_slices`, …
+//! - [`json`] writes families as JSON, in the article's notations, and reads them again.
 //! - [`schema::storage_conf`] reads `storage-conf.xml`; [`cli`] is cassandra-cli's language; [`types`] are the comparators and validators.
 //! - [`ColumnFamily::purge_report`] says what keeps tombstones from going.
 //! - [`demo`] has whole applications: the article's blog, and a music site with likes.
@@ -86,7 +87,7 @@
 //!
 //! # The rooms
 //! Data flows downwards, and a module imports only lower floors: [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (where cells
-//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here < [`cli`] (4) < [`demo`] (5).
+//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here < [`cli`], [`json`] (4) < [`demo`] (5).
 
 pub mod api;
 pub mod base;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_kv::DbOptions;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
+use firn_wide::schema::storage_conf::StorageConf;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::*;
 
@@ -72,9 +73,61 @@ fn an_index_is_built_over_what_is_there_and_dropped_again() {
     def.column_metadata = vec![ColumnDef::new("color", "UTF8Type").indexed()];
     ks.wide().system_update_column_family(&def).unwrap();
     assert_eq!(family.find().eq("color", "red").rows().unwrap().len(), 100);
+    family.row("row 0").insert("color", "blue").unwrap();
+    family.rebuild_index("color").unwrap();
+    assert_eq!(family.find().eq("color", "red").rows().unwrap().len(), 99);
+    assert_eq!(family.find().eq("color", "blue").rows().unwrap().len(), 201);
+    assert_eq!(why(family.rebuild_index("size")), "there is no index on the column size of F");
     ks.wide().system_update_column_family(&without).unwrap();
     assert_eq!(why(family.find().eq("color", "red").rows()), "No indexed columns present in index clause with operator EQ");
     assert!(!ks.wide().store().db().tree_names().iter().any(|t| t.starts_with("ix-")));
+}
+
+#[test]
+fn settings_of_a_storage_conf_say_how_the_database_is_opened() {
+    let text = "<Storage><ClusterName>Blogs</ClusterName><Partitioner>ByteOrderedPartitioner</Partitioner>\
+                <CommitLogSync>batch</CommitLogSync><CommitLogSyncBatchWindowInMS>1</CommitLogSyncBatchWindowInMS>\
+                <MemtableSizeInMB>16</MemtableSizeInMB>\
+                <Keyspaces><Keyspace Name='K'><ColumnFamily Name='F'/></Keyspace></Keyspaces></Storage>";
+    let conf = StorageConf::parse(text, &options().registry).unwrap();
+    let wide = open(&MemEnv::new(1), options().settings(&conf.settings)).unwrap();
+    wide.system_add_keyspace(&conf.keyspaces[0]).unwrap();
+    assert_eq!((wide.describe_cluster_name(), wide.durability()), ("Blogs", firn_kv::Durability::Power));
+    assert_eq!(wide.describe_partitioner(), "org.apache.cassandra.dht.ByteOrderedPartitioner");
+    let id = wide.schema().family("K", "F").unwrap().id();
+    assert_eq!(wide.store().family(id).unwrap().tree().options().memtable_size, 16 << 20);
+}
+
+#[test]
+fn a_definition_says_how_a_family_is_stored() {
+    let env = MemEnv::new(1);
+    let tree = |wide: &Wide| {
+        let id = wide.schema().family("K", "F").unwrap().id();
+        wide.store().family(id).unwrap().tree().clone()
+    };
+    let is_leveled = |wide: &Wide| {
+        let o = tree(wide).options();
+        matches!(o.policy, firn_kv::Policy::Leveled { .. }) && o.compression == [firn_kv::Compression::None]
+    };
+    let wide = open(&env, options()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
+    let row = |wide: &Wide| wide.keyspace("K").unwrap().family("F").unwrap().row("r");
+    row(&wide).insert("a", "1").unwrap();
+    tree(&wide).flush().unwrap();
+    assert!(!is_leveled(&wide));
+    let def = CfDef {
+        compaction_strategy: "LeveledCompactionStrategy".into(),
+        compression_options: Default::default(),
+        ..wide.describe_keyspace("K").unwrap().cf_defs.remove(0)
+    };
+    wide.system_update_column_family(&def).unwrap();
+    assert!(is_leveled(&wide));
+    row(&wide).insert("b", "2").unwrap();
+    tree(&wide).compact().unwrap();
+    drop(wide);
+    let wide = open(&env, options()).unwrap();
+    assert!(is_leveled(&wide));
+    assert_eq!(row(&wide).slice().count().unwrap(), 2);
 }
 
 #[test]

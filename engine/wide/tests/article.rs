@@ -212,6 +212,62 @@ fn a15_sub_columns_are_sorted_as_compare_subcolumns_with_says() {
     assert_eq!(all, [("homeAddress".to_owned(), inner.clone()), ("workAddress".to_owned(), inner)]);
 }
 
+/// Names that each of the article's comparators accepts, in the order that it states.
+const IN_ORDER: [(&str, [&[u8]; 3]); 6] = [
+    ("BytesType", [b"\x01", b"\x01\x00", b"\xff"]),
+    ("UTF8Type", ["Z".as_bytes(), "a".as_bytes(), "é".as_bytes()]),
+    // As signed numbers, so that what begins with 80 comes first.
+    (
+        "LexicalUUIDType",
+        [
+            &[0x80, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0; 16],
+            &[0x7f, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ],
+    ),
+    // By their time, of which the first bytes are the lowest.
+    (
+        "TimeUUIDType",
+        [
+            &[0xff, 0xff, 0xff, 0xff, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0, 0, 0, 0, 0, 1, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0, 0, 0, 0, 0, 0, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+        ],
+    ),
+    ("AsciiType", [b"123", b"3", b"832416"]),
+    ("LongType", [&[0xff; 8], &[0, 0, 0, 0, 0, 0, 0, 3], &[0, 0, 0, 0, 0, 0, 0, 123]]),
+];
+
+#[test]
+fn a15_the_two_orders_are_mixed_freely() {
+    let all = || IN_ORDER.iter().flat_map(|outer| IN_ORDER.iter().map(move |inner| (outer, inner)));
+    let name = |outer: &str, inner: &str| format!("{outer}_{inner}");
+    let families: Vec<CfDef> = all().map(|((o, _), (i, _))| super_family(&name(o, i), o, i)).collect();
+    assert_eq!(families.len(), 36);
+    let ks = with(&families);
+    for ((outer, supers), (inner, columns)) in all() {
+        let row = ks.family(&name(outer, inner)).unwrap().row("row");
+        // Written in another order than that which comes out.
+        for s in [2, 0, 1] {
+            for c in [1, 2, 0] {
+                row.super_column(supers[s].to_vec()).insert(columns[c].to_vec(), "x").unwrap();
+            }
+        }
+        let read = row.slice().super_columns().unwrap();
+        let names: Vec<&[u8]> = read.iter().map(|s| &*s.name).collect();
+        assert_eq!(names, *supers, "{outer} of {inner}");
+        for s in &read {
+            let names: Vec<&[u8]> = s.columns.iter().map(|c| &*c.name).collect();
+            assert_eq!(names, *columns, "{inner} in {outer}");
+        }
+        // And backward.
+        let last = row.slice().reversed().limit(1).super_columns().unwrap();
+        assert_eq!(last[0].name, supers[2], "{outer} of {inner}");
+        let last = row.super_column(supers[0].to_vec()).slice().reversed().limit(1).columns().unwrap().next().unwrap().unwrap();
+        assert_eq!(last.name, columns[2], "{inner} in {outer}");
+    }
+}
+
 /// Text by its length, then by its letters.
 struct ShortestFirst;
 
@@ -264,7 +320,23 @@ fn a16_a_comparator_of_ones_own() {
     insert_all(&row, &[("ccc", "3"), ("a", "1"), ("bb", "2"), ("b", "1")]);
     assert_eq!(columns(&row), pairs([("a", "1"), ("b", "1"), ("bb", "2"), ("ccc", "3")]));
     assert_eq!(row.insert([0_u8; 256], "x").unwrap_err().to_string(), "at most 255 bytes");
-    drop((wide, row));
+
+    // cassandra-cli's language takes it too.
+    let mut session = firn_wide::cli::Session::new(wide.clone(), Arc::new(env.clone()), false);
+    let mut say = |statement: &str| {
+        let answer = session.run(&firn_wide::cli::Source::new(statement));
+        assert_eq!(answer.failure, None, "{statement}");
+        answer.text
+    };
+    say("use K;");
+    say("create column family Said with comparator = 'com.example.ShortestFirst' and default_validation_class = UTF8Type;");
+    for name in ["ccc", "a", "bb"] {
+        say(&format!("set Said['row'][{name}] = x;"));
+    }
+    let told = say("get Said['row'];");
+    let names: Vec<&str> = told.lines().filter_map(|l| l.strip_prefix("=> (column=")?.split(',').next()).collect();
+    assert_eq!(names, ["a", "bb", "ccc"]);
+    drop((wide, row, session));
 
     // The definitions name it, so it must be there when the database is opened.
     let Err(Error::Configuration(why)) = open(Registry::new()) else { panic!("opened without the comparator") };

@@ -245,7 +245,14 @@ fn a_schema_with_everything_odd_in_it_is_read_back() {
         }],
         ..CfDef::new("", "it's")
     };
-    let keyspace = KsDef { durable_writes: false, cf_defs: vec![odd], ..KsDef::new("k-1") };
+    let uncompressed = CfDef { compression_options: BTreeMap::new(), ..CfDef::new("", "plain") };
+    let uncompressed = CfDef {
+        comparator_type: long(&uncompressed.comparator_type),
+        default_validation_class: long(&uncompressed.default_validation_class),
+        key_validation_class: long(&uncompressed.key_validation_class),
+        ..uncompressed
+    };
+    let keyspace = KsDef { durable_writes: false, cf_defs: vec![odd, uncompressed], ..KsDef::new("k-1") };
     let mut printed = String::new();
     format::schema(&mut printed, std::slice::from_ref(&keyspace), &namer);
     let read = read_schema(&printed);

@@ -444,7 +444,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("F: {r: {a: b}} }", "line 1, column 16: here should be a name, not '}'"),
         ("{F: {}} {", "line 1, column 9: something follows the document"),
         ("Nope: {}", "line 1, column 1: unconfigured columnfamily Nope"),
-        ("F: {\n  r: x\n}", "line 2, column 6: a row is an object: { … }"),
+        ("F: {\n  r: x\n}", "line 2, column 6: a row is an object: { … }, or a list of columns: [ … ]"),
         ("F: {r: {\"0x\": x}}", "line 1, column 15: column name must not be empty"),
         ("F: {'': {a: x}}", "line 1, column 5: Key may not be empty"),
         ("L: {r: {x: 1}}", "line 1, column 9: name: Unable to make long from 'x'"),
@@ -503,7 +503,7 @@ impl std::io::Read for Drops<'_> {
 #[test]
 fn input_may_come_in_drops() {
     let k = open(&[texts("F", false)]);
-    let text = "F: { // rows\n r: {a: x/y /* z */, b: \"\\ud83d\\ude00\"} .. more\n}";
+    let text = "\u{feff}F: { // rows\n r: {a: x/y /* z */, b: \"\\ud83d\\ude00\"} .. more\n}";
     import(&k, Drops(text.as_bytes()), &ImportOptions::default(), &mut |_, _| {}).unwrap();
     assert!(exported(&k, Notation::Short).contains("\"a\": \"x/y\",\n      \"b\": \"😀\""));
 }

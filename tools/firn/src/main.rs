@@ -6,6 +6,7 @@
 mod bench;
 mod cli;
 mod cql;
+mod define;
 mod demo;
 mod edit;
 mod fields;
@@ -36,6 +37,7 @@ Examples:
   firn --db fruit get apple
   firn --db fruit scan --prefix a
   firn --db fruit verify
+  firn --db blog define storage-conf.xml    the keyspaces and column families of a storage-conf.xml
   firn --db blog demo bloggy                the article's blog: its data, and its queries step by step
   firn --db shop cql                        a shell for CQL
   firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
@@ -92,6 +94,9 @@ enum Command {
     /// Speak CQL to a store: a shell, scripts, COPY
     #[command(after_help = cql::EXAMPLES)]
     Cql(cql::CqlArgs),
+    /// Make the keyspaces and column families of a storage-conf.xml
+    #[command(after_help = define::EXAMPLES)]
+    Define(define::DefineArgs),
     /// Say what keeps tombstones and expired cells of column families
     #[command(after_help = purge::EXAMPLES)]
     PurgeReport(purge::PurgeArgs),
@@ -120,6 +125,7 @@ fn main() -> ExitCode {
         Command::Compact(args) => edit::compact(global, args),
         Command::Cli(args) => cli::run(global, args),
         Command::Cql(args) => cql::run(global, args),
+        Command::Define(args) => define::run(global, args),
         Command::PurgeReport(args) => purge::run(global, args),
         Command::Demo(args) => demo::run(global, args),
         Command::Bench(args) => bench::run(global, args),
@@ -134,7 +140,7 @@ fn advice(e: &Error) -> Option<&'static str> {
             "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
         }
         ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait; get, scan, stats, trees and verify work beside it"
+            "another program has the store open for writing: end it or wait; get, scan, export, stats, trees, purge-report and verify work beside it"
         }
         ErrorKind::NotFound => {
             "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"

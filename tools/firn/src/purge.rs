@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::wide_failure;
 use crate::store::Global;
+use crate::wide::{failure, families, family, keyspace};
 
 pub const EXAMPLES: &str = "\
 A tombstone, and a cell whose time to live has passed, goes in a compaction of its table when its grace (gc_grace of the family) is
@@ -38,20 +39,14 @@ pub struct PurgeArgs {
 
 /// Runs `firn purge-report`.
 pub fn run(global: &Global, args: &PurgeArgs) -> Done {
-    let failure = |e| wide_failure(e, &global.db);
     let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
     let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
-    let wide = Wide::open_with(&global.db, options).map_err(failure)?;
-    let keyspace = wide.keyspace(&args.keyspace).map_err(failure)?;
-    let mut names = args.family.clone();
-    if names.is_empty() {
-        let schema = wide.schema();
-        let def = schema.keyspace(&args.keyspace).map_err(failure)?;
-        names = def.families().map(|f| f.name().to_owned()).collect();
-    }
+    let wide = Wide::open_with(&global.db, options).map_err(|e| wide_failure(e, &global.db))?;
+    let keyspace = keyspace(&wide, &args.keyspace)?;
+    let names = if args.family.is_empty() { families(&keyspace) } else { args.family.clone() };
     let mut reports = vec![];
     for name in names {
-        let report = keyspace.family(&name).and_then(|f| f.purge_report()).map_err(failure)?;
+        let report = family(&keyspace, &name)?.purge_report().map_err(failure)?;
         reports.push((name, report));
     }
     let mut out = stdout();

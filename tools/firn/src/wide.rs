@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use firn_kv::DbOptions;
 use firn_wide::json::{self, Counts, ImportOptions, Notation, Times};
-use firn_wide::{Error, Keyspace, Options, Wide, store};
+use firn_wide::{ColumnFamily, Error, Keyspace, Options, Wide, store};
 use serde_json::json;
 
 use crate::load::Durable;
@@ -23,20 +23,22 @@ Text is as it is, other types as CQL writes them; bytes that are no text are 0x 
 
 Examples:
   firn export --keyspace Music > music.json
+  firn cli -e \"show schema Music;\" > music.txt      the definitions: `firn --db copy cli -f music.txt` makes them, then import
   firn export --keyspace Music --family users --notation short
   firn export --keyspace Music --family likes --notation sstabledump --raw-times";
 
 pub const IMPORT_EXAMPLES: &str = "\
 Reads what `firn export` writes in the full and the short notation, mixed as one likes, and what people write by hand: quotes may be
 missing, commas may be too many, = is a colon, // and /* */ are comments. Columns without a timestamp get one of now; a column is
-{name: …, value: …, timestamp: …, ttl: …} or just a value. What a family refuses is an error with its line; chunks
+{name: …, value: …, timestamp: …, ttl: …} or just a value, and a row may be a list of the former: [ {name: …}, … ]. What a family refuses is an error with its line; chunks
 before it are imported. The keyspace and its families must be there; counters add to what they hold.
 
 Examples:
   firn import --keyspace Music music.json
   firn export --keyspace Music --family users | firn --db copy import --keyspace Music -
   firn import --keyspace Music --family users2 users.json         into another family
-  echo 'users: {ann: {email: ann@example.com}}' | firn import --keyspace Music -";
+  echo 'users: {ann: {email: ann@example.com}}' | firn import --keyspace Music -
+  echo '{name: 123, value: hello}, {name: 3, value: there}' | firn import --keyspace Music --family numbers --row r -";
 
 /// What `firn export` takes.
 #[derive(Args, Clone, Debug)]
@@ -77,6 +79,9 @@ pub struct ImportArgs {
     /// Import into this family, whatever the document calls it
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// The file is columns, or super columns, of this row of --family
+    #[arg(long, value_name = "KEY", requires = "family")]
+    row: Option<String>,
     /// The timestamp of columns that have none, in microseconds [default: now]
     #[arg(long, value_name = "MICROS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
@@ -125,15 +130,39 @@ fn open(global: &Global, db: DbOptions) -> Done<Wide> {
 pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
     wide.keyspace(name).map_err(|e| {
         let names: Vec<String> = wide.describe_keyspaces().into_iter().map(|k| k.name).collect();
-        let has = if names.is_empty() { "it has no keyspaces".into() } else { format!("it has {}", names.join(", ")) };
+        let has = if names.is_empty() {
+            "it has no keyspaces: `firn define` and `firn cli` make them".into()
+        } else {
+            format!("it has {}", names.join(", "))
+        };
         Failure::with_next(e.to_string(), has)
+    })
+}
+
+/// The names of a keyspace's families.
+pub fn families(keyspace: &Keyspace) -> Vec<String> {
+    let schema = keyspace.wide().schema();
+    schema.keyspace(keyspace.name()).map(|k| k.families().map(|f| f.name().to_owned()).collect()).unwrap_or_default()
+}
+
+/// The family of this name.
+pub fn family(keyspace: &Keyspace, name: &str) -> Done<ColumnFamily> {
+    keyspace.family(name).map_err(|e| {
+        let names = families(keyspace).join(", ");
+        let has = if names.is_empty() {
+            "has no families: `firn define` and `firn cli` make them".into()
+        } else {
+            format!("has {names}")
+        };
+        Failure::with_next(e.to_string(), format!("{} {has}", keyspace.name()))
     })
 }
 
 /// Runs `firn export`.
 pub fn export(global: &Global, args: &ExportArgs) -> Done {
     let wide = open(global, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
-    keyspace(&wide, &args.keyspace)?;
+    let keyspace = keyspace(&wide, &args.keyspace)?;
+    args.family.iter().try_for_each(|name| family(&keyspace, name).map(drop))?;
     let out = &mut io::stdout();
     let done = match (args.notation, &args.family[..]) {
         (Shape::Full, families) => json::export(&wide, &args.keyspace, families, Notation::Full, out),
@@ -167,6 +196,7 @@ pub fn import(global: &Global, args: &ImportArgs) -> Done {
     let keyspace = keyspace(&wide, &args.keyspace)?;
     let options = ImportOptions {
         family: args.family.clone(),
+        row: args.row.clone(),
         timestamp: args.timestamp,
         chunk: args.chunk as usize,
         durability: args.durability.into(),

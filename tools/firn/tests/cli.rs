@@ -554,3 +554,22 @@ fn the_article_is_a_script() {
     assert_eq!(names[8..], ["3", "123", "976", "832416", "123", "3", "832416", "976"]);
     assert_eq!(after("     (column=")[..4], ["city", "state", "street", "zip"]);
 }
+
+#[test]
+fn the_answer_about_likes_is_a_script() {
+    let t = Temp::new("answer");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide/examples/likes.txt");
+    let told = t.firn(&["cli", "-f", script]).text();
+    let counted = "=> (counter=dislikes, value=0)\n=> (counter=likes, value=1)\n=> (counter=views, value=3)\n";
+    assert!(told.contains(counted), "{told}");
+    let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("{part} in {told}"));
+    let song = "=> (column=722e5680-4d40-11e0-8001-000000000002, value=";
+    // Nothing at first, then a dislike, then a like.
+    assert!(at("Value was not found") < at(&format!("{song}1,")) && at(&format!("{song}1,")) < at(&format!("{song}2,")));
+    assert!(at("RowKey: 722e5680-4d40-11e0-8001-000000000001\n=> (column=user_name, value=eve") < at("Value was not found"));
+    at("RowKey: 722e5680-4d40-11e0-8001-000000000003\n=> (column=comment, value=what kind of guitar is it?");
+    // The command of the time refused the last of its families.
+    let strict = t.firn_on("strict", &["cli", "--strict", "-f", script], b"");
+    strict.said(1, &["cannot parse 'likes' as hex bytes"]);
+    assert!(!String::from_utf8_lossy(&strict.out).contains("Value"), "{strict:?}");
+}

@@ -201,6 +201,111 @@ fn what_is_exported_is_imported() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&dump).unwrap().as_array().unwrap().len(), 3);
 }
 
+/// The article's storage-conf.xml as it is printed, blanks in odd places and all.
+const ARTICLE: &str = include_str!("../../../engine/wide/tests/data/storage-conf/bloggyappy-ja.xml");
+
+#[test]
+fn a_storage_conf_defines_keyspaces() {
+    let t = Temp::new("define");
+    let conf = t.file("storage-conf.xml", ARTICLE.as_bytes());
+    let (out, _) = t.good("blog", &["define", &conf]);
+    let made = "keyspace BloggyAppy\n  Authors      Standard  columns sorted by BytesType\n  BlogEntries  Standard  columns sorted by BytesType\n  \
+                TaggedPosts  Standard  columns sorted by TimeUUIDType\n  \
+                Comments     Super     super columns sorted by TimeUUIDType, their columns by BytesType\n";
+    assert_eq!(out, made);
+    t.good("blog", &["cli", "-k", "BloggyAppy", "-e", "set Authors['Arin Sarkissian'][twitter] = phatduckk;"]);
+
+    // Again, and with more: what is there stays, what is new is made.
+    let more = ARTICLE.replace(
+        "</ Keyspace >",
+        "< ColumnFamily Name =\"Numbers\" CompareWith =\"LongType\" KeysCached=\"1\" /></ Keyspace >",
+    );
+    let more = t.file("more.xml", more.as_bytes());
+    let (out, err) = t.good("blog", &["define", &more]);
+    assert!(out.contains("keyspace BloggyAppy (there already)\n") && out.contains("sorted by LongType\n"), "{out}");
+    assert!(out.contains("Authors      Standard  columns sorted by BytesType (there already)\n"), "{out}");
+    assert!(
+        err.contains("more.xml, line ") && err.contains("KeysCached of ColumnFamily Numbers has no effect on Firn"),
+        "{err}"
+    );
+    let (out, _) = t.good("blog", &["cli", "-k", "BloggyAppy", "-e", "get Authors['Arin Sarkissian'];"]);
+    assert!(out.contains("value=phatduckk"), "{out}");
+
+    // Families alone, as the article prints them too.
+    let families = t.file("families.xml", b"< ColumnFamily CompareWith =\"LongType\" Name =\"CF_NAME_HERE\" />");
+    let (out, _) = t.good("blog", &["--json", "define", &families, "--keyspace", "Other"]);
+    let expected = serde_json::json!({"keyspaces": [{"name": "Other", "made": true, "families": [{
+        "name": "CF_NAME_HERE", "made": true, "column_type": "Standard", "comparator": "LongType", "subcomparator": null}]}]});
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&out).unwrap(), expected);
+
+    // Settings of a new store.
+    let settings = "<Storage><ClusterName>Blogs</ClusterName><Partitioner>ByteOrderedPartitioner</Partitioner></Storage>";
+    let settings = t.file("settings.xml", settings.as_bytes());
+    t.good("new", &["define", &settings]);
+    let (out, _) = t.good("new", &["cli", "-e", "show cluster name; describe cluster;"]);
+    assert!(
+        out.starts_with("Blogs\n") && out.contains("Partitioner: org.apache.cassandra.dht.ByteOrderedPartitioner"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_storage_conf_that_cannot_be_defines_nothing() {
+    let t = Temp::new("undefined");
+    let conf = |name: &str, text: &str| t.file(name, text.as_bytes());
+    let refused = |db: &str, args: &[&str], parts: &[&str]| {
+        let (code, out, err) = t.firn(db, args);
+        assert_eq!((code, &*out), (2, ""), "{args:?}: {err}");
+        parts.iter().for_each(|part| assert!(err.contains(part), "{part} in {err}"));
+    };
+    let broken = conf("broken.xml", "<Keyspace Name=\"K\">\n  <ColumnFamily Name=\"F\">\n</Keyspace>");
+    refused("db", &["define", &broken], &["broken.xml:3:1: expected 'ColumnFamily' tag"]);
+    let unknown = conf("unknown.xml", "<Keyspace Name=\"K\"><ColumnFamily Name=\"F\" CompareWith=\"ITypes\"/></Keyspace>");
+    refused(
+        "db",
+        &["define", &unknown],
+        &["Unable to load class org.apache.cassandra.db.marshal.ITypes", "there are BytesType"],
+    );
+    let alone = conf("alone.xml", "<ColumnFamily Name=\"F\"/>");
+    refused("db", &["define", &alone], &["not ColumnFamily", "next: ColumnFamily elements alone need --keyspace NAME"]);
+    let odd = conf("odd.xml", "<Storage><Partitioner>NopePartitioner</Partitioner></Storage>");
+    refused("db", &["define", &odd], &["odd.xml: Partitioner: "]);
+    refused("db", &["define", "nowhere.xml"], &["cannot open nowhere.xml"]);
+    assert!(!t.0.join("db").exists());
+
+    // Another order than that of the data that is there, beside a family that would be new.
+    let first = conf("first.xml", "<Keyspace Name=\"K\"><ColumnFamily Name=\"F\" CompareWith=\"LongType\"/></Keyspace>");
+    t.good("db", &["define", &first]);
+    let other = "<Keyspaces><Keyspace Name=\"New\"/><Keyspace Name=\"K\"><ColumnFamily Name=\"G\"/>\
+                 <ColumnFamily Name=\"F\" CompareWith=\"UTF8Type\"/></Keyspace></Keyspaces>";
+    let other = conf("other.xml", other);
+    refused(
+        "db",
+        &["define", &other],
+        &["K.F has columns sorted by LongType, not columns sorted by UTF8Type", "nothing was defined"],
+    );
+    let random = conf("random.xml", "<Storage><Partitioner>RandomPartitioner</Partitioner></Storage>");
+    refused("db", &["define", &random], &["can't be changed", "next: name another directory with --db"]);
+    let (out, _) = t.good("db", &["cli", "-e", "show schema;"]);
+    assert!(out.contains("create column family F") && !out.contains("New") && !out.contains("create column family G"), "{out}");
+}
+
+#[test]
+fn columns_alone_are_imported_into_a_row() {
+    let t = Temp::new("alone");
+    let conf = t.file("families.xml", b"<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>");
+    t.good("db", &["define", &conf, "--keyspace", "Article"]);
+    let listing = t.file("listing", b"{name: 123, value: \"hello there\" },\n\n{name: 3, value: \"101010101010\" }\n");
+    let to = ["import", "--keyspace", "Article", "--family", "Numbers", "--row", "row"];
+    let (_, err) = t.good("db", &[&to[..], &[&listing]].concat());
+    assert!(err.contains("imported 1 row with 2 columns"), "{err}");
+    let (out, _) = t.good("db", &["cli", "-k", "Article", "-e", "get Numbers['row'];"]);
+    let names: Vec<&str> = out.lines().filter_map(|l| l.strip_prefix("=> (column=")?.split(',').next()).collect();
+    assert_eq!(names, ["3", "123"]);
+    let (code, _, err) = t.firn("db", &["import", "--keyspace", "Article", "--row", "row", &listing]);
+    assert!(code == 2 && err.contains("--family"), "{err}");
+}
+
 #[test]
 fn mistakes_say_what_to_do() {
     let t = Temp::new("mistakes");
@@ -211,7 +316,11 @@ fn mistakes_say_what_to_do() {
     let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debain"]);
     assert!(code == 2 && err.contains("Keyspace Debain does not exist") && err.contains("it has Debian"), "{err}");
     let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debian", "--family", "x"]);
-    assert!(code == 2 && err.contains("unconfigured columnfamily x"), "{err}");
+    assert!(code == 2 && err.contains("unconfigured columnfamily x\n next: Debian has packages"), "{err}");
+    let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debian", "--family", "x"]);
+    assert!(code == 2 && err.contains("error: unconfigured columnfamily x\n next: Debian has packages"), "{err}");
+    let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debain"]);
+    assert!(code == 2 && err.contains("error: Keyspace Debain does not exist\n next: it has Debian"), "{err}");
     let bad = t.file("bad.json", b"packages: {\n  a: {b: c d: e}}");
     let (code, _, err) = t.firn("db", &["import", "--keyspace", "Debian", &bad]);
     assert_eq!(code, 2);

@@ -287,15 +287,23 @@ pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
     let families = Families::of_store(&args.dir);
     let (keys, tree) = wanted(args, &families)?;
     let mut there = false;
-    for key in &keys {
-        // What a read of the last, the most special one, finds decides.
-        there = show(screen, args, &families, key, tree.as_deref())?;
+    for (i, key) in keys.iter().enumerate() {
+        // What a read of the last, the most special one, finds decides. Of rows and super columns there are only deletions.
+        let is_container = args.family.is_some() && (args.column.is_none() || i + 1 < keys.len());
+        let nothing = if is_container { "no deletion of it in" } else { "nothing is said of this key in" };
+        there = show(screen, args, &families, (key, nothing), tree.as_deref())?;
     }
     if there { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// Prints what is said of one key. Whether a read returns something.
-fn show(screen: &mut Screen<'_>, args: &FindArgs, families: &Families, key: &[u8], tree: Option<&str>) -> Done<bool> {
+/// Prints what is said of one key, or that it is `nothing`. Whether a read returns something.
+fn show(
+    screen: &mut Screen<'_>,
+    args: &FindArgs,
+    families: &Families,
+    (key, nothing): (&[u8], &str),
+    tree: Option<&str>,
+) -> Done<bool> {
     let found = look(&args.dir, key, tree)?;
     let there = found.iter().any(|(_, v)| v.iter().any(|v| v.returned));
     if screen.json {
@@ -334,7 +342,7 @@ fn show(screen: &mut Screen<'_>, args: &FindArgs, families: &Families, key: &[u8
     }
     if found.iter().all(|(_, v)| v.is_empty()) {
         let family = tree.and_then(|t| families.of_tree(t));
-        writeln!(screen.out, "{}: nothing is said of this key in any table or in the log", typed::key(family, key))?;
+        writeln!(screen.out, "{}: {nothing} any table or in the log", typed::key(family, key))?;
     }
     Ok(there)
 }

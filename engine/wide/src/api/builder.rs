@@ -34,8 +34,9 @@ use super::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, IndexClause, IndexExpression,
     IndexOperator, KeyRange, KeySlice, Keyspace, Mutation, RowMutation, SlicePredicate, SliceRange, SuperColumn,
 };
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, invalid};
 use crate::store::{PurgeReport, View};
+use crate::types::Wording;
 
 /// A column family: rows by key. Cheap to clone. Its definition is looked up at each call.
 #[derive(Clone, Debug)]
@@ -113,6 +114,21 @@ impl ColumnFamily {
     pub fn purge_report(&self) -> Result<PurgeReport> {
         let table = self.keyspace.table(&self.name)?;
         self.keyspace.store().purge_report(&table.cells, table.def.gc_grace())
+    }
+
+    /// Builds the index on a column anew, which frees it of entries that it holds in vain. Queries by it are refused meanwhile; writes
+    /// go on.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is no index on the column; errors of the engine.
+    pub fn rebuild_index(&self, column: impl ToBytes) -> Result<()> {
+        let table = self.keyspace.table(&self.name)?;
+        let name = column.to_bytes();
+        let Some(index) = table.index(&name) else {
+            let name = table.def.comparator().to_text(&name, Wording::Cli);
+            return Err(invalid(format!("there is no index on the column {name} of {}", self.name)));
+        };
+        self.keyspace.store().rebuild_index(&table.cells, index.id)
     }
 
     fn parent(&self) -> ColumnParent {

@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use firn_kv::env::Env;
 use firn_kv::env::os::OsEnv;
-use firn_kv::{Batch as KvBatch, Durability};
+use firn_kv::{Batch as KvBatch, Durability, TreeOptions};
 use parking_lot::{Mutex, RwLock};
 
 pub use builder::{Batch, ColumnFamily, Columns, Find, Row, RowIter, Rows, Slice};
@@ -76,6 +76,8 @@ pub struct Options {
     pub cluster_name: Option<String>,
     /// What a write waits for.
     pub durability: Durability,
+    /// Memory that each family may fill before it is written to a table, in bytes, 64 KiB to 2 GiB. `None`: the engine's 64 MiB.
+    pub memtable_size: Option<usize>,
     /// The types that definitions can name, custom comparators among them.
     pub registry: Arc<Registry>,
     /// The options of the engine beneath, and the clock.
@@ -83,7 +85,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The same with what a `storage-conf.xml` says of partitioner, cluster name and `CommitLogSync`.
+    /// The same with what a `storage-conf.xml` says of partitioner, cluster name, `CommitLogSync` and `MemtableSizeInMB`.
     ///
     /// ```
     /// use firn_wide::schema::storage_conf::StorageConf;
@@ -110,6 +112,7 @@ impl Options {
             partitioner: settings.partitioner.clone().or(self.partitioner),
             cluster_name: Some(settings.cluster_name.clone()),
             durability: settings.durability(),
+            memtable_size: Some(settings.memtable_bytes()),
             ..self
         }
     }
@@ -124,6 +127,7 @@ struct Shared {
     partitioner: Partitioner,
     cluster_name: String,
     durability: Durability,
+    memtable_size: usize,
     registry: Arc<Registry>,
     state: RwLock<Arc<State>>,
     /// Held by whoever changes definitions.
@@ -158,12 +162,14 @@ impl Wide {
         let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?.unwrap_or_else(|| "Firn".into());
         let schema = stored_schema(&store, options.registry.clone())?;
         drop_orphans(&store, &schema)?;
-        let state = State::open(schema, &store, partitioner)?;
+        let memtable_size = options.memtable_size.unwrap_or(TreeOptions::default().memtable_size);
+        let state = State::open(schema, &store, partitioner, memtable_size)?;
         Ok(Wide(Arc::new(Shared {
             store,
             partitioner,
             cluster_name,
             durability: options.durability,
+            memtable_size,
             registry: options.registry,
             state: RwLock::new(Arc::new(state)),
             changes: Mutex::new(()),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use firn_kv::TreeOptions;
+
 use crate::base::error::{Result, invalid};
 use crate::key::Layout;
 use crate::ring::Partitioner;
@@ -42,12 +44,12 @@ pub struct State {
 
 impl State {
     /// Opens all families of the schema. What is open already stays; new indexes are built.
-    pub fn open(schema: Schema, store: &Store, partitioner: Partitioner) -> Result<State> {
+    pub fn open(schema: Schema, store: &Store, partitioner: Partitioner, memtable_size: usize) -> Result<State> {
         let mut tables: BTreeMap<String, BTreeMap<String, Arc<Table>>> = BTreeMap::new();
         for keyspace in schema.keyspaces() {
             let families = tables.entry(keyspace.name().to_owned()).or_default();
             for def in keyspace.families() {
-                let cells = store.open_family(spec(def, store, partitioner))?;
+                let cells = store.open_family(spec(def, store, partitioner, memtable_size))?;
                 families.insert(def.name().to_owned(), Arc::new(Table { def: def.clone(), cells }));
             }
         }
@@ -64,7 +66,7 @@ impl State {
     }
 }
 
-fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner) -> FamilySpec {
+fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner, memtable_size: usize) -> FamilySpec {
     let layout = match (store.family(def.id()), def.subcomparator()) {
         // A comparator changes only to one that sorts and codes what is there alike.
         (Some(open), _) => open.layout().clone(),
@@ -84,6 +86,6 @@ fn spec(def: &schema::Family, store: &Store, partitioner: Partitioner) -> Family
         counter: def.is_counter(),
         gc_grace: u32::try_from(def.gc_grace()).unwrap_or(u32::MAX),
         indexes: indexes.collect(),
-        tree: firn_kv::TreeOptions::default(),
+        tree: TreeOptions { memtable_size, ..def.tree() },
     }
 }

@@ -36,7 +36,7 @@ impl Wide {
             }
         }
         store.db().write_with(batch, Durability::Power)?;
-        let after = State::open(schema, store, self.0.partitioner)?;
+        let after = State::open(schema, store, self.0.partitioner, self.0.memtable_size)?;
         let version = after.schema.version();
         *self.0.state.write() = Arc::new(after);
         for family in &diff.dropped_families {

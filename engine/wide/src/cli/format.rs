@@ -221,9 +221,9 @@ fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
         let columns: Vec<String> = f.column_metadata.iter().map(|c| column_statement(c, &namer(f, &c.name))).collect();
         attribute("column_metadata", &format!("[\n{}]", columns.join(",\n")));
     }
-    if !f.compression_options.is_empty() {
-        attribute("compression_options", &pairs(&f.compression_options));
-    }
+    // What is not said is the default, which compresses.
+    let compression = if f.compression_options.is_empty() { "null".to_owned() } else { pairs(&f.compression_options) };
+    attribute("compression_options", &compression);
     out.push_str(";\n\n");
 }
 

@@ -79,8 +79,11 @@ pub fn help(topic: Option<Topic>) -> String {
     out
 }
 
-const TYPES: &str = "AsciiType BooleanType BytesType CounterColumnType DateType DecimalType DoubleType FloatType Int32Type\n\
-IntegerType LexicalUUIDType LongType TimeUUIDType UTF8Type UUIDType";
+const TYPES: &str = "AsciiType BooleanType ByteType BytesType CounterColumnType DateType DecimalType DoubleType DurationType\n\
+EmptyType FloatType InetAddressType Int32Type IntegerType LexicalUUIDType LongType ShortType SimpleDateType\n\
+TimeType TimestampType TimeUUIDType UTF8Type UUIDType\n\
+Made of others: 'ReversedType(LongType)' sorts the other way round, 'CompositeType(UTF8Type,LongType)' has several\n\
+parts, written 'a:1'. A program that embeds the store can add types of its own.";
 
 const PAGES: [Page; 30] = [
     Page {
@@ -103,7 +106,7 @@ const PAGES: [Page; 30] = [
         words: &["drop", "keyspace"],
         form: "drop keyspace NAME;",
         summary: "Remove a keyspace and everything in it.",
-        more: "",
+        more: "Its tables of CQL, which are not shown here, go too.",
         example: "drop keyspace Music;",
     },
     Page {
@@ -119,14 +122,13 @@ const PAGES: [Page; 30] = [
                \u{20}                            index_type: KEYS, index_name: N}, ...]\n\
                comment                      a text for people\n\
                gc_grace                     seconds before what was deleted may vanish from the files (864000)\n\
-               caching                      ALL, KEYS_ONLY, ROWS_ONLY or NONE\n\
-               compaction_strategy          the class that decides which files are merged\n\
-               compaction_strategy_options  {name: value}\n\
-               compression_options          {sstable_compression: CLASS, chunk_length_kb: N}\n\
-               min_compaction_threshold     files of about a size that make a merge (4)\n\
-               max_compaction_threshold     files in one merge at most (32)\n\
+               compaction_strategy          SizeTieredCompactionStrategy or LeveledCompactionStrategy\n\
+               compaction_strategy_options  {sstable_size_in_mb: N} of the latter\n\
+               min_compaction_threshold     files of about a size that make a merge\n\
+               max_compaction_threshold     files in one merge at most; with 4 and 32 the engine chooses\n\
+               compression_options          {sstable_compression: CLASS}: LZ4 whichever it is; null is none\n\
                bloom_filter_fp_chance       how often a filter may be wrong, from 0 to 1\n\
-               read_repair_chance, dclocal_read_repair_chance, replicate_on_write: kept and shown\n\n\
+               caching, read_repair_chance, dclocal_read_repair_chance, replicate_on_write: kept and shown\n\n\
                Types: 'help types;'.",
         example: "create column family users with comparator = UTF8Type and key_validation_class = UTF8Type\n\
                   and column_metadata = [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];",
@@ -150,7 +152,7 @@ const PAGES: [Page; 30] = [
         words: &["drop", "index"],
         form: "drop index on FAMILY.COLUMN;",
         summary: "Remove a column's index; the column stays.",
-        more: "",
+        more: "'update column family' with index_type in its column_metadata builds it over what is there.",
         example: "drop index on users.name;",
     },
     Page {
@@ -174,7 +176,7 @@ const PAGES: [Page; 30] = [
                get FAMILY[KEY][SUPER][COLUMN] [as TYPE];\nget FAMILY where COLUMN = VALUE [and COLUMN > VALUE ...] [limit N];",
         summary: "Read a row, a super column or a column, or find rows by their columns.",
         more: "'as' shows the value as another type. 'where' needs one '=' on a column that has an index;\n\
-               the other conditions may also be <, <=, > and >=.",
+               the other conditions may also be <, <=, > and >=. The last columns of a row: 'help list;'.",
         example: "get users where name = 'Ann' limit 10;",
     },
     Page {
@@ -182,8 +184,10 @@ const PAGES: [Page; 30] = [
         form: "list FAMILY [limit N] [columns N [reversed]];\nlist FAMILY[START:END] [limit N] [columns N [reversed]];",
         summary: "Read rows one after the other.",
         more: "START and END are keys and belong to the range; either may be left out. 100 rows and 100 columns\n\
-               of each where nothing is said.",
-        example: "list users['ann':'bob'] limit 20 columns 5 reversed;",
+               of each where nothing is said. Rows come in the order of the partitioner, which 'describe cluster;'\n\
+               names: by key under ByteOrderedPartitioner and OrderPreservingPartitioner, else by token, and a START\n\
+               whose token is behind END's is refused. From a key to itself is one row: so its last columns are read.",
+        example: "list users limit 20 columns 5;\nlist log['web':'web'] columns 10 reversed;",
     },
     Page {
         words: &["count"],

@@ -199,11 +199,13 @@ impl Session {
             }
         };
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
-        if let Some(t) = learnt {
-            self.assumptions(&family).columns.insert(name.clone(), t);
-        }
         let column = Column { name, value, timestamp: self.wide.timestamp(), ttl: ttl.map(u32::cast_signed) };
-        self.chosen()?.insert(&key, &parent, &column).map_err(refused)?;
+        let done = self.chosen()?.insert(&key, &parent, &column).map_err(refused);
+        // The command of 2012 learnt from what was refused, too.
+        if let Some(t) = learnt.filter(|_| self.strict || done.is_ok()) {
+            self.assumptions(&family).columns.insert(column.name, t);
+        }
+        done?;
         out.push_str("Value inserted.\n");
         self.elapsed(begin, out);
         Ok(())

@@ -16,7 +16,7 @@ use super::terms::{self, Assumed, Fresh, Types, Wrapped};
 use super::{Source, define, help};
 use crate::api::{Keyspace, Wide};
 use crate::base::error::Error;
-use crate::schema::{CfDef, Family, KsDef};
+use crate::schema::{CfDef, Family, KsDef, NO_SUCH_TYPE};
 use crate::types::{Source as _, Type, Wording};
 use firn_kv::env::Env;
 
@@ -352,6 +352,15 @@ impl Session {
         Ok(())
     }
 
+    /// A refusal of a definition; of a type that is not known, also which ones are.
+    fn refused_definition(&self, e: Error) -> Failure {
+        let why = terms::message(e);
+        if why.starts_with(NO_SUCH_TYPE) {
+            return Failure::new(format!("{why}; there are {}", self.wide.registry().names().join(", ")), why);
+        }
+        Failure::same(why)
+    }
+
     fn create_keyspace(&mut self, d: &Definition, out: &mut String) -> Run {
         let def = define::new_keyspace(d, self.strict)?;
         let version = self.wide.system_add_keyspace(&def).map_err(refused_plainly)?;
@@ -381,14 +390,16 @@ impl Session {
     fn create_family(&mut self, d: &Definition, out: &mut String) -> Run {
         let keyspace = self.chosen()?.name().to_owned();
         let def = define::family(self, CfDef::new(&keyspace, &d.name), &d.attributes, out)?;
-        let version = self.wide.system_add_column_family(&def).map_err(refused_plainly)?;
+        let version = self.wide.system_add_column_family(&def).map_err(|e| self.refused_definition(e))?;
         self.changed(version, &keyspace, out)
     }
 
     fn update_family(&mut self, d: &Definition, out: &mut String) -> Run {
         let family = self.family(&d.name)?;
         let def = define::family(self, family.def().clone(), &d.attributes, out)?;
-        let version = self.wide.system_update_column_family(&def).map_err(refused_plainly)?;
+        let version = self.wide.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
+        // What the definition says now counts, not what functions said before.
+        self.assumptions(&family).columns.clear();
         self.changed(version, family.keyspace(), out)
     }
 

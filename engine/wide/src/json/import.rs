@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! document     ::= "{" families "}" | families          families ::= (name ":" "{" rows "}")*
-//! row          ::= key ":" "{" (column | super_column | deletion)* "}"
+//! row          ::= key ":" "{" (column | super_column | deletion)* "}" | key ":" "[" listed* "]"
 //! column       ::= name ":" scalar | name ":" "{" attribute* "}"
 //! super_column ::= name ":" "{" (column | deletion)* "}" | name ":" "{" name: …, value: "{" (column | deletion)* "}" "}"
 //! deletion     ::= "" ":" "{" timestamp: …, deleted: … "}"
+//! listed       ::= "{" name: …, attribute* "}" | "{" name: …, value: "{" (column | deletion)* "}" "}"
 //! attribute    ::= name, value, timestamp, ttl, expires, deleted, counter
 //! ```
-//! A super column is in the full form when its `value` is an object.
+//! A super column is in the full form when its `value` is an object. A colon may be left out before an object. Columns may also come
+//! alone, for a row that is named elsewhere ([`ImportOptions::row`]): as members, as `listed`, or as a list of those.
 
 use std::io::Read;
 
@@ -19,7 +21,7 @@ use super::lex::{Lexer, Word};
 use super::text::{self, Ticks};
 use super::{Counts, Failure};
 use crate::api::Keyspace;
-use crate::base::error::Error;
+use crate::base::error::{Error, invalid};
 use crate::cell::{Cell, Deletion, State};
 use crate::types::Type;
 
@@ -28,6 +30,8 @@ use crate::types::Type;
 pub struct ImportOptions {
     /// Takes the document's rows, whatever family they are said to be of.
     pub family: Option<String>,
+    /// The document is columns of this row of [`family`](ImportOptions::family), which must be named then; a text of the key's type.
+    pub row: Option<String>,
     /// Of columns that have none; a fresh one for each row when it is `None`.
     pub timestamp: Option<i64>,
     /// Columns in an atomic chunk.
@@ -38,7 +42,7 @@ pub struct ImportOptions {
 
 impl Default for ImportOptions {
     fn default() -> Self {
-        ImportOptions { family: None, timestamp: None, chunk: 10_000, durability: Durability::Process }
+        ImportOptions { family: None, row: None, timestamp: None, chunk: 10_000, durability: Durability::Process }
     }
 }
 
@@ -55,7 +59,10 @@ pub fn import<R: Read>(
 ) -> Result<Counts, Failure> {
     let times = Ticks(keyspace.wide().timestamp());
     let mut import = Import { lexer: Lexer::new(source), keyspace, options, times, watch, counts: Counts::default() };
-    import.document()?;
+    match &options.row {
+        Some(key) => import.columns_alone(key)?,
+        None => import.document()?,
+    }
     Ok(import.counts)
 }
 
@@ -90,6 +97,8 @@ struct Attributes {
 
 const OPEN: Word = Word::Sign(b'{');
 const CLOSE: Word = Word::Sign(b'}');
+const LIST: Word = Word::Sign(b'[');
+const LIST_END: Word = Word::Sign(b']');
 
 impl<R: Read> Import<'_, R> {
     fn document(&mut self) -> Result<(), Failure> {
@@ -103,8 +112,7 @@ impl<R: Read> Import<'_, R> {
         while self.member(end, &mut first)? {
             let named = self.lexer.text().to_owned();
             let family = self.options.family.clone().unwrap_or(named);
-            let made = Chunks::new(self.keyspace, &family, self.options.chunk, self.options.durability);
-            let mut chunks = made.map_err(|e| self.lexer.wrong(e.to_string()))?;
+            let mut chunks = self.chunks(&family).map_err(|e| self.lexer.wrong(e.to_string()))?;
             self.expect_colon()?;
             self.rows(&mut chunks)?;
             chunks.flush()?;
@@ -113,6 +121,39 @@ impl<R: Read> Import<'_, R> {
         if end == CLOSE && self.lexer.next()? != Word::End {
             return Err(self.lexer.wrong("something follows the document"));
         }
+        Ok(())
+    }
+
+    fn chunks(&self, family: &str) -> Result<Chunks, Error> {
+        Chunks::new(self.keyspace, family, self.options.chunk, self.options.durability)
+    }
+
+    /// A document that is columns of the row of this key.
+    fn columns_alone(&mut self, key: &str) -> Result<(), Failure> {
+        let Some(family) = &self.options.family else {
+            return Err(invalid("columns of a row need the name of their family").into());
+        };
+        let mut chunks = self.chunks(family)?;
+        let mut bytes = vec![];
+        let read = text::read(chunks.family().key_validator(), key, &mut self.times, &mut bytes);
+        read.map_err(|e| invalid(format!("key: {e}")))?;
+        chunks.row(&bytes)?;
+        let timestamp = self.options.timestamp.unwrap_or_else(|| chunks.timestamp());
+        let mut row = Row { chunks: &mut chunks, timestamp, super_column: None, name: vec![] };
+        match self.lexer.peek()? {
+            OPEN => self.listed(&mut row, Word::End)?,
+            LIST => {
+                self.lexer.next()?;
+                self.listed(&mut row, LIST_END)?;
+                if self.lexer.next()? != Word::End {
+                    return Err(self.lexer.wrong("something follows the list"));
+                }
+            }
+            _ => self.columns(&mut row, Word::End)?,
+        }
+        chunks.flush()?;
+        self.counts += chunks.counts();
+        (self.watch)(self.lexer.read(), self.counts);
         Ok(())
     }
 
@@ -133,9 +174,11 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
+    /// The colon behind a name, which may be left out before an object.
     fn expect_colon(&mut self) -> Result<(), Failure> {
-        match self.lexer.next()? {
-            Word::Sign(b':') => Ok(()),
+        match self.lexer.peek()? {
+            Word::Sign(b':') => self.lexer.next().map(drop),
+            OPEN => Ok(()),
             _ => Err(self.lexer.wrong("a colon is missing")),
         }
     }
@@ -157,10 +200,13 @@ impl<R: Read> Import<'_, R> {
             text::read(of, self.lexer.text(), &mut self.times, &mut key).map_err(|e| self.lexer.wrong(format!("key: {e}")))?;
             chunks.row(&key).map_err(|e| self.refused(e))?;
             self.expect_colon()?;
-            self.expect_open("a row")?;
             let timestamp = self.options.timestamp.unwrap_or_else(|| chunks.timestamp());
             let mut row = Row { chunks, timestamp, super_column: None, name: vec![] };
-            self.columns(&mut row)?;
+            match self.lexer.next()? {
+                OPEN => self.columns(&mut row, CLOSE)?,
+                LIST => self.listed(&mut row, LIST_END)?,
+                _ => return Err(self.lexer.wrong("a row is an object: { … }, or a list of columns: [ … ]")),
+            }
             (self.watch)(self.lexer.read(), self.counts + chunks.counts());
         }
         Ok(())
@@ -174,12 +220,63 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    /// The members of a row or of a super column, up to the bracket that closes it.
-    fn columns(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
+    /// The members of a row or of a super column, up to its end.
+    fn columns(&mut self, row: &mut Row<'_>, end: Word) -> Result<(), Failure> {
         let mut first = true;
-        while self.member(CLOSE, &mut first)? {
+        while self.member(end, &mut first)? {
             self.member_of_row(row)?;
         }
+        Ok(())
+    }
+
+    /// Columns or super columns that say their names themselves, up to the end.
+    fn listed(&mut self, row: &mut Row<'_>, end: Word) -> Result<(), Failure> {
+        let mut first = true;
+        loop {
+            let mut word = self.lexer.next()?;
+            if word == Word::Sign(b',') && !first {
+                word = self.lexer.next()?;
+            }
+            first = false;
+            if word == end {
+                return Ok(());
+            }
+            let mut nothing_yet = true;
+            if word != OPEN || !self.member(CLOSE, &mut nothing_yet)? || self.lexer.text() != "name" {
+                return Err(self
+                    .lexer
+                    .wrong("a column that has no name before it is an object that begins with its name: {name: …, …}"));
+            }
+            self.expect_colon()?;
+            if self.lexer.next()? != Word::Text {
+                return Err(self.lexer.wrong("here should be a name"));
+            }
+            self.listed_one(row)?;
+        }
+    }
+
+    /// A column or super column that has just said its name: the lexer's text.
+    fn listed_one(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
+        let family = row.chunks.family();
+        let is_super = family.is_super();
+        let of = if is_super { family.comparator() } else { family.cell_comparator() };
+        let mut name = vec![];
+        let read = text::read(of, self.lexer.text(), &mut self.times, &mut name);
+        read.map_err(|e| self.lexer.wrong(format!("name: {e}")))?;
+        if !is_super {
+            row.name = name;
+            let attributes = self.attributes(Some(row), false)?;
+            return self.put(row, attributes);
+        }
+        row.super_column = Some(name);
+        let mut first = false;
+        if !self.member(CLOSE, &mut first)? || self.lexer.text() != "value" {
+            return Err(self.lexer.wrong("a super column has a name and a value, and nothing else"));
+        }
+        self.expect_colon()?;
+        self.expect_open("the value of a super column")?;
+        self.full_super_column(row, None)?;
+        row.super_column = None;
         Ok(())
     }
 
@@ -209,7 +306,7 @@ impl<R: Read> Import<'_, R> {
     fn column(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
         let attributes = match self.lexer.next()? {
             Word::Text => Attributes { value: Some(self.value(row)?), ..Attributes::default() },
-            OPEN => self.attributes(Some(row))?,
+            OPEN => self.attributes(Some(row), true)?,
             _ => return Err(self.lexer.wrong("here should be a value, or an object with a value")),
         };
         self.put(row, attributes)
@@ -232,10 +329,9 @@ impl<R: Read> Import<'_, R> {
         text.parse().map_err(|_| self.lexer.wrong(format!("here should be a whole number, not {:?}", shortened(text))))
     }
 
-    /// The attributes of a column, or of a deletion (no row).
-    fn attributes(&mut self, row: Option<&Row<'_>>) -> Result<Attributes, Failure> {
+    /// The attributes of a column, or of a deletion (no row); `first`: nothing of the object was read but its bracket.
+    fn attributes(&mut self, row: Option<&Row<'_>>, mut first: bool) -> Result<Attributes, Failure> {
         let mut all = Attributes::default();
-        let mut first = true;
         while self.member(CLOSE, &mut first)? {
             let attribute = self.lexer.text().to_owned();
             let known = ["timestamp", "deleted", "name", "value", "ttl", "expires", "counter"];
@@ -314,7 +410,7 @@ impl<R: Read> Import<'_, R> {
 
     /// What comes behind `value: {`.
     fn full_super_column(&mut self, row: &mut Row<'_>, mut name: Option<String>) -> Result<(), Failure> {
-        self.columns(row)?;
+        self.columns(row, CLOSE)?;
         let mut first = false;
         while self.member(CLOSE, &mut first)? {
             let again = self.lexer.text() == "name" && name.is_none();
@@ -377,7 +473,7 @@ impl<R: Read> Import<'_, R> {
 
     fn deletion(&mut self, row: &mut Row<'_>) -> Result<(), Failure> {
         self.expect_open("a deletion")?;
-        let a = self.attributes(None)?;
+        let a = self.attributes(None, true)?;
         let (Some(timestamp), Some(local)) = (a.timestamp, a.deleted) else {
             return Err(self.lexer.wrong("a deletion has a timestamp, and deleted: the second when it was made"));
         };

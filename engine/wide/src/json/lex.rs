@@ -1,8 +1,10 @@
 //! The words of relaxed JSON, one after the other: what the article's listings are written in, and strict JSON.
 //!
 //! Beyond JSON: keys and values without quotes (to the end of the line, `,`, `:`, `=`, a bracket or a comment), quotes of either kind,
-//! `=` for `:`, comments (`// …`, `/* … */`), and lines of dots that say that something is left out. Commas may be missing at the end
-//! of a line, or be too many at the end of a list; that is the reader's to judge, which is told where lines end.
+//! `=` for `:`, comments (`// …`, `/* … */`), and lines of dots that say that something is left out. In a value without quotes a comma
+//! is part of the text unless a name follows it, or nothing, and so is `:` or `=` with a letter, a digit or a slash right behind it.
+//! Commas may be missing at the end of a line, or be too many at the end of a list; that is the reader's to judge, which is told where
+//! lines end.
 
 use std::io::{ErrorKind, Read};
 
@@ -36,6 +38,8 @@ pub struct Lexer<R: Read> {
     /// Where the word that was read last begins.
     at: (u64, u64),
     broke: bool,
+    /// Whether the word that was read last is a colon: what follows is a value.
+    is_value: bool,
     text: Vec<u8>,
     peeked: Option<Word>,
     read: u64,
@@ -53,6 +57,7 @@ impl<R: Read> Lexer<R> {
             column: 1,
             at: (1, 1),
             broke: false,
+            is_value: false,
             text: vec![],
             peeked: None,
             read: 0,
@@ -169,8 +174,19 @@ impl<R: Read> Lexer<R> {
             return Ok(word);
         }
         self.broke = false;
+        // What some editors put before a text.
+        if self.read == 0 && self.ahead(3)?.starts_with("\u{feff}".as_bytes()) {
+            (self.next, self.read) = (self.next + 3, 3);
+        }
         self.skip_blanks()?;
         self.at = (self.line, self.column);
+        let word = self.word()?;
+        self.is_value = word == Word::Sign(b':');
+        Ok(word)
+    }
+
+    /// The word that begins here.
+    fn word(&mut self) -> Result<Word, Failure> {
         let Some(b) = self.byte()? else { return Ok(Word::End) };
         match b {
             b'{' | b'}' | b'[' | b']' | b',' | b':' => {
@@ -302,10 +318,43 @@ impl<R: Read> Lexer<R> {
                     self.take();
                     self.push(b"/")?;
                 }
+                Some(b',') if self.is_value && self.comma_is_text()? => {
+                    self.take();
+                    self.push(b",")?;
+                }
+                // A time, an address.
+                Some(b @ (b':' | b'='))
+                    if self.is_value && self.second()?.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'/') =>
+                {
+                    self.take();
+                    self.push(&[b])?;
+                }
                 _ => break,
             }
         }
         self.text.truncate(self.text.trim_ascii_end().len());
         self.checked()
+    }
+
+    /// Whether the comma that is next belongs to the value that it is in: there is more text behind it, and that text is no name.
+    fn comma_is_text(&mut self) -> Result<bool, Failure> {
+        let (mut least, mut blank) = (64, true);
+        loop {
+            let bytes = self.ahead(least)?;
+            for (i, &b) in bytes.iter().enumerate().skip(1) {
+                match (b, bytes.get(i + 1)) {
+                    (b' ' | b'\t' | b'\r', _) => {}
+                    (b'\n' | b',' | b'}' | b']', _) => return Ok(!blank),
+                    (b':' | b'=' | b'{' | b'[', _) => return Ok(false),
+                    (b'"' | b'\'', _) | (b'/', Some(b'/' | b'*')) | (b'.', Some(b'.')) if blank => return Ok(false),
+                    (b'/', Some(b'/' | b'*')) if bytes[i - 1] == b' ' => return Ok(true),
+                    _ => blank = false,
+                }
+            }
+            if bytes.len() < least || least >= BUFFER {
+                return Ok(!blank);
+            }
+            (least, blank) = (BUFFER.min(least * 8), true);
+        }
     }
 }

@@ -70,21 +70,21 @@ pub struct CfDef {
     pub read_repair_chance: f64,
     /// 0 to 1. Kept for clients.
     pub dclocal_read_repair_chance: f64,
-    /// At least 2. Kept for clients.
+    /// At least 2: files of about a size that make a merge. (4 with the other's 32 means what the engine finds best.)
     pub min_compaction_threshold: i32,
-    /// At least the smaller one, or 0: no automatic compaction. Kept for clients.
+    /// At least the smaller one: files in one merge at most. 0, no automatic compaction, is what the engine finds best too.
     pub max_compaction_threshold: i32,
     /// Kept for clients: counters here have one copy.
     pub replicate_on_write: bool,
     /// `SizeTieredCompactionStrategy` or `LeveledCompactionStrategy`.
     pub compaction_strategy: String,
-    /// Its options.
+    /// Its options, of which `sstable_size_in_mb` has an effect.
     pub compaction_strategy_options: BTreeMap<String, String>,
-    /// `sstable_compression` and its options.
+    /// `sstable_compression` and its options: every compressor means LZ4, none that blocks are stored as they are.
     pub compression_options: BTreeMap<String, String>,
     /// Above 0, at most 1. `None`: as the engine finds best.
     pub bloom_filter_fp_chance: Option<f64>,
-    /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`.
+    /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`. Kept for clients.
     pub caching: String,
 }
 

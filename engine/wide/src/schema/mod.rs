@@ -15,6 +15,7 @@ mod def;
 mod family;
 mod record;
 mod rules;
+mod storage;
 pub mod storage_conf;
 mod typing;
 
@@ -29,6 +30,7 @@ pub use change::Diff;
 pub use def::{CfDef, ColumnDef, IndexType, KsDef};
 pub use family::{Column, Family, Index, Kind};
 pub use record::RECORD_PREFIX;
+pub(crate) use typing::NO_SUCH_TYPE;
 pub use typing::{Registry, Type};
 
 use crate::base::error::Result;

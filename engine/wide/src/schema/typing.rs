@@ -14,9 +14,12 @@ pub struct UnknownType {
     pub known: Vec<String>,
 }
 
+/// How the refusal of a type that there is none of begins.
+pub const NO_SUCH_TYPE: &str = "Unable to find abstract-type class '";
+
 /// The type of this name.
 pub fn parse(text: &str, registry: &Registry) -> Result<Type> {
-    lookup(text, registry).map_err(|e| invalid(format!("Unable to find abstract-type class '{}'", e.class)))
+    lookup(text, registry).map_err(|e| invalid(format!("{NO_SUCH_TYPE}{}'", e.class)))
 }
 
 /// The same; an error says which types there are.

@@ -174,9 +174,9 @@ impl Settings {
         }
     }
 
-    /// The size of a memtable in bytes.
+    /// The size of a memtable in bytes, 2 GiB at most.
     pub fn memtable_bytes(&self) -> usize {
-        (self.memtable_size_mb as usize) << 20
+        (self.memtable_size_mb.min(2048) as usize) << 20
     }
 }
 

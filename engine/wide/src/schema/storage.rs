@@ -1,0 +1,123 @@
+//! What a family's definition says of how it is stored, in the engine's terms.
+//!
+//! | attribute | option of the tree |
+//! |---|---|
+//! | `SizeTieredCompactionStrategy` | `Tiered` of the two thresholds; at the servers' defaults (4 and 32), or without automatic compaction, the engine's own |
+//! | `LeveledCompactionStrategy` | `Leveled`: tables of `sstable_size_in_mb`, ten of them in level 1 |
+//! | `compression_options` | none, or no compressor: blocks as they are; every compressor means LZ4 |
+//! | `bloom_filter_fp_chance` | 1: no filter; below 0.0039: the larger one |
+//!
+//! The other attributes are kept and shown only. Invariant: whatever was defined, what is made of it is within the engine's bounds.
+
+use firn_kv::{Compression, FilterKind, Movement, Policy, TreeOptions};
+
+use super::{CfDef, Family};
+
+/// The rate of false positives of the usual filter.
+const USUAL_FP_CHANCE: f64 = 0.0039;
+/// `sstable_size_in_mb` where it is not said.
+const TABLE_MB: u64 = 160;
+/// `LeveledCompactionStrategy`'s size of a level over the one above.
+const FANOUT: u32 = 10;
+
+impl Family {
+    /// How the engine is to store it.
+    pub fn tree(&self) -> TreeOptions {
+        let (def, mut options) = (self.def(), TreeOptions::default());
+        if def.compaction_strategy.ends_with("LeveledCompactionStrategy") {
+            leveled(def, &mut options);
+        } else if let Some(policy) = size_tiered(def) {
+            options.policy = policy;
+        }
+        if def.compression_options.get("sstable_compression").is_none_or(String::is_empty) {
+            options.compression = vec![Compression::None];
+        }
+        match def.bloom_filter_fp_chance {
+            Some(chance) if chance >= 1.0 => options.filter = vec![FilterKind::None],
+            Some(chance) if chance < USUAL_FP_CHANCE => options.filter = vec![FilterKind::Fuse16],
+            _ => {}
+        }
+        options
+    }
+}
+
+/// The policy of thresholds that are not the default's.
+fn size_tiered(def: &CfDef) -> Option<Policy> {
+    let (min, max) = (def.min_compaction_threshold, def.max_compaction_threshold);
+    let Policy::Tiered { bucket, .. } = Policy::default() else { return None };
+    if (min, max) == (4, 32) || max == 0 {
+        return None;
+    }
+    let min_runs = min.clamp(2, 64).unsigned_abs();
+    Some(Policy::Tiered { min_runs, max_runs: max.clamp(2, 64).unsigned_abs().max(min_runs), bucket })
+}
+
+fn leveled(def: &CfDef, options: &mut TreeOptions) {
+    let size = def.compaction_strategy_options.get("sstable_size_in_mb").and_then(|text| text.parse().ok());
+    options.table_size = size.unwrap_or(TABLE_MB).clamp(1, 1 << 20) << 20;
+    let base = u64::from(FANOUT) * options.table_size;
+    options.policy = Policy::Leveled { level0_runs: 4, ratio: FANOUT, base, movement: Movement::default() };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::schema::{KsDef, Registry, Schema};
+
+    fn tree(def: CfDef) -> TreeOptions {
+        let schema = Schema::new(Arc::new(Registry::new())).add_keyspace(&KsDef::new("K")).unwrap();
+        schema.add_family(&def).unwrap().family("K", "F").unwrap().tree()
+    }
+
+    fn family() -> CfDef {
+        CfDef::new("K", "F")
+    }
+
+    #[test]
+    fn the_default_is_the_engines() {
+        let (tree, default) = (tree(family()), TreeOptions::default());
+        assert_eq!((tree.policy, tree.compression, tree.filter), (default.policy, default.compression, default.filter));
+    }
+
+    #[test]
+    fn attributes_become_options() {
+        let thresholds = |min, max| CfDef { min_compaction_threshold: min, max_compaction_threshold: max, ..family() };
+        assert!(matches!(tree(thresholds(3, 5)).policy, Policy::Tiered { min_runs: 3, max_runs: 5, .. }));
+        assert_eq!(tree(thresholds(-7, 0)).policy, Policy::default());
+
+        let leveled = CfDef { compaction_strategy: "LeveledCompactionStrategy".into(), ..family() };
+        let options = BTreeMap::from([("sstable_size_in_mb".to_owned(), "8".to_owned())]);
+        let small = tree(CfDef { compaction_strategy_options: options, ..leveled.clone() });
+        assert_eq!(small.table_size, 8 << 20);
+        assert!(matches!(small.policy, Policy::Leveled { ratio: 10, base, .. } if base == 80 << 20));
+        assert_eq!(tree(leveled).table_size, 160 << 20);
+
+        assert_eq!(tree(CfDef { compression_options: BTreeMap::new(), ..family() }).compression, [Compression::None]);
+        let chance = |chance| tree(CfDef { bloom_filter_fp_chance: Some(chance), ..family() }).filter;
+        assert_eq!([chance(1.0), chance(0.01), chance(0.001)], [[FilterKind::None], [FilterKind::Fuse8], [FilterKind::Fuse16]]);
+    }
+
+    #[test]
+    fn whatever_is_defined_is_within_the_engines_bounds() {
+        for strategy in ["SizeTieredCompactionStrategy", "LeveledCompactionStrategy"] {
+            for size in ["0", "1", "160", "-1", "18446744073709551615", "x", ""] {
+                for (min, max) in [(2, 2), (4, 32), (2, i32::MAX), (i32::MAX, i32::MAX), (63, 65), (i32::MIN, 0)] {
+                    for chance in [None, Some(f64::MIN_POSITIVE), Some(0.5), Some(1.0)] {
+                        let def = CfDef {
+                            compaction_strategy: strategy.into(),
+                            compaction_strategy_options: BTreeMap::from([("sstable_size_in_mb".into(), size.into())]),
+                            min_compaction_threshold: min,
+                            max_compaction_threshold: max,
+                            bloom_filter_fp_chance: chance,
+                            ..family()
+                        };
+                        tree(def.clone()).check().unwrap_or_else(|e| panic!("{def:?}: {e}"));
+                    }
+                }
+            }
+        }
+    }
+}

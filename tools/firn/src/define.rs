@@ -1,0 +1,210 @@
+//! `firn define`: keyspaces and column families from a `storage-conf.xml`, the configuration file of the article's era.
+//!
+//! Invariants: the file is read, and all of it compared with what the store has, before anything is defined; nothing that is there is
+//! changed.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use firn_kv::DbOptions;
+use firn_tools::io::{self, Input};
+use firn_tools::output::{Done, Failure};
+use firn_wide::ring::Partitioner;
+use firn_wide::schema::storage_conf::{Settings, StorageConf};
+use firn_wide::schema::{CfDef, KsDef, Registry, Schema};
+use firn_wide::{Error, Options, Wide, store};
+use serde_json::json;
+
+use crate::store::Global;
+use crate::wide::failure;
+
+pub const EXAMPLES: &str = "\
+The file is a whole storage-conf.xml, or a part of one: its Keyspaces, a Keyspace, or with --keyspace just ColumnFamily elements. Blanks
+in odd places (`< ColumnFamily Name =\"Authors\" />`), as printed copies have them, are put right. Everything is checked first.
+
+What is there already stays as it is, so a file that has grown may be given again; a family of which it says something else is an
+error. Of the settings a new store takes Partitioner, any store ClusterName, and new families GCGraceSeconds. What means nothing here is
+told, with its line.
+
+Examples:
+  firn --db blog define storage-conf.xml
+  firn --db blog define families.xml --keyspace BloggyAppy      just <ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/> and so on
+  firn --db blog cli -k BloggyAppy -e \"describe;\"";
+
+/// The longest file that is read, in bytes.
+const MAX_FILE: u64 = 64 << 20;
+
+/// What `firn define` takes.
+#[derive(Args, Clone, Debug)]
+pub struct DefineArgs {
+    /// The storage-conf.xml, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The file is ColumnFamily elements alone: they belong to this keyspace, which is made if there is none
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<String>,
+}
+
+/// A keyspace of the file: what of it is missing in the store.
+struct Plan<'a> {
+    keyspace: &'a KsDef,
+    is_new: bool,
+    /// The families, and whether each is new.
+    families: Vec<(&'a CfDef, bool)>,
+}
+
+/// Runs `firn define`.
+pub fn run(global: &Global, args: &DefineArgs) -> Done {
+    let text = read(&args.file)?;
+    let conf = parse(&text, args)?;
+    let wide = open(global, &conf.settings)?;
+    let plans = plan(&wide, &conf.keyspaces, &args.file)?;
+    for plan in &plans {
+        if plan.is_new {
+            wide.system_add_keyspace(plan.keyspace).map_err(failure)?;
+            continue;
+        }
+        for (family, _) in plan.families.iter().filter(|(_, is_new)| *is_new) {
+            wide.system_add_column_family(family).map_err(failure)?;
+        }
+    }
+    for note in &conf.notes {
+        eprintln!("{}, line {}: {}", args.file.display(), note.line, note.text);
+    }
+    tell(global, &plans)
+}
+
+fn read(file: &Path) -> Done<String> {
+    let input = Input::open(file).map_err(|e| Failure::file("open", file, &e))?;
+    let mut text = String::new();
+    input.take(MAX_FILE).read_to_string(&mut text).map_err(|e| Failure::file("read", file, &e))?;
+    Ok(text)
+}
+
+fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
+    let registry = &Arc::new(Registry::new());
+    let parsed = match &args.keyspace {
+        None => StorageConf::parse(text, registry),
+        Some(name) => StorageConf::parse_families(text, name, registry).map(|families| StorageConf {
+            keyspaces: vec![KsDef { cf_defs: families, ..KsDef::new(name) }],
+            ..StorageConf::default()
+        }),
+    };
+    let conf = parsed.map_err(|e| {
+        // The reader does not know the file's name.
+        let file = args.file.display();
+        let what = match &e {
+            Error::Configuration(why) => match why.strip_prefix("storage-conf.xml:") {
+                Some(place_and_why) => format!("{file}:{place_and_why}"),
+                None => format!("{file}: {why}"),
+            },
+            other => format!("{file}: {other}"),
+        };
+        if args.keyspace.is_none() && !text.contains("Keyspace") && text.contains("ColumnFamily") {
+            return Failure::with_next(what, "ColumnFamily elements alone need --keyspace NAME");
+        }
+        Failure::new(what)
+    })?;
+    if let Some(name) = &conf.settings.partitioner {
+        let parsed = Partitioner::parse(name);
+        parsed.map_err(|why| Failure::new(format!("{}: Partitioner: {why}", args.file.display())))?;
+    }
+    Ok(conf)
+}
+
+fn open(global: &Global, settings: &Settings) -> Done<Wide> {
+    // What the file leaves out is not said.
+    let named = settings.cluster_name != Settings::default().cluster_name;
+    let db = DbOptions { wal_segment: 1 << 20, ..DbOptions::default() };
+    let options = Options {
+        partitioner: settings.partitioner.clone(),
+        cluster_name: named.then(|| settings.cluster_name.clone()),
+        store: store::Options { db, clock: None },
+        ..Options::default()
+    };
+    Wide::open_with(&global.db, options).map_err(|e| match e {
+        Error::Configuration(_) => {
+            Failure::with_next(e.to_string(), "name another directory with --db, or leave Partitioner out")
+        }
+        other => failure(other),
+    })
+}
+
+fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Plan<'a>>> {
+    let refused = |e: Error| Failure::new(format!("{}: {e}", file.display()));
+    let (present, mut schema) = (wide.schema(), wide.schema());
+    let mut plans = vec![];
+    for keyspace in keyspaces {
+        let Ok(there) = present.keyspace(&keyspace.name) else {
+            schema = schema.add_keyspace(keyspace).map_err(refused)?;
+            let families = keyspace.cf_defs.iter().map(|family| (family, true)).collect();
+            plans.push(Plan { keyspace, is_new: true, families });
+            continue;
+        };
+        let mut families = vec![];
+        let said = Schema::new(Arc::clone(wide.registry())).add_keyspace(keyspace).map_err(refused)?;
+        for def in &keyspace.cf_defs {
+            match there.family(&def.name) {
+                None => schema = schema.add_family(def).map_err(refused)?,
+                Some(has) => {
+                    let says = said.family(&keyspace.name, &def.name).map_err(refused)?;
+                    let same = has.comparator() == says.comparator() && has.subcomparator() == says.subcomparator();
+                    if !same || has.is_super() != says.is_super() {
+                        let (has, says) = (sorts(has.def()), sorts(says.def()));
+                        let what = format!("{}: {}.{} has {has}, not {says}", file.display(), keyspace.name, def.name);
+                        return Err(Failure::with_next(
+                            what,
+                            "name it otherwise, or drop the one that is there: nothing was defined",
+                        ));
+                    }
+                }
+            }
+            families.push((def, there.family(&def.name).is_none()));
+        }
+        plans.push(Plan { keyspace, is_new: false, families });
+    }
+    Ok(plans)
+}
+
+fn short(class: &str) -> String {
+    class.replace("org.apache.cassandra.db.marshal.", "")
+}
+
+/// How a family's columns are sorted, in words.
+fn sorts(def: &CfDef) -> String {
+    let order = short(&def.comparator_type);
+    match &def.subcomparator_type {
+        Some(sub) if def.column_type == "Super" => {
+            format!("super columns sorted by {order}, their columns by {}", short(sub))
+        }
+        _ => format!("columns sorted by {order}"),
+    }
+}
+
+fn tell(global: &Global, plans: &[Plan<'_>]) -> Done {
+    let out = &mut io::stdout();
+    if global.json {
+        let family = |(def, is_new): &(&CfDef, bool)| {
+            let sub = def.subcomparator_type.as_deref().map(short);
+            json!({"name": def.name, "made": is_new, "column_type": def.column_type, "comparator": short(&def.comparator_type),
+                "subcomparator": sub})
+        };
+        let keyspace = |p: &Plan<'_>| {
+            let families: Vec<_> = p.families.iter().map(family).collect();
+            json!({"name": p.keyspace.name, "made": p.is_new, "families": families})
+        };
+        writeln!(out, "{}", json!({"keyspaces": plans.iter().map(keyspace).collect::<Vec<_>>()}))?;
+        return Ok(out.flush()?);
+    }
+    let there = |is_new: bool| if is_new { "" } else { " (there already)" };
+    for plan in plans {
+        writeln!(out, "keyspace {}{}", plan.keyspace.name, there(plan.is_new))?;
+        let width = plan.families.iter().map(|(def, _)| def.name.chars().count()).max().unwrap_or(0);
+        for (def, is_new) in &plan.families {
+            writeln!(out, "  {:width$}  {:<8}  {}{}", def.name, def.column_type, sorts(def), there(*is_new))?;
+        }
+    }
+    Ok(out.flush()?)
+}
