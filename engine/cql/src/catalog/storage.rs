@@ -15,7 +15,8 @@
 
 use std::collections::BTreeMap;
 
-use firn_kv::{Compression, FilterKind, Movement, Policy, TreeOptions};
+use firn_kv::{Compression, Movement, Policy, TreeOptions};
+use firn_wide::schema::filter_of_chance;
 
 use super::options::TableOptions;
 use crate::error::{Error, Result, configuration};
@@ -58,9 +59,6 @@ const UNIFIED: [&str; 10] = [
     "unsafe_aggressive_sstable_expiration",
     "flush_size_override",
 ];
-
-/// The rate of false positives of the usual filter.
-const USUAL_FP_CHANCE: f64 = 0.0039;
 
 fn class(map: &Map) -> &str {
     map.get("class").and_then(|c| c.rsplit('.').next()).unwrap_or_default()
@@ -250,11 +248,7 @@ impl TableOptions {
         {
             options.compression = vec![Compression::None];
         }
-        match self.fp_chance() {
-            Some(n) if n >= 1.0 => options.filter = vec![FilterKind::None],
-            Some(n) if n < USUAL_FP_CHANCE => options.filter = vec![FilterKind::Fuse16],
-            _ => {}
-        }
+        options.filter = self.fp_chance().map_or(options.filter, |chance| vec![filter_of_chance(chance)]);
         options
     }
 }

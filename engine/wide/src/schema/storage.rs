@@ -32,12 +32,17 @@ impl Family {
         if def.compression_options.get("sstable_compression").is_none_or(String::is_empty) {
             options.compression = vec![Compression::None];
         }
-        match def.bloom_filter_fp_chance {
-            Some(chance) if chance >= 1.0 => options.filter = vec![FilterKind::None],
-            Some(chance) if chance < USUAL_FP_CHANCE => options.filter = vec![FilterKind::Fuse16],
-            _ => {}
-        }
+        options.filter = def.bloom_filter_fp_chance.map_or(options.filter, |chance| vec![filter_of_chance(chance)]);
         options
+    }
+}
+
+/// The filter that a wanted rate of false positives means.
+pub fn filter_of_chance(chance: f64) -> FilterKind {
+    match chance {
+        _ if chance >= 1.0 => FilterKind::None,
+        _ if chance < USUAL_FP_CHANCE => FilterKind::Fuse16,
+        _ => FilterKind::Fuse8,
     }
 }
 
