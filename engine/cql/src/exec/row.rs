@@ -7,6 +7,8 @@
 //! Invariants: a row is there when it has its marker or a live cell of any column that the table has now; what dropped columns left is
 //! passed over. A collection without elements is null. Buffers are used again from row to row: memory does not grow with what is read.
 
+use std::ops::Range;
+
 use firn_wide::cell::{Cell, State};
 use firn_wide::store::{Item, Reader};
 use firn_wide::types::Type;
@@ -91,12 +93,13 @@ impl Shape {
     }
 }
 
-/// The value of a column as it grows.
+/// The value of a column as it grows, in the bytes of its row.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     there: bool,
-    bytes: Vec<u8>,
-    /// Of each element: the number of the field (else 0) and where it begins in `bytes`.
+    /// Where the value lies: it is the last one there as long as it grows, for the cells of a column follow each other.
+    range: Range<usize>,
+    /// Of each element: the number of the field (else 0) and where it begins.
     elements: Vec<(u16, usize)>,
     timestamp: i64,
     ttl: Option<i64>,
@@ -108,6 +111,7 @@ pub struct Row {
     exists: bool,
     place: Vec<u8>,
     clustering: Vec<Vec<u8>>,
+    bytes: Vec<u8>,
     slots: Vec<Slot>,
 }
 
@@ -134,7 +138,7 @@ impl Row {
 
     /// The value in a slot; `None` is null.
     pub fn value(&self, slot: usize) -> Option<&[u8]> {
-        self.slots.get(slot).filter(|s| s.there).map(|s| &*s.bytes)
+        self.slots.get(slot).filter(|s| s.there).map(|s| &self.bytes[s.range.clone()])
     }
 
     /// When the value in a slot was written. Of a column of many cells: that of the newest.
@@ -150,10 +154,10 @@ impl Row {
     /// Empties it, with a slot for each that the shape has.
     fn clear(&mut self, shape: &Shape) {
         self.exists = false;
+        self.bytes.clear();
         self.slots.resize_with(shape.forms.len(), Slot::default);
         for slot in &mut self.slots {
             slot.there = false;
-            slot.bytes.clear();
             slot.elements.clear();
         }
     }
@@ -185,7 +189,7 @@ impl Row {
             Entry::Unwanted => self.exists |= !item.place.is_static,
             Entry::Slot(slot) => {
                 self.exists = true;
-                self.slots[slot].take(&shape.forms[slot], item.place.path, &cell, now)?;
+                self.slots[slot].take(&shape.forms[slot], item.place.path, &cell, now, &mut self.bytes)?;
             }
         }
         Ok(())
@@ -193,7 +197,7 @@ impl Row {
 
     fn finish(&mut self, shape: &Shape, reverse: bool, scratch: &mut Vec<u8>) {
         for (slot, form) in self.slots.iter_mut().zip(&shape.forms) {
-            slot.finish(form, reverse, scratch);
+            slot.finish(form, reverse, &mut self.bytes, scratch);
         }
     }
 }
@@ -221,28 +225,34 @@ fn put_path(of: &Type, mut path: &[u8], out: &mut Vec<u8>) -> Result<()> {
 }
 
 impl Slot {
-    fn take(&mut self, form: &Form, path: Option<&[u8]>, cell: &Cell<'_>, now: i64) -> Result<()> {
+    /// Takes in a cell of the column; `bytes` are those of the row.
+    fn take(&mut self, form: &Form, path: Option<&[u8]>, cell: &Cell<'_>, now: i64, bytes: &mut Vec<u8>) -> Result<()> {
         let first = !self.there;
+        if first {
+            self.range = bytes.len()..bytes.len();
+        } else if self.range.end != bytes.len() {
+            return Err(corrupt("the cells of a column do not follow each other"));
+        }
         self.there = true;
         if first || cell.timestamp > self.timestamp {
             self.timestamp = cell.timestamp;
             self.ttl = cell.ttl().and(cell.remaining(now));
         }
         if let Form::Single = form {
-            put_value(cell, &mut self.bytes);
+            put_value(cell, bytes);
+            self.range.end = bytes.len();
             return Ok(());
         }
         let path = path.ok_or_else(|| corrupt("an element of a collection has no path"))?;
         if first {
             // The number of elements goes here.
-            self.bytes.extend_from_slice(&[0; 4]);
+            bytes.extend_from_slice(&[0; 4]);
         }
-        let start = self.bytes.len();
+        let start = bytes.len();
         let mut field = 0;
         match form {
             Form::Single | Form::List => {}
-            Form::Set(of) => put_part(&mut self.bytes, |out| put_path(of, path, out))?,
-            Form::Map(of) => put_part(&mut self.bytes, |out| put_path(of, path, out))?,
+            Form::Set(of) | Form::Map(of) => put_part(bytes, |out| put_path(of, path, out))?,
             Form::User(_) => {
                 let mut raw = vec![];
                 put_path(&Type::Short, path, &mut raw)?;
@@ -251,28 +261,28 @@ impl Slot {
             }
         }
         if !matches!(form, Form::Set(_)) {
-            put_part(&mut self.bytes, |out| {
+            put_part(bytes, |out| {
                 put_value(cell, out);
                 Ok(())
             })?;
         }
         self.elements.push((field, start));
+        self.range.end = bytes.len();
         Ok(())
     }
 
     /// Makes the serialised form of the elements.
-    fn finish(&mut self, form: &Form, reverse: bool, scratch: &mut Vec<u8>) {
+    fn finish(&mut self, form: &Form, reverse: bool, bytes: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         if matches!(form, Form::Single) || !self.there {
             return;
         }
-        let end_of = |i: usize, elements: &[(u16, usize)], len: usize| elements.get(i + 1).map_or(len, |e| e.1);
-        let part = |i: usize| self.elements[i].1..end_of(i, &self.elements, self.bytes.len());
+        let part = |i: usize| self.elements[i].1..self.elements.get(i + 1).map_or(self.range.end, |e| e.1);
         scratch.clear();
         match form {
             Form::User(fields) => {
                 for field in 0..*fields {
                     match self.elements.iter().position(|e| usize::from(e.0) == field) {
-                        Some(i) => scratch.extend_from_slice(&self.bytes[part(i)]),
+                        Some(i) => scratch.extend_from_slice(&bytes[part(i)]),
                         None => scratch.extend_from_slice(&(-1i32).to_be_bytes()),
                     }
                 }
@@ -280,16 +290,17 @@ impl Slot {
             _ => {
                 let count = i32::try_from(self.elements.len()).unwrap_or(i32::MAX).to_be_bytes();
                 if !reverse {
-                    self.bytes[..4].copy_from_slice(&count);
+                    bytes[self.range.start..][..4].copy_from_slice(&count);
                     return;
                 }
                 scratch.extend_from_slice(&count);
                 for i in (0..self.elements.len()).rev() {
-                    scratch.extend_from_slice(&self.bytes[part(i)]);
+                    scratch.extend_from_slice(&bytes[part(i)]);
                 }
             }
         }
-        std::mem::swap(&mut self.bytes, scratch);
+        self.range = bytes.len()..bytes.len() + scratch.len();
+        bytes.extend_from_slice(scratch);
     }
 }
 
