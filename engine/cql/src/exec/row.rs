@@ -105,6 +105,9 @@ struct Slot {
     ttl: Option<i64>,
 }
 
+/// Bytes of values that most rows have room in.
+const USUAL: usize = 256;
+
 /// The cells of a row, or the static cells of a partition.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
@@ -155,6 +158,7 @@ impl Row {
     fn clear(&mut self, shape: &Shape) {
         self.exists = false;
         self.bytes.clear();
+        self.bytes.reserve(USUAL);
         self.slots.resize_with(shape.forms.len(), Slot::default);
         for slot in &mut self.slots {
             slot.there = false;

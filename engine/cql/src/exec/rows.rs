@@ -52,9 +52,15 @@ struct End {
     is_null: bool,
 }
 
+/// Bytes that a result has room for at first.
+const FIRST: usize = 256;
+
 impl Cells {
     /// Adds a value; `None` is null.
     pub fn push(&mut self, value: Option<&[u8]>) {
+        if self.ends.is_empty() {
+            self.bytes.reserve(FIRST);
+        }
         self.bytes.extend_from_slice(value.unwrap_or_default());
         self.ends.push(End { at: self.bytes.len(), is_null: value.is_none() });
     }
