@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use firn_wide::ring::Token;
-use firn_wide::types::{Type, Wording, uuids};
+use firn_wide::types::{Type, Wording, after, duration_parts, uuids};
+use serde_json::value::RawValue;
 
 use super::{Bound, Env, number};
 use crate::error::{Result, invalid};
@@ -89,7 +90,10 @@ pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
 
 /// The type of arithmetic with these two; `None` when they can't be added.
 pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
-    number::result_type(left, right)
+    match (left.unreversed(), right.unreversed()) {
+        (left @ (Type::Timestamp | Type::SimpleDate), Type::Duration) => Some(left.clone()),
+        (left, right) => number::result_type(left, right),
+    }
 }
 
 /// The function of this name for arguments of these types (`None`: unknown), where `wanted` is wanted. `partition` is what `token()` takes.
@@ -171,10 +175,10 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
             let to = wanted.cloned()?;
             let of = to.clone();
             Function::of_one(name, &Type::Utf8, to, move |b| {
-                let text = String::from_utf8_lossy(b).into_owned();
-                let value =
+                let text = String::from_utf8_lossy(b);
+                let value: &RawValue =
                     serde_json::from_str(&text).map_err(|e| invalid(format!("Could not decode JSON string '{text}': {e}")))?;
-                Ok(match super::from_json(&of, &value)? {
+                Ok(match super::from_json(&of, value)? {
                     Bound::Bytes(bytes) => Some(bytes),
                     _ => None,
                 })
@@ -258,12 +262,12 @@ fn date_bytes(millis: i64) -> Vec<u8> {
     ((millis.div_euclid(86_400_000) + (1 << 31)) as u32).to_be_bytes().to_vec()
 }
 
-/// `CAST(… AS …)`
-///
-/// # Errors
 /// Bytes of the first type as bytes of the second.
 type Conversion = fn(&Type, &Type, &[u8]) -> Result<Option<Vec<u8>>>;
 
+/// `CAST(… AS …)`
+///
+/// # Errors
 /// `… cannot be cast to …`
 pub fn cast(from: &Type, to: &Type) -> Result<Function> {
     let name = format!("castAs{}", to.cql_name());
@@ -305,13 +309,15 @@ pub fn negate(of: &Type) -> Result<Function> {
     }))
 }
 
-/// `left operator right`
+/// `left operator right`: numbers, or a duration added to a time or taken from it.
 ///
 /// # Errors
 /// `Invalid` when they can't be computed with.
 pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Function> {
     let (lt, rt) = (left.unreversed().clone(), right.unreversed().clone());
-    let Some(result) = result_type(&lt, &rt) else {
+    let is_moment = rt == Type::Duration;
+    let can = !is_moment || matches!(operator, Operator::Add | Operator::Subtract);
+    let Some(result) = result_type(&lt, &rt).filter(|_| can) else {
         return Err(invalid(format!(
             "the '{}' operation is not supported between {} and {}",
             operator.sign(),
@@ -322,8 +328,33 @@ pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Funct
     let of = result.clone();
     let (a, b) = (lt.clone(), rt.clone());
     let run = move |_: &Env<'_>, parts: &[Option<&[u8]>]| match parts {
-        [Some(l), Some(r)] if !l.is_empty() && !r.is_empty() => number::compute(operator, &of, l, &a, r, &b).map(Some),
+        [Some(l), Some(r)] if !l.is_empty() && !r.is_empty() => match is_moment {
+            true => moment(&of, l, r, operator == Operator::Subtract).map(Some),
+            false => number::compute(operator, &of, l, &a, r, &b).map(Some),
+        },
         _ => Ok(None),
     };
     Ok(Function::new(format!("system._{}", operator.sign()), vec![lt, rt], result, run))
+}
+
+/// A timestamp or date and a duration.
+fn moment(of: &Type, time: &[u8], duration: &[u8], back: bool) -> Result<Vec<u8>> {
+    let (months, days, nanos) = duration_parts(duration).map_err(|e| invalid(e.0))?;
+    if *of == Type::SimpleDate && nanos != 0 {
+        let shown = Type::Duration.to_text(duration, Wording::Cql);
+        return Err(invalid(format!("The duration must have a day precision. Was: {shown}")));
+    }
+    let parts = if back { (-months, -days, nanos.saturating_neg()) } else { (months, days, nanos) };
+    let too_far = || {
+        let sign = if back { '-' } else { '+' };
+        invalid(format!("the operation '{} {sign} duration' failed: there is no such {0}", of.cql_name()))
+    };
+    let millis = after(millis(of, time)?, parts).ok_or_else(too_far)?;
+    match of {
+        Type::SimpleDate => {
+            let day = u32::try_from(millis.div_euclid(86_400_000) + (1 << 31)).map_err(|_| too_far())?;
+            Ok(day.to_be_bytes().to_vec())
+        }
+        _ => Ok(timestamp_bytes(millis)),
+    }
 }
