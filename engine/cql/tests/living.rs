@@ -1,12 +1,15 @@
 //! Definitions that change while there is data, and statements that were prepared before; values as hostile clients bind them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_cql::session::Run;
 use firn_cql::values::{Bound, literal};
 use firn_cql::{Class, Error, Rows, Session};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
+use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {
@@ -182,6 +185,69 @@ fn what_was_dropped_stays_away_also_after_reopening() {
     assert_eq!(refused(&session, "SELECT * FROM t").1, "table t does not exist");
     does(&session, "CREATE TABLE t (p int, c int, v int, m map<int, text>, PRIMARY KEY (p, c))");
     assert_eq!(told(&does(&session, "SELECT * FROM t")), "");
+}
+
+#[test]
+fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    does(&session, "CREATE TABLE t (p int, c int, v text, PRIMARY KEY (p, c))");
+    let long = "x".repeat(65_530);
+    does(&session, "INSERT INTO t (p, c, v) VALUES (1, 1, 'short')");
+    does(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
+    let (class, why) = refused(&session, "CREATE INDEX ON t (v)");
+    assert_eq!(class, Class::Invalid);
+    assert!(why.starts_with("Cannot index value of size 65530: "), "{why}");
+    assert!(!told(&does(&session, "DESCRIBE TABLE t")).contains("INDEX"));
+    // Neither the open database nor one that is opened again knows of it.
+    does(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 3, '{long}')"));
+    drop(session);
+    env.advance(Duration::from_secs(1));
+    let session = open(&env);
+    does(&session, "DELETE FROM t WHERE p = 1 AND c > 1");
+    does(&session, "CREATE INDEX ON t (v)");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 'short'")), "1");
+    let (class, why) = refused(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
+    assert!(class == Class::Invalid && why.starts_with("Cannot index value of size 65530: "), "{why}");
+    does(&session, "INSERT INTO t (p, c, v) VALUES (1, 2, 'short')");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 'short'")), "1, 2");
+}
+
+#[test]
+fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_rows() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int, w int)");
+    for p in 0..20 {
+        does(&session, &format!("INSERT INTO t (p, v, w) VALUES ({p}, {}, {})", p % 2, p % 3));
+    }
+    env.start_journal();
+    does(&session, "CREATE INDEX ON t (v)");
+    does(&session, "CREATE TABLE u (p int PRIMARY KEY, v int)");
+    does(&session, "DROP INDEX t_v_idx");
+    does(&session, "CREATE INDEX ON t (w)");
+    does(&session, "DROP TABLE u");
+    let (ops, mut rng, mut seen) = (env.journal_len(), Rng::new(3), BTreeSet::new());
+    for _ in 0..12 {
+        let cut = match rng.below(3) {
+            0 => Cut::Process,
+            1 => Cut::PowerNone,
+            _ => Cut::PowerRandom(rng.next_u64()),
+        };
+        let image = env.crash_image(rng.below(ops as u64 + 1) as usize, &cut);
+        let session = open(&image);
+        let described = told(&does(&session, "DESCRIBE KEYSPACE k"));
+        seen.insert(["TABLE k.u", "t_v_idx", "t_w_idx"].map(|what| described.contains(what)));
+        // What had no definition yet is made anew, with the same numbers perhaps.
+        does(&session, "CREATE TABLE IF NOT EXISTS u (p int PRIMARY KEY, v int)");
+        does(&session, "CREATE INDEX IF NOT EXISTS t_w_idx ON t (w)");
+        does(&session, "CREATE INDEX IF NOT EXISTS t_v_idx ON t (v)");
+        for (condition, count) in [("v = 1", 10), ("w = 1", 7)] {
+            assert_eq!(does(&session, &format!("SELECT p FROM t WHERE {condition}")).len(), count, "{condition} {seen:?}");
+        }
+        assert_eq!(does(&session, "SELECT * FROM u").len(), 0);
+    }
+    assert!(seen.len() >= 3, "{seen:?}");
 }
 
 #[test]
