@@ -8,12 +8,16 @@ use firn_cql::session::Run;
 use firn_cql::values::{Bound, literal};
 use firn_cql::{Class, Error, Rows, Session};
 use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
+use firn_kv::{Compression, DbOptions, FilterKind, Policy, TreeOptions};
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {
-    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap()).unwrap();
+    open_with(env, Options::default())
+}
+
+fn open_with(env: &MemEnv, options: Options) -> Session {
+    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap();
     session
         .execute("CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())
         .unwrap();
@@ -215,8 +219,11 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
 
 #[test]
 fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_rows() {
+    // Small, so that copies of it cost little.
+    let db = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
+    let options = || Options { store: firn_wide::store::Options { db: db.clone(), clock: None }, ..Options::default() };
     let env = MemEnv::new(1);
-    let session = open(&env);
+    let session = open_with(&env, options());
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int, w int)");
     for p in 0..20 {
         does(&session, &format!("INSERT INTO t (p, v, w) VALUES ({p}, {}, {})", p % 2, p % 3));
@@ -228,14 +235,14 @@ fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_row
     does(&session, "CREATE INDEX ON t (w)");
     does(&session, "DROP TABLE u");
     let (ops, mut rng, mut seen) = (env.journal_len(), Rng::new(3), BTreeSet::new());
-    for _ in 0..12 {
+    for _ in 0..60 {
         let cut = match rng.below(3) {
             0 => Cut::Process,
             1 => Cut::PowerNone,
             _ => Cut::PowerRandom(rng.next_u64()),
         };
         let image = env.crash_image(rng.below(ops as u64 + 1) as usize, &cut);
-        let session = open(&image);
+        let session = open_with(&image, options());
         let described = told(&does(&session, "DESCRIBE KEYSPACE k"));
         seen.insert(["TABLE k.u", "t_v_idx", "t_w_idx"].map(|what| described.contains(what)));
         // What had no definition yet is made anew, with the same numbers perhaps.
