@@ -1,5 +1,6 @@
 //! Native functions of values, casts, arithmetic. Aggregates and functions of cells (`writetime`, `count`) belong to the selection.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -122,8 +123,18 @@ pub fn find(
     Ok(function)
 }
 
+/// The name that a function had before Cassandra 5 wrote it with underscores: `to_date` is `todate`.
+fn older_name(word: &str) -> Cow<'_, str> {
+    let is_renamed = word.starts_with("blob_as_")
+        || word.ends_with("_as_blob")
+        || matches!(word, "current_date" | "current_time" | "current_timestamp" | "current_timeuuid" | "max_timeuuid")
+        || matches!(word, "min_timeuuid" | "to_date" | "to_timestamp" | "to_unix_timestamp" | "to_json" | "from_json");
+    if is_renamed { word.replace('_', "").into() } else { word.into() }
+}
+
 fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partition: &[Type]) -> Option<Function> {
     let name = format!("system.{word}");
+    let word = &*older_name(word);
     let first = arguments.first().cloned().flatten();
     if let Some(to) = word.strip_prefix("blobas") {
         let to = Type::from_cql_word(if to == "varchar" { "text" } else { to })?;
