@@ -192,6 +192,38 @@ fn what_was_dropped_stays_away_also_after_reopening() {
 }
 
 #[test]
+fn what_describe_says_makes_the_same_definitions_again() {
+    let session = open(&MemEnv::new(1));
+    for statement in [
+        r#"CREATE TYPE zz (x int)"#,
+        r#"CREATE TYPE "Cap" (q frozen<zz>, "F g" text, tu tuple<int,frozen<zz>>)"#,
+        r#"CREATE TYPE aa (c frozen<"Cap">, l list<frozen<map<text,frozen<"Cap">>>>)"#,
+        r#"CREATE TABLE one (k int PRIMARY KEY, a frozen<aa>, "Key" text, "select" "Cap", d 'org.apache.cassandra.db.marshal.DateType', c 'LongType', m map<frozen<zz>, frozen<list<set<int>>>>) WITH comment = 'it''s; a "test" $$ // x'"#,
+        r#"CREATE TABLE "Two" ("K" int, c text, "D" uuid, s text static, n int, PRIMARY KEY (("K", c), "D")) WITH CLUSTERING ORDER BY ("D" DESC) AND compression = {'enabled': false} AND extensions = {'a': 0xff} AND speculative_retry = '50ms' AND caching = {'keys':'NONE'}"#,
+        r#"CREATE TABLE cnt (k int, c int, s counter static, n counter, PRIMARY KEY (k, c))"#,
+        r#"CREATE INDEX ON "Two" ("K")"#,
+        r#"CREATE INDEX ON "Two" (s)"#,
+        r#"CREATE INDEX "my_Idx" ON "Two" (n)"#,
+        r#"CREATE INDEX ON one (KEYS(m))"#,
+        r#"CREATE INDEX ent ON one (ENTRIES(m))"#,
+        r#"CREATE INDEX ON one (a)"#,
+        r#"ALTER TABLE one DROP c"#,
+        r#"ALTER TABLE one ADD c bigint"#,
+    ] {
+        does(&session, statement);
+    }
+    let described = |session: &Session| {
+        let rows = does(session, "DESCRIBE SCHEMA");
+        rows.iter().map(|r| r.get::<String>("create_statement").unwrap()).collect::<Vec<_>>()
+    };
+    let wanted = described(&session);
+    assert_eq!(wanted.len(), 1 + 3 + 3 + 6);
+    let other = Session::new(Wide::open_in(Arc::new(MemEnv::new(2)), "db", Options::default()).unwrap()).unwrap();
+    wanted.iter().for_each(|statement| drop(does(&other, statement)));
+    assert_eq!(described(&other), wanted);
+}
+
+#[test]
 fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     let env = MemEnv::new(1);
     let session = open(&env);
