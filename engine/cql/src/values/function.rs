@@ -111,14 +111,20 @@ pub fn find(
     let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
     let word = name.name.text.to_ascii_lowercase();
     let found = own.then(|| named(&word, arguments, wanted, partition)).flatten();
-    let function = found.ok_or_else(|| invalid(format!("Unknown function '{shown}'")))?;
+    let wrong_number = |name: &str, wanted: usize| {
+        let given = arguments.len();
+        invalid(format!("Invalid number of arguments in call to function {name}: {wanted} required but {given} provided"))
+    };
+    let unknown = || match &*older_name(&word) {
+        "tojson" if own && arguments.len() == 1 => {
+            invalid(format!("Cannot infer the type of the argument of function {shown} (try using a cast to force a type)"))
+        }
+        "tojson" if own => wrong_number("system.tojson", 1),
+        _ => invalid(format!("Unknown function '{shown}'")),
+    };
+    let function = found.ok_or_else(unknown)?;
     if function.arguments.len() != arguments.len() {
-        return Err(invalid(format!(
-            "Invalid number of arguments in call to function {}: {} required but {} provided",
-            function.name,
-            function.arguments.len(),
-            arguments.len()
-        )));
+        return Err(wrong_number(&function.name, function.arguments.len()));
     }
     Ok(function)
 }
@@ -176,7 +182,7 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
         "tounixtimestamp" | "unixtimestampof" => of_time(Type::Long, timestamp_bytes),
         "token" => token(name, partition),
         "tojson" => {
-            let from = first.or_else(|| wanted.cloned())?;
+            let from = first?;
             let of = from.clone();
             let run =
                 move |_: &Env<'_>, a: &[Option<&[u8]>]| Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()));
