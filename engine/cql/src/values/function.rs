@@ -120,6 +120,7 @@ pub fn find(
             invalid(format!("Cannot infer the type of the argument of function {shown} (try using a cast to force a type)"))
         }
         "tojson" if own => wrong_number("system.tojson", 1),
+        "fromjson" if own => invalid("fromJson() cannot be used in the selection clause of a SELECT statement"),
         _ => invalid(format!("Unknown function '{shown}'")),
     };
     let function = found.ok_or_else(unknown)?;
