@@ -192,6 +192,16 @@ fn what_was_dropped_stays_away_also_after_reopening() {
 }
 
 #[test]
+fn a_definition_with_values_is_refused_before_it_is_made() {
+    let session = open(&MemEnv::new(1));
+    let why = session.execute("CREATE TABLE t (k int PRIMARY KEY)", (1,)).unwrap_err().to_string();
+    assert_eq!(why, "Invalid amount of bind variables");
+    assert_eq!(refused(&session, "SELECT * FROM t").1, "table t does not exist");
+    let why = session.execute("USE other", (1,)).unwrap_err().to_string();
+    assert_eq!(why, "Invalid amount of bind variables");
+}
+
+#[test]
 fn what_describe_says_makes_the_same_definitions_again() {
     let session = open(&MemEnv::new(1));
     for statement in [
