@@ -257,6 +257,12 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     assert!(class == Class::Invalid && why.starts_with("Cannot index value of size 65530: "), "{why}");
     does(&session, "INSERT INTO t (p, c, v) VALUES (1, 2, 'short')");
     assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 'short'")), "1, 2");
+    // An entry of a column of the key has it twice.
+    does(&session, "CREATE TABLE u (p int, c text, PRIMARY KEY (p, c))");
+    does(&session, "CREATE INDEX ON u (c)");
+    let (class, why) = refused(&session, &format!("INSERT INTO u (p, c) VALUES (1, '{}')", "x".repeat(40_000)));
+    assert!(class == Class::Invalid && why.starts_with("Cannot index this primary key: "), "{why}");
+    assert_eq!(told(&does(&session, "SELECT * FROM u")), "");
 }
 
 #[test]

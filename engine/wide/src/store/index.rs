@@ -236,11 +236,11 @@ fn put_entry(family: &Family, index: &Index, key: &[u8], ends: Ends, cell: Cell<
     Cell { timestamp: cell.timestamp, state }.encode(&mut stored);
     let entry = index.entry(family.layout(), key, ends, cell.value())?;
     if entry.len() > MAX_KEY_LEN {
-        return Err(invalid(format!(
-            "Cannot index value of size {}: with its primary key it takes {} bytes (maximum allowed size={MAX_KEY_LEN})",
-            cell.value().len(),
-            entry.len()
-        )));
+        let what = match index.is_by_value() {
+            true => format!("value of size {}: with its primary key it", cell.value().len()),
+            false => "this primary key: what is looked for and the key itself".to_owned(),
+        };
+        return Err(invalid(format!("Cannot index {what} takes {} bytes (maximum allowed size={MAX_KEY_LEN})", entry.len())));
     }
     Ok(batch.put(&index.tree, &entry, &stored)?)
 }
