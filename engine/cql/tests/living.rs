@@ -1,16 +1,23 @@
 //! Definitions that change while there is data, and statements that were prepared before; values as hostile clients bind them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_cql::session::Run;
 use firn_cql::values::{Bound, literal};
 use firn_cql::{Class, Error, Rows, Session};
-use firn_kv::env::mem::MemEnv;
-use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
+use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::{Compression, DbOptions, FilterKind, Policy, TreeOptions};
+use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {
-    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap()).unwrap();
+    open_with(env, Options::default())
+}
+
+fn open_with(env: &MemEnv, options: Options) -> Session {
+    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap();
     session
         .execute("CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())
         .unwrap();
@@ -182,6 +189,120 @@ fn what_was_dropped_stays_away_also_after_reopening() {
     assert_eq!(refused(&session, "SELECT * FROM t").1, "table t does not exist");
     does(&session, "CREATE TABLE t (p int, c int, v int, m map<int, text>, PRIMARY KEY (p, c))");
     assert_eq!(told(&does(&session, "SELECT * FROM t")), "");
+}
+
+#[test]
+fn a_definition_with_values_is_refused_before_it_is_made() {
+    let session = open(&MemEnv::new(1));
+    let why = session.execute("CREATE TABLE t (k int PRIMARY KEY)", (1,)).unwrap_err().to_string();
+    assert_eq!(why, "Invalid amount of bind variables");
+    assert_eq!(refused(&session, "SELECT * FROM t").1, "table t does not exist");
+    let why = session.execute("USE other", (1,)).unwrap_err().to_string();
+    assert_eq!(why, "Invalid amount of bind variables");
+}
+
+#[test]
+fn what_describe_says_makes_the_same_definitions_again() {
+    let session = open(&MemEnv::new(1));
+    for statement in [
+        r#"CREATE TYPE zz (x int)"#,
+        r#"CREATE TYPE "Cap" (q frozen<zz>, "F g" text, tu tuple<int,frozen<zz>>)"#,
+        r#"CREATE TYPE aa (c frozen<"Cap">, l list<frozen<map<text,frozen<"Cap">>>>)"#,
+        r#"CREATE TABLE one (k int PRIMARY KEY, a frozen<aa>, "Key" text, "select" "Cap", d 'org.apache.cassandra.db.marshal.DateType', c 'LongType', m map<frozen<zz>, frozen<list<set<int>>>>) WITH comment = 'it''s; a "test" $$ // x'"#,
+        r#"CREATE TABLE "Two" ("K" int, c text, "D" uuid, s text static, n int, PRIMARY KEY (("K", c), "D")) WITH CLUSTERING ORDER BY ("D" DESC) AND compression = {'enabled': false} AND extensions = {'a': 0xff} AND speculative_retry = '50ms' AND caching = {'keys':'NONE'}"#,
+        r#"CREATE TABLE cnt (k int, c int, s counter static, n counter, PRIMARY KEY (k, c))"#,
+        r#"CREATE INDEX ON "Two" ("K")"#,
+        r#"CREATE INDEX ON "Two" (s)"#,
+        r#"CREATE INDEX "my_Idx" ON "Two" (n)"#,
+        r#"CREATE INDEX ON one (KEYS(m))"#,
+        r#"CREATE INDEX ent ON one (ENTRIES(m))"#,
+        r#"CREATE INDEX ON one (a)"#,
+        r#"ALTER TABLE one DROP c"#,
+        r#"ALTER TABLE one ADD c bigint"#,
+    ] {
+        does(&session, statement);
+    }
+    let described = |session: &Session| {
+        let rows = does(session, "DESCRIBE SCHEMA");
+        rows.iter().map(|r| r.get::<String>("create_statement").unwrap()).collect::<Vec<_>>()
+    };
+    let wanted = described(&session);
+    assert_eq!(wanted.len(), 1 + 3 + 3 + 6);
+    let other = Session::new(Wide::open_in(Arc::new(MemEnv::new(2)), "db", Options::default()).unwrap()).unwrap();
+    wanted.iter().for_each(|statement| drop(does(&other, statement)));
+    assert_eq!(described(&other), wanted);
+}
+
+#[test]
+fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    does(&session, "CREATE TABLE t (p int, c int, v text, PRIMARY KEY (p, c))");
+    let long = "x".repeat(65_530);
+    does(&session, "INSERT INTO t (p, c, v) VALUES (1, 1, 'short')");
+    does(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
+    let (class, why) = refused(&session, "CREATE INDEX ON t (v)");
+    assert_eq!(class, Class::Invalid);
+    assert!(why.starts_with("Cannot index value of size 65530: "), "{why}");
+    assert!(!told(&does(&session, "DESCRIBE TABLE t")).contains("INDEX"));
+    // Neither the open database nor one that is opened again knows of it.
+    does(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 3, '{long}')"));
+    drop(session);
+    env.advance(Duration::from_secs(1));
+    let session = open(&env);
+    does(&session, "DELETE FROM t WHERE p = 1 AND c > 1");
+    does(&session, "CREATE INDEX ON t (v)");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 'short'")), "1");
+    let (class, why) = refused(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
+    assert!(class == Class::Invalid && why.starts_with("Cannot index value of size 65530: "), "{why}");
+    does(&session, "INSERT INTO t (p, c, v) VALUES (1, 2, 'short')");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 'short'")), "1, 2");
+    // An entry of a column of the key has it twice.
+    does(&session, "CREATE TABLE u (p int, c text, PRIMARY KEY (p, c))");
+    does(&session, "CREATE INDEX ON u (c)");
+    let (class, why) = refused(&session, &format!("INSERT INTO u (p, c) VALUES (1, '{}')", "x".repeat(40_000)));
+    assert!(class == Class::Invalid && why.starts_with("Cannot index this primary key: "), "{why}");
+    assert_eq!(told(&does(&session, "SELECT * FROM u")), "");
+}
+
+#[test]
+fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_rows() {
+    // Small, so that copies of it cost little.
+    let db = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
+    let options = || Options { store: firn_wide::store::Options { db: db.clone(), clock: None }, ..Options::default() };
+    let env = MemEnv::new(1);
+    let session = open_with(&env, options());
+    does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int, w int)");
+    for p in 0..20 {
+        does(&session, &format!("INSERT INTO t (p, v, w) VALUES ({p}, {}, {})", p % 2, p % 3));
+    }
+    env.start_journal();
+    does(&session, "CREATE INDEX ON t (v)");
+    does(&session, "CREATE TABLE u (p int PRIMARY KEY, v int)");
+    does(&session, "DROP INDEX t_v_idx");
+    does(&session, "CREATE INDEX ON t (w)");
+    does(&session, "DROP TABLE u");
+    let (ops, mut rng, mut seen) = (env.journal_len(), Rng::new(3), BTreeSet::new());
+    for _ in 0..60 {
+        let cut = match rng.below(3) {
+            0 => Cut::Process,
+            1 => Cut::PowerNone,
+            _ => Cut::PowerRandom(rng.next_u64()),
+        };
+        let image = env.crash_image(rng.below(ops as u64 + 1) as usize, &cut);
+        let session = open_with(&image, options());
+        let described = told(&does(&session, "DESCRIBE KEYSPACE k"));
+        seen.insert(["TABLE k.u", "t_v_idx", "t_w_idx"].map(|what| described.contains(what)));
+        // What had no definition yet is made anew, with the same numbers perhaps.
+        does(&session, "CREATE TABLE IF NOT EXISTS u (p int PRIMARY KEY, v int)");
+        does(&session, "CREATE INDEX IF NOT EXISTS t_w_idx ON t (w)");
+        does(&session, "CREATE INDEX IF NOT EXISTS t_v_idx ON t (v)");
+        for (condition, count) in [("v = 1", 10), ("w = 1", 7)] {
+            assert_eq!(does(&session, &format!("SELECT p FROM t WHERE {condition}")).len(), count, "{condition} {seen:?}");
+        }
+        assert_eq!(does(&session, "SELECT * FROM u").len(), 0);
+    }
+    assert!(seen.len() >= 3, "{seen:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use firn_kv::env::mem::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::types::Type;
 use firn_wide::{Options, Wide};
+use serde_json::value::RawValue;
 
 fn session() -> Session {
     let wide = Wide::open_in(Arc::new(MemEnv::new(3)), "db", Options::default()).unwrap();
@@ -70,10 +71,10 @@ fn run(session: &Session, case: &Case) -> String {
                     assert_eq!(literal(&of.of, Some(&again)), text, "{term}");
                 };
                 same(value(session, &text, &of, &[]).unwrap());
-                let parsed: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
-                // A number of more digits than a double has is read as a double.
-                if !parsed.is_null() && (parsed.as_f64().is_none() || format!("{parsed}") == json) {
-                    same(from_json(&of.of, &parsed).unwrap());
+                let parsed: &RawValue = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
+                // JSON has no NaN and no infinity.
+                if json != "null" {
+                    same(from_json(&of.of, parsed).unwrap());
                 }
                 same(Value::decode(&of.of, Some(&bytes)).unwrap().encode(&of.of).unwrap());
                 format!("{} = {text} = {json}", hex(&bytes))

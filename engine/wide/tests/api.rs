@@ -2,6 +2,7 @@
 //! and every text that the vectors don't have.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_kv::DbOptions;
 use firn_kv::env::mem::{Cut, MemEnv};
@@ -296,6 +297,34 @@ fn super_families_have_no_index_queries() {
     assert_eq!(why(found), "super columns are not supported for indexing");
 }
 
+fn with_old_indexed() -> CfDef {
+    CfDef { column_metadata: vec![ColumnDef::new("old", "UTF8Type").indexed()], ..utf8("F") }
+}
+
+#[test]
+fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
+    let env = MemEnv::new(1);
+    let wide = open(&env, options()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
+    let family = wide.keyspace("K").unwrap().family("F").unwrap();
+    family.row("long").insert("old", "x".repeat(65_530)).unwrap();
+    family.row("short").insert("old", "v").unwrap();
+    let refused = why(wide.system_update_column_family(&with_old_indexed()));
+    assert!(refused.starts_with("Cannot index value of size 65530: "), "{refused}");
+    assert!(!wide.schema().family("K", "F").unwrap().has_indexes());
+    assert!(!wide.store().db().tree_names().iter().any(|t| t.starts_with("ix-")));
+    // Neither the open database nor one that is opened again knows of it.
+    family.row("long").insert("old", "y".repeat(65_530)).unwrap();
+    drop((wide, family));
+    env.advance(Duration::from_secs(1));
+    let wide = open(&env, options()).unwrap();
+    let family = wide.keyspace("K").unwrap().family("F").unwrap();
+    family.row("long").delete("old").unwrap();
+    wide.system_update_column_family(&with_old_indexed()).unwrap();
+    assert_eq!(family.find().eq("old", "v").rows().unwrap().len(), 1);
+    assert!(why(family.row("long").insert("old", "y".repeat(65_530))).starts_with("Cannot index value of size 65530: "));
+}
+
 /// Definitions come, change and go while there is data.
 fn change_definitions(env: &MemEnv) {
     let wide = open(env, options()).unwrap();
@@ -304,8 +333,7 @@ fn change_definitions(env: &MemEnv) {
     for i in 0..20_i64 {
         family.row(i).insert("old", "v").unwrap();
     }
-    let indexed = CfDef { column_metadata: vec![ColumnDef::new("old", "UTF8Type").indexed()], ..utf8("F") };
-    wide.system_update_column_family(&indexed).unwrap();
+    wide.system_update_column_family(&with_old_indexed()).unwrap();
     family.row(0_i64).insert("old", "w").unwrap();
     wide.system_update_column_family(&utf8("F")).unwrap();
     wide.system_drop_column_family("K", "F").unwrap();
@@ -345,10 +373,10 @@ fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
         let (old, new) = (names("old"), names("new"));
         assert!(old == 0 || new == 0, "a family that was created again has {old} old rows");
         let is_indexed = schema.family("K", "F").unwrap().has_indexes();
-        if is_indexed {
-            let found = |v: &str| family.find().eq("old", v).rows().unwrap().len();
-            assert_eq!(found("v") + found("w"), old);
-        }
+        // An index that was being built is built anew.
+        wide.system_update_column_family(&with_old_indexed()).unwrap();
+        let found = |v: &str| family.find().eq("old", v).rows().unwrap().len();
+        assert_eq!(found("v") + found("w"), old);
         shapes.insert((2 + usize::from(old > 0) + 2 * new, is_indexed, usize::from(old == 20)));
         family.row(99_i64).insert("late", "v").unwrap();
         wide.system_add_column_family(&utf8("H")).unwrap();

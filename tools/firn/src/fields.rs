@@ -9,11 +9,12 @@
 //! A JSON text is its characters, other JSON values are their JSON. A deb822 value is what follows the colon and one blank, its further
 //! lines as they stand, with their first blank: so a stanza can be written again byte for byte.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use csv::ByteRecord;
 use firn_tools::escape;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::record::{Format, Lines, Trouble, csv_trouble};
 
@@ -163,12 +164,17 @@ fn tsv(line: &[u8], names: &[Vec<u8>], decode: bool, to: &mut Fields) -> Result<
 }
 
 fn json(text: &[u8], to: &mut Fields) -> Result<(), String> {
-    let object: Map<String, Value> = serde_json::from_slice(text).map_err(|e| format!("it is no JSON object: {e}"))?;
+    let wrong = |e: serde_json::Error| format!("it is no JSON object: {e}");
+    let object: BTreeMap<String, &RawValue> = serde_json::from_slice(text).map_err(wrong)?;
     for (name, value) in &object {
-        match value {
-            Value::Null => {}
-            Value::String(s) => to.push(name.as_bytes(), s.as_bytes()),
-            other => to.push(name.as_bytes(), other.to_string().as_bytes()),
+        match value.get() {
+            "null" => {}
+            text if text.starts_with('"') => {
+                let text: String = serde_json::from_str(text).map_err(wrong)?;
+                to.push(name.as_bytes(), text.as_bytes());
+            }
+            // As it stands: a number keeps its digits.
+            other => to.push(name.as_bytes(), other.as_bytes()),
         }
     }
     Ok(())
@@ -241,7 +247,7 @@ mod tests {
         let lines = b"{\"b\":\"x\\n\",\"a\":1.50,\"n\":null,\"l\":[1]}\n\n[]\n";
         let got = read(lines, Format::Json, false);
         assert_eq!(got[0].split_once(':').map(|(_, f)| f.split(';').count()), Some(3), "{got:?}");
-        assert!(got[0].contains("b=x\\n") && got[0].contains("a=1.5") && got[0].contains("l=[1]"), "{got:?}");
+        assert!(got[0].contains("b=x\\n") && got[0].contains("a=1.50") && got[0].contains("l=[1]"), "{got:?}");
         assert!(got[1].starts_with("3!it is no JSON object"), "{got:?}");
     }
 

@@ -253,6 +253,34 @@ fn a_bad_line_is_named() {
 }
 
 #[test]
+fn rows_as_json_are_copied_back_as_they_were() {
+    let t = Temp::new("json");
+    let columns = "k text PRIMARY KEY, d decimal, v varint, n double, t timestamp, bl blob, l list<text>, m map<int, frozen<set<text>>>, \
+                   u frozen<pair>, tu tuple<int, text>, \"Mixed\" boolean";
+    let insert = "INSERT INTO a (k, d, v, n, t, bl, l, m, u, tu, \"Mixed\") VALUES ('it''s \"1\"', 1.50, 123456789012345678901234567890, 0.1, \
+                  '2020-01-01', 0xcafe, ['a', 'b \"c\"', '1'], {1: {'x', 'y'}}, {x: 1, \"Y\": 'z'}, (1, null), true)";
+    t.cql(&[
+        "-e",
+        &format!("{KEYSPACE} USE shop; CREATE TYPE pair (x int, \"Y\" text); CREATE TABLE a ({columns}); CREATE TABLE b ({columns}); {insert};"),
+    ])
+    .good();
+    t.cql(&["-k", "shop", "-e", "INSERT INTO a (k, d, l) VALUES ('two', -1E+5, []); INSERT INTO a (k, u) VALUES ('', null)"])
+        .said(1, &["Key may not be empty"]);
+    t.cql(&["-k", "shop", "-e", "INSERT INTO a (k, tu) VALUES ('three', (2, ''))"]).good();
+    let rows = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good();
+    assert_eq!(rows.lines().count(), 3);
+    t.file("a.jsonl", &rows);
+    t.cql(&["-k", "shop", "-e", "COPY b FROM 'a.jsonl' WITH FORMAT = json"]).said(0, &["copied 3 rows"]);
+    assert_eq!(t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM b"]).good(), rows);
+    // Cells may be literals, too; what is neither is told as JSON.
+    t.file("b.jsonl", "{\"k\": \"four\", \"l\": \"['q']\", \"bl\": \"0x\"}\n{\"k\": \"five\", \"l\": [[1]]}\n");
+    t.cql(&["-k", "shop", "-e", "COPY b FROM 'b.jsonl' WITH FORMAT = json AND CHUNKSIZE = 1"])
+        .said(1, &["b.jsonl:2: column l: Expected a UTF-8 string, but got a ArrayList: [1]", "1 row is written"]);
+    let got = t.cql(&["--json", "-k", "shop", "-e", "SELECT l, bl FROM b WHERE k = 'four'"]).good();
+    assert_eq!(got, "{\"l\": [\"q\"], \"bl\": \"0x\"}\n");
+}
+
+#[test]
 fn long_results_come_in_pages() {
     let t = Temp::new("pages");
     t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))")]).good();

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use firn_wide::types::Type;
 
+use crate::syntax::quote_type_if_needed;
+
 /// The type of a column or of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnType {
@@ -43,14 +45,19 @@ impl ColumnType {
     }
 }
 
-/// CQL's name: `int`, `list<int>`, `frozen<list<int>>`.
+/// CQL's name, as statements have it: `int`, `list<int>`, `frozen<list<int>>`, `frozen<"Type">`.
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.of.cql_name();
-        match name.strip_prefix("frozen<").and_then(|n| n.strip_suffix('>')) {
-            Some(bare) if self.multicell => f.write_str(bare),
-            _ => f.write_str(&name),
-        }
+        let part = |of: &Type| ColumnType::frozen(of.clone());
+        let bare = match &self.of {
+            Type::List(of) => format!("list<{}>", part(of)),
+            Type::Set(of) => format!("set<{}>", part(of)),
+            Type::Map(of) => format!("map<{}, {}>", part(&of.0), part(&of.1)),
+            Type::Tuple(of) => format!("tuple<{}>", of.iter().map(|t| part(t).to_string()).collect::<Vec<_>>().join(", ")),
+            Type::Udt(user) => quote_type_if_needed(&user.name).into_owned(),
+            simple => return f.write_str(&simple.cql_name()),
+        };
+        if self.multicell { f.write_str(&bare) } else { write!(f, "frozen<{bare}>") }
     }
 }
 

@@ -94,7 +94,13 @@ pub(super) fn resolve(keyspace: &Keyspace, of: &ast::Type<'_>, frozen: bool) -> 
             let found = keyspace.user_type(&name.name.text).ok_or_else(unknown)?;
             collection(Type::Udt(found.user_type(&keyspace.name)))
         }
-        TypeKind::Custom(class) => ColumnType::frozen(Type::parse(class, &Registry::new()).map_err(|e| invalid(e.0))?),
+        TypeKind::Custom(class) => match Type::parse(class, &Registry::new()).map_err(|e| invalid(e.0))? {
+            Type::Reversed(of) => {
+                let text = "is an order, not the type of a column; write";
+                return Err(invalid(format!("'{class}' {text} {} and CLUSTERING ORDER BY (… DESC)", of.cql_name())));
+            }
+            of => ColumnType::frozen(of),
+        },
         TypeKind::Vector(..) => return Err(invalid(format!("Unknown type {of}: vectors are not supported"))),
     })
 }

@@ -4,7 +4,7 @@ use super::{Engine, Rows};
 use crate::catalog::{Catalog, Column, Index, IndexTarget, Keyspace, Table, TypeDef, keyspace_of, quoted_map};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Describe, Described, QualifiedName};
-use crate::syntax::quote_if_needed;
+use crate::syntax::{quote_if_needed, quote_type_if_needed};
 
 const STATEMENTS: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
 const NAMES: [&str; 3] = ["keyspace_name", "type", "name"];
@@ -30,7 +30,7 @@ fn keyspace_text(keyspace: &Keyspace) -> String {
 
 fn type_text(keyspace: &str, def: &TypeDef) -> String {
     let fields: Vec<_> = def.fields.iter().map(|(n, t)| format!("    {} {t}", quoted(n))).collect();
-    format!("CREATE TYPE {}.{} (\n{}\n);", quoted(keyspace), quoted(&def.name), fields.join(",\n"))
+    format!("CREATE TYPE {}.{} (\n{}\n);", quoted(keyspace), quote_type_if_needed(&def.name), fields.join(",\n"))
 }
 
 fn index_text(table: &Table, index: &Index) -> String {

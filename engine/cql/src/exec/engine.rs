@@ -160,9 +160,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Trees are made and indexes built before their definitions are recorded and seen: one that can't be built is refused, and a crash
+    /// leaves trees that the next opening drops.
     fn carry_out(&self, before: &Catalog, after: Catalog) -> Result<Arc<Catalog>> {
         let store = self.store();
         let diff = before.diff(&after);
+        for table in &diff.opened {
+            if let Err(e) = store.open_family(spec(table, self.partitioner())) {
+                self.take_back(before, &diff.opened);
+                return Err(e.into());
+            }
+        }
         let mut batch = Batch::new();
         for (key, value) in &diff.records {
             match value {
@@ -171,15 +179,23 @@ impl Engine {
             }
         }
         store.db().write_with(batch, Durability::Power)?;
-        for table in &diff.opened {
-            store.open_family(spec(table, self.partitioner()))?;
-        }
         let after = Arc::new(after);
         *self.0.catalog.write() = after.clone();
         for table in &diff.dropped {
             store.drop_family(table.id)?;
         }
         Ok(after)
+    }
+
+    /// Makes the open trees those of the definitions of before again, as far as it can be done: the reason why not is told already.
+    fn take_back(&self, before: &Catalog, opened: &[Arc<Table>]) {
+        let store = self.store();
+        for table in opened.iter().filter(|t| store.family(t.id).is_some()) {
+            match before.tables().find(|b| b.id == table.id) {
+                Some(before) => drop(store.open_family(spec(before, self.partitioner()))),
+                None => drop(store.drop_family(table.id)),
+            }
+        }
     }
 }
 
@@ -202,13 +218,10 @@ fn drop_orphans(store: &Store, catalog: &Catalog) -> Result<()> {
     for tree in store.db().tree_names() {
         let number =
             |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id >= FIRST_ID);
-        let is_orphan = match (number("cf-"), number("ix-")) {
-            (Some(id), _) => !tables.contains(&id),
-            (_, Some(id)) => !indexes.contains(&id),
-            _ => false,
-        };
-        if is_orphan {
-            store.db().drop_tree(&tree)?;
+        match (number("cf-"), number("ix-")) {
+            (Some(id), _) if !tables.contains(&id) => store.db().drop_tree(&tree)?,
+            (_, Some(id)) if !indexes.contains(&id) => store.drop_lost_index(id)?,
+            _ => {}
         }
     }
     Ok(())

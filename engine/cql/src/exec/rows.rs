@@ -296,3 +296,7 @@ rows!(A 0, B 1, C 2, D 3, E 4);
 rows!(A 0, B 1, C 2, D 3, E 4, F 5);
 rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
 rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);

@@ -159,8 +159,11 @@ impl Session {
         }
         let parsed = parse(cql)?;
         let keyspace = self.keyspace();
-        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, random_bits())? {
+        if parsed.markers == 0 {
+            // Before a definition, which takes none, is made.
             values.bind(&[])?;
+        }
+        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, random_bits())? {
             if let Kind::SetKeyspace(chosen) = rows.kind() {
                 *self.keyspace.write() = Some(chosen.as_str().into());
             }

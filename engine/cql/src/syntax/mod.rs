@@ -28,7 +28,7 @@ mod printer;
 mod script;
 
 pub use error::SyntaxError;
-pub use printer::quote_if_needed;
+pub use printer::{quote_if_needed, quote_type_if_needed};
 pub use script::{Piece, Script};
 
 use ast::Statement;

@@ -347,6 +347,10 @@ tuples!(A, B, C, D, E);
 tuples!(A, B, C, D, E, F);
 tuples!(A, B, C, D, E, F, G);
 tuples!(A, B, C, D, E, F, G, H);
+tuples!(A, B, C, D, E, F, G, H, I);
+tuples!(A, B, C, D, E, F, G, H, I, J);
+tuples!(A, B, C, D, E, F, G, H, I, J, K);
+tuples!(A, B, C, D, E, F, G, H, I, J, K, L);
 
 macro_rules! tuple_values {
     ($($name:ident $index:tt),+) => {

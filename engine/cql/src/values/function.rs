@@ -1,10 +1,12 @@
 //! Native functions of values, casts, arithmetic. Aggregates and functions of cells (`writetime`, `count`) belong to the selection.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use firn_wide::ring::Token;
-use firn_wide::types::{Type, Wording, uuids};
+use firn_wide::types::{Type, Wording, after, duration_parts, uuids};
+use serde_json::value::RawValue;
 
 use super::{Bound, Env, number};
 use crate::error::{Result, invalid};
@@ -89,7 +91,10 @@ pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
 
 /// The type of arithmetic with these two; `None` when they can't be added.
 pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
-    number::result_type(left, right)
+    match (left.unreversed(), right.unreversed()) {
+        (left @ (Type::Timestamp | Type::SimpleDate), Type::Duration) => Some(left.clone()),
+        (left, right) => number::result_type(left, right),
+    }
 }
 
 /// The function of this name for arguments of these types (`None`: unknown), where `wanted` is wanted. `partition` is what `token()` takes.
@@ -106,20 +111,37 @@ pub fn find(
     let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
     let word = name.name.text.to_ascii_lowercase();
     let found = own.then(|| named(&word, arguments, wanted, partition)).flatten();
-    let function = found.ok_or_else(|| invalid(format!("Unknown function '{shown}'")))?;
+    let wrong_number = |name: &str, wanted: usize| {
+        let given = arguments.len();
+        invalid(format!("Invalid number of arguments in call to function {name}: {wanted} required but {given} provided"))
+    };
+    let unknown = || match &*older_name(&word) {
+        "tojson" if own && arguments.len() == 1 => {
+            invalid(format!("Cannot infer the type of the argument of function {shown} (try using a cast to force a type)"))
+        }
+        "tojson" if own => wrong_number("system.tojson", 1),
+        "fromjson" if own => invalid("fromJson() cannot be used in the selection clause of a SELECT statement"),
+        _ => invalid(format!("Unknown function '{shown}'")),
+    };
+    let function = found.ok_or_else(unknown)?;
     if function.arguments.len() != arguments.len() {
-        return Err(invalid(format!(
-            "Invalid number of arguments in call to function {}: {} required but {} provided",
-            function.name,
-            function.arguments.len(),
-            arguments.len()
-        )));
+        return Err(wrong_number(&function.name, function.arguments.len()));
     }
     Ok(function)
 }
 
+/// The name that a function had before Cassandra 5 wrote it with underscores: `to_date` is `todate`.
+fn older_name(word: &str) -> Cow<'_, str> {
+    let is_renamed = word.starts_with("blob_as_")
+        || word.ends_with("_as_blob")
+        || matches!(word, "current_date" | "current_time" | "current_timestamp" | "current_timeuuid" | "max_timeuuid")
+        || matches!(word, "min_timeuuid" | "to_date" | "to_timestamp" | "to_unix_timestamp" | "to_json" | "from_json");
+    if is_renamed { word.replace('_', "").into() } else { word.into() }
+}
+
 fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partition: &[Type]) -> Option<Function> {
     let name = format!("system.{word}");
+    let word = &*older_name(word);
     let first = arguments.first().cloned().flatten();
     if let Some(to) = word.strip_prefix("blobas") {
         let to = Type::from_cql_word(if to == "varchar" { "text" } else { to })?;
@@ -161,7 +183,7 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
         "tounixtimestamp" | "unixtimestampof" => of_time(Type::Long, timestamp_bytes),
         "token" => token(name, partition),
         "tojson" => {
-            let from = first.or_else(|| wanted.cloned())?;
+            let from = first?;
             let of = from.clone();
             let run =
                 move |_: &Env<'_>, a: &[Option<&[u8]>]| Ok(Some(super::json(&of, a.first().copied().flatten()).into_bytes()));
@@ -171,10 +193,10 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
             let to = wanted.cloned()?;
             let of = to.clone();
             Function::of_one(name, &Type::Utf8, to, move |b| {
-                let text = String::from_utf8_lossy(b).into_owned();
-                let value =
+                let text = String::from_utf8_lossy(b);
+                let value: &RawValue =
                     serde_json::from_str(&text).map_err(|e| invalid(format!("Could not decode JSON string '{text}': {e}")))?;
-                Ok(match super::from_json(&of, &value)? {
+                Ok(match super::from_json(&of, value)? {
                     Bound::Bytes(bytes) => Some(bytes),
                     _ => None,
                 })
@@ -258,12 +280,12 @@ fn date_bytes(millis: i64) -> Vec<u8> {
     ((millis.div_euclid(86_400_000) + (1 << 31)) as u32).to_be_bytes().to_vec()
 }
 
-/// `CAST(… AS …)`
-///
-/// # Errors
 /// Bytes of the first type as bytes of the second.
 type Conversion = fn(&Type, &Type, &[u8]) -> Result<Option<Vec<u8>>>;
 
+/// `CAST(… AS …)`
+///
+/// # Errors
 /// `… cannot be cast to …`
 pub fn cast(from: &Type, to: &Type) -> Result<Function> {
     let name = format!("castAs{}", to.cql_name());
@@ -305,13 +327,15 @@ pub fn negate(of: &Type) -> Result<Function> {
     }))
 }
 
-/// `left operator right`
+/// `left operator right`: numbers, or a duration added to a time or taken from it.
 ///
 /// # Errors
 /// `Invalid` when they can't be computed with.
 pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Function> {
     let (lt, rt) = (left.unreversed().clone(), right.unreversed().clone());
-    let Some(result) = result_type(&lt, &rt) else {
+    let is_moment = rt == Type::Duration;
+    let can = !is_moment || matches!(operator, Operator::Add | Operator::Subtract);
+    let Some(result) = result_type(&lt, &rt).filter(|_| can) else {
         return Err(invalid(format!(
             "the '{}' operation is not supported between {} and {}",
             operator.sign(),
@@ -322,8 +346,33 @@ pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Funct
     let of = result.clone();
     let (a, b) = (lt.clone(), rt.clone());
     let run = move |_: &Env<'_>, parts: &[Option<&[u8]>]| match parts {
-        [Some(l), Some(r)] if !l.is_empty() && !r.is_empty() => number::compute(operator, &of, l, &a, r, &b).map(Some),
+        [Some(l), Some(r)] if !l.is_empty() && !r.is_empty() => match is_moment {
+            true => moment(&of, l, r, operator == Operator::Subtract).map(Some),
+            false => number::compute(operator, &of, l, &a, r, &b).map(Some),
+        },
         _ => Ok(None),
     };
     Ok(Function::new(format!("system._{}", operator.sign()), vec![lt, rt], result, run))
+}
+
+/// A timestamp or date and a duration.
+fn moment(of: &Type, time: &[u8], duration: &[u8], back: bool) -> Result<Vec<u8>> {
+    let (months, days, nanos) = duration_parts(duration).map_err(|e| invalid(e.0))?;
+    if *of == Type::SimpleDate && nanos != 0 {
+        let shown = Type::Duration.to_text(duration, Wording::Cql);
+        return Err(invalid(format!("The duration must have a day precision. Was: {shown}")));
+    }
+    let parts = if back { (-months, -days, nanos.saturating_neg()) } else { (months, days, nanos) };
+    let too_far = || {
+        let sign = if back { '-' } else { '+' };
+        invalid(format!("the operation '{} {sign} duration' failed: there is no such {0}", of.cql_name()))
+    };
+    let millis = after(millis(of, time)?, parts).ok_or_else(too_far)?;
+    match of {
+        Type::SimpleDate => {
+            let day = u32::try_from(millis.div_euclid(86_400_000) + (1 << 31)).map_err(|_| too_far())?;
+            Ok(day.to_be_bytes().to_vec())
+        }
+        _ => Ok(timestamp_bytes(millis)),
+    }
 }

@@ -1,13 +1,17 @@
 //! Values as JSON (`SELECT JSON`, `INSERT JSON`, `toJson`, `fromJson`).
+//!
+//! JSON is read as the text that it is, each part when its type is known: numbers keep all of their digits.
+
+use std::collections::BTreeMap;
 
 use firn_wide::types::{Type, Wording};
-use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use super::{Bound, Value, put_collection, put_tuple, split};
 use crate::error::{Result, invalid};
 
 fn string(text: &str) -> String {
-    Json::from(text).to_string()
+    serde_json::Value::from(text).to_string()
 }
 
 /// The JSON text of a value; `null` for none.
@@ -56,36 +60,76 @@ fn many(of: &Type, bytes: &[u8]) -> String {
     }
 }
 
-fn unable(what: &str, value: &Json) -> crate::error::Error {
-    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    invalid(format!("Unable to make {what} from '{shown}'"))
+/// What a JSON value is, by its first letter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Null,
+    Boolean,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+fn kind_of(value: &RawValue) -> Kind {
+    match value.get().as_bytes().first() {
+        Some(b'"') => Kind::String,
+        Some(b'[') => Kind::Array,
+        Some(b'{') => Kind::Object,
+        Some(b't' | b'f') => Kind::Boolean,
+        Some(b'n') | None => Kind::Null,
+        _ => Kind::Number,
+    }
+}
+
+/// `a String: "x"`, as messages of what was met have it.
+fn met(value: &RawValue) -> String {
+    let text = value.get();
+    let word = match kind_of(value) {
+        Kind::Null => "null",
+        Kind::Boolean => "Boolean",
+        Kind::Number if text.contains(['.', 'e', 'E']) => "Double",
+        Kind::Number => "Integer",
+        Kind::String => "String",
+        Kind::Array => "ArrayList",
+        Kind::Object => "LinkedHashMap",
+    };
+    format!("a {word}: {text}")
+}
+
+fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Result<T> {
+    serde_json::from_str(value.get()).map_err(|e| invalid(format!("Could not decode JSON string '{value}': {e}")))
+}
+
+/// Whether it is `null`.
+pub fn is_null(value: &RawValue) -> bool {
+    kind_of(value) == Kind::Null
 }
 
 /// The value of the type that a JSON value means.
 ///
 /// # Errors
 /// `Expected …, but got …`, `Unable to make int from '…'` and the like.
-pub fn from_json(of: &Type, value: &Json) -> Result<Bound> {
+pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
     let of = of.unreversed();
-    if value.is_null() {
+    if is_null(value) {
         return Ok(Bound::Null);
     }
-    let text = |what: &str| match value {
-        Json::String(text) => Value::Text(text.clone()).encode(of),
-        other => Err(invalid(format!("Expected a {what}, but got a {}: {other}", kind(other)))),
+    let text = |what: &str| match kind_of(value) {
+        Kind::String => Value::Text(parsed(value)?).encode(of),
+        _ => Err(invalid(format!("Expected a {what}, but got {}", met(value)))),
     };
     match of {
         Type::Utf8 => text("UTF-8 string"),
         Type::Ascii => text("ascii string"),
-        Type::Boolean => match value {
-            Json::Bool(b) => Value::Boolean(*b).encode(of),
-            Json::String(s) if s.eq_ignore_ascii_case("true") || s.eq_ignore_ascii_case("false") => {
-                Value::Boolean(s.eq_ignore_ascii_case("true")).encode(of)
-            }
-            other => Err(invalid(format!("Expected a boolean value, but got a {}: {other}", kind(other)))),
+        Type::Boolean => match value.get().trim_matches('"').to_ascii_lowercase().as_str() {
+            "true" => Value::Boolean(true).encode(of),
+            "false" => Value::Boolean(false).encode(of),
+            _ => Err(invalid(format!("Expected a boolean value, but got {}", met(value)))),
         },
         Type::Bytes => {
-            let hex = value.as_str().and_then(|s| s.strip_prefix("0x")).map(firn_wide::types::hex_to_bytes);
+            let text: Option<String> = parsed(value).ok();
+            let hex = text.as_deref().and_then(|s| s.strip_prefix("0x")).map(firn_wide::types::hex_to_bytes);
             match hex {
                 Some(Ok(bytes)) => Ok(Bound::Bytes(bytes)),
                 _ => Err(invalid(format!(
@@ -107,57 +151,58 @@ pub fn from_json(of: &Type, value: &Json) -> Result<Bound> {
     }
 }
 
-fn number(what: &str, of: &Type, value: &Json) -> Result<Bound> {
-    let text = match value {
-        Json::String(s) => s.clone(),
-        Json::Number(n) => n.to_string(),
-        other => return Err(invalid(format!("Expected a {what} value, but got a {}: {other}", kind(other)))),
+fn number(what: &str, of: &Type, value: &RawValue) -> Result<Bound> {
+    let text = match kind_of(value) {
+        Kind::String => parsed(value)?,
+        Kind::Number => value.get().to_owned(),
+        _ => return Err(invalid(format!("Expected a {what} value, but got {}", met(value)))),
     };
-    super::value::bytes_of_text(of, &text).map(Bound::Bytes).map_err(|_| unable(what, value))
+    let bytes = super::value::bytes_of_text(of, &text);
+    bytes.map(Bound::Bytes).map_err(|_| invalid(format!("Unable to make {what} from '{text}'")))
 }
 
-fn kind(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "null",
-        Json::Bool(_) => "Boolean",
-        Json::Number(n) if n.is_f64() => "Double",
-        Json::Number(_) => "Integer",
-        Json::String(_) => "String",
-        Json::Array(_) => "ArrayList",
-        Json::Object(_) => "LinkedHashMap",
+fn element(of: &Type, value: &RawValue) -> Result<Vec<u8>> {
+    match from_json(of, value)? {
+        Bound::Bytes(bytes) => Ok(bytes),
+        _ => Err(invalid(format!("Invalid null element in {}", of.cql_name()))),
     }
 }
 
-fn from_parts(of: &Type, value: &Json) -> Result<Bound> {
-    let element = |of: &Type, value: &Json| match from_json(of, value)? {
-        Bound::Bytes(bytes) => Ok(bytes),
-        _ => Err(invalid(format!("Invalid null element in {}", of.cql_name()))),
-    };
-    let optional = |of: &Type, value: &Json| Ok(from_json(of, value)?.bytes().map(<[u8]>::to_vec));
-    let wrong = |what: &str| Err(invalid(format!("Expected a {what}, but got a {}: {value}", kind(value))));
-    Ok(Bound::Bytes(match (of, value) {
-        (Type::List(e) | Type::Set(e), Json::Array(all)) => {
+/// The key of an object as a key of this type: texts as they are, others are JSON in a text.
+fn key_of(of: &Type, key: &str) -> Result<Vec<u8>> {
+    let inner = serde_json::from_str::<&RawValue>(key).ok().filter(|_| !matches!(of, Type::Utf8 | Type::Ascii));
+    match inner {
+        Some(value) => element(of, value),
+        None => element(of, &RawValue::from_string(string(key)).map_err(|e| invalid(e.to_string()))?),
+    }
+}
+
+fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
+    let optional = |of: &Type, value: &RawValue| Ok(from_json(of, value)?.bytes().map(<[u8]>::to_vec));
+    let wrong = |what: &str| Err(invalid(format!("Expected a {what}, but got {}", met(value))));
+    Ok(Bound::Bytes(match (of, kind_of(value)) {
+        (Type::List(e) | Type::Set(e), Kind::Array) => {
+            let all: Vec<&RawValue> = parsed(value)?;
             put_collection(of, &all.iter().map(|v| element(e, v)).collect::<Result<Vec<_>>>()?)?
         }
-        (Type::Map(kv), Json::Object(all)) => {
+        (Type::Map(kv), Kind::Object) => {
             let mut parts = vec![];
-            for (key, value) in all {
-                let text = Json::from(key.as_str());
-                // Keys of other types are JSON in a text.
-                let inner = serde_json::from_str::<Json>(key).ok().filter(|_| !matches!(kv.0, Type::Utf8 | Type::Ascii));
-                parts.push(element(&kv.0, inner.as_ref().unwrap_or(&text))?);
+            for (key, value) in parsed::<BTreeMap<String, &RawValue>>(value)? {
+                parts.push(key_of(&kv.0, &key)?);
                 parts.push(element(&kv.1, value)?);
             }
             put_collection(of, &parts)?
         }
-        (Type::Tuple(types), Json::Array(all)) if all.len() == types.len() => {
+        (Type::Tuple(types), Kind::Array) => {
+            let all: Vec<&RawValue> = parsed(value)?;
+            if all.len() != types.len() {
+                let many = if all.len() > types.len() { "contains extraneous" } else { "is missing" };
+                return Err(invalid(format!("Tuple {many} items: expected {} but got {}", types.len(), all.len())));
+            }
             put_tuple(&types.iter().zip(all).map(|(t, v)| optional(t, v)).collect::<Result<Vec<_>>>()?)?
         }
-        (Type::Tuple(types), Json::Array(all)) => {
-            let many = if all.len() > types.len() { "contains extraneous" } else { "is missing" };
-            return Err(invalid(format!("Tuple {many} items: expected {} but got {}", types.len(), all.len())));
-        }
-        (Type::Udt(udt), Json::Object(all)) => {
+        (Type::Udt(udt), Kind::Object) => {
+            let all: BTreeMap<String, &RawValue> = parsed(value)?;
             let name =
                 |n: &str| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map_or_else(|| n.to_lowercase(), str::to_owned);
             if let Some(unknown) = all.keys().find(|k| !udt.fields.iter().any(|f| f.0 == name(k))) {

@@ -23,7 +23,7 @@ use firn_wide::ring::Partitioner;
 
 pub use bytes::{put_collection, put_parts, put_tuple, split};
 pub use convert::{FromValue, Named, ToValue, Values};
-pub use json::{from_json, json};
+pub use json::{from_json, is_null, json};
 pub use literal::literal;
 pub use plain::{from_plain, plain};
 pub use term::{Context, Given, Markers, Receiver, Term, is_assignable, own_type};

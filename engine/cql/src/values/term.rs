@@ -183,6 +183,9 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
         (TermKind::User(fields), Type::Udt(udt)) => fields
             .iter()
             .all(|(name, t)| udt.fields.iter().find(|f| f.0 == name.text).is_some_and(|f| is_assignable(t, &f.1, context))),
+        (TermKind::Binary(b), Type::Timestamp | Type::SimpleDate) if own_type(&b.right, context) == Some(Type::Duration) => {
+            is_assignable(&b.left, of, context)
+        }
         (TermKind::Binary(b), _) => is_assignable(&b.left, of, context) && is_assignable(&b.right, of, context),
         (TermKind::Negate(inner), _) => is_assignable(inner, of, context),
         (TermKind::Call(call), _) => {
@@ -505,7 +508,12 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
                 TermKind::Constant(_) if is_assignable(t, of, context) => of.clone(),
                 _ => side(t),
             };
-            let (left, right) = (exact(&binary.left), exact(&binary.right));
+            // To a time only a duration can be added.
+            let right = match of {
+                Type::Timestamp | Type::SimpleDate => own_type(&binary.right, context).unwrap_or(Type::Duration),
+                _ => exact(&binary.right),
+            };
+            let left = exact(&binary.left);
             let function = function::arithmetic(binary.operator, &left, &right)?;
             if !function::is_value_of(&function.result, of) {
                 return Err(wrong_type(&function.result));

@@ -313,13 +313,12 @@ fn drop_orphans(store: &Store, schema: &Schema) -> Result<()> {
     for tree in store.db().tree_names() {
         let number =
             |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id < FOREIGN_IDS);
-        let is_orphan = match (number("cf-"), number("ix-")) {
-            (Some(id), _) => schema.family_by_id(id).is_none(),
-            (_, Some(id)) => !schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)),
-            _ => false,
-        };
-        if is_orphan {
-            store.db().drop_tree(&tree)?;
+        match (number("cf-"), number("ix-")) {
+            (Some(id), _) if schema.family_by_id(id).is_none() => store.db().drop_tree(&tree)?,
+            (_, Some(id)) if !schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)) => {
+                store.drop_lost_index(id)?;
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Definitions and descriptions: `system_*` and `describe_*`.
 //!
-//! A change of definitions is recorded first, durably, and then carried out: what a crash leaves undone is done when the database is opened
-//! again. Families are created and indexes built before their definitions are seen; what is dropped is unseen before its data goes.
+//! Families are created and indexes built before their definitions are recorded, durably, and seen: one that can't be built is refused, and a
+//! crash leaves trees that the next opening drops. What is dropped is unseen before its data goes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::range::{minimum_token, token_ranges};
 use super::state::State;
 use super::{Keyspace, TokenRange, Wide};
 use crate::base::error::{Error, Result};
-use crate::schema::{CfDef, KsDef, Schema};
+use crate::schema::{CfDef, Diff, KsDef, Schema};
 
 /// The version of Thrift's interface that the operations follow.
 const API_VERSION: &str = "19.33.0";
@@ -28,6 +28,13 @@ impl Wide {
         let schema = change(&before.schema)?;
         let diff = before.schema.diff(&schema);
         let store = &self.0.store;
+        let after = match State::open(schema, store, self.0.partitioner, self.0.memtable_size) {
+            Ok(after) => after,
+            Err(e) => {
+                self.take_back(&before, &diff);
+                return Err(e);
+            }
+        };
         let mut batch = Batch::new();
         for (key, value) in &diff.records {
             match value {
@@ -36,13 +43,21 @@ impl Wide {
             }
         }
         store.db().write_with(batch, Durability::Power)?;
-        let after = State::open(schema, store, self.0.partitioner, self.0.memtable_size)?;
         let version = after.schema.version();
         *self.0.state.write() = Arc::new(after);
         for family in &diff.dropped_families {
             store.drop_family(family.id())?;
         }
         Ok(version)
+    }
+
+    /// Makes the open families those of the definitions of before again, as far as it can be done: the reason why not is told already.
+    fn take_back(&self, before: &State, diff: &Diff) {
+        let store = &self.0.store;
+        for family in diff.added_families.iter().filter(|f| store.family(f.id()).is_some()) {
+            store.drop_family(family.id()).ok();
+        }
+        State::open(before.schema.clone(), store, self.0.partitioner, self.0.memtable_size).ok();
     }
 
     /// Adds a keyspace with its families. The new schema version.

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::{Batch, Cursor, Durability, FilterKind, Snapshot, TreeOptions};
+use firn_kv::{Batch, Cursor, Durability, FilterKind, MAX_KEY_LEN, Snapshot, TreeOptions};
 
 use crate::base::error::{Error, Result, invalid};
 use crate::cell::{Cell, State, Stored, StoredPurge};
@@ -79,6 +79,15 @@ impl Store {
         Ok(())
     }
 
+    /// Drops what is left of an index that no family has: a crash came before its definition was recorded, or after that was gone.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub fn drop_lost_index(&self, id: u32) -> Result<()> {
+        self.0.schema.delete(&built_record(id))?;
+        Ok(self.0.db.drop_tree(&tree_name(id))?)
+    }
+
     fn index_of(&self, family: &Family, id: u32) -> Result<Arc<Index>> {
         let found = family.indexes().iter().find(|i| i.spec.id == id).cloned();
         found.ok_or_else(|| invalid(format!("there is no index {id}")))
@@ -143,7 +152,7 @@ impl Store {
             }
             let Some(there) = &stored else { return Ok(()) };
             if let Some(cell) = valued(there)? {
-                batch.delete(&index.tree, &index.entry(family.layout(), key, ends, cell.value())?)?;
+                delete_entry(family, index, key, ends, cell.value(), batch)?;
             }
         }
         Ok(())
@@ -162,7 +171,7 @@ impl Store {
             if let Some(ends) = index.row_end(family.layout(), key, partition)
                 && let Some(cell) = valued(stored)?
             {
-                batch.delete(&index.tree, &index.entry(family.layout(), key, ends, cell.value())?)?;
+                delete_entry(family, index, key, ends, cell.value(), batch)?;
             }
         }
         Ok(())
@@ -182,7 +191,7 @@ impl Store {
             match valued(stored)? {
                 Some(cell) => put_entry(family, index, key, ends, cell, batch)?,
                 None if index.is_by_value() => {}
-                None => batch.delete(&index.tree, &index.entry(family.layout(), key, ends, &[])?)?,
+                None => delete_entry(family, index, key, ends, &[], batch)?,
             }
         }
         Ok(())
@@ -225,7 +234,24 @@ fn put_entry(family: &Family, index: &Index, key: &[u8], ends: Ends, cell: Cell<
     };
     let mut stored = vec![];
     Cell { timestamp: cell.timestamp, state }.encode(&mut stored);
-    Ok(batch.put(&index.tree, &index.entry(family.layout(), key, ends, cell.value())?, &stored)?)
+    let entry = index.entry(family.layout(), key, ends, cell.value())?;
+    if entry.len() > MAX_KEY_LEN {
+        let what = match index.is_by_value() {
+            true => format!("value of size {}: with its primary key it", cell.value().len()),
+            false => "this primary key: what is looked for and the key itself".to_owned(),
+        };
+        return Err(invalid(format!("Cannot index {what} takes {} bytes (maximum allowed size={MAX_KEY_LEN})", entry.len())));
+    }
+    Ok(batch.put(&index.tree, &entry, &stored)?)
+}
+
+fn delete_entry(family: &Family, index: &Index, key: &[u8], ends: Ends, value: &[u8], batch: &mut Batch) -> Result<()> {
+    let entry = index.entry(family.layout(), key, ends, value)?;
+    // A cell that was dead before the index was built may be too long for one, and has none.
+    if entry.len() > MAX_KEY_LEN {
+        return Ok(());
+    }
+    Ok(batch.delete(&index.tree, &entry)?)
 }
 
 /// A stream of the rows whose column has what is looked for, each once. See [`Store::index`].

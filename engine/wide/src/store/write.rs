@@ -57,6 +57,7 @@ enum Kind {
 struct Plan<'a> {
     entries: Vec<Entry<'a>>,
     bytes: Vec<u8>,
+    /// Microseconds since 1970, where an operation asks for the time.
     now: i64,
 }
 
@@ -208,7 +209,7 @@ impl Store {
     fn plan<'a>(&self, held: &mut Held<'_>, mutations: &'a [Mutation]) -> Result<Plan<'a>> {
         let count = mutations.iter().map(|m| m.ops.len()).sum();
         let bytes = mutations.iter().map(|m| m.bytes.len() + m.ops.len() * (m.key.len() + 48)).sum();
-        let now = if mutations.iter().flat_map(|m| &m.ops).any(Op::asks_for_time) { self.now() } else { 0 };
+        let now = if mutations.iter().flat_map(|m| &m.ops).any(Op::asks_for_time) { self.0.clock.micros() } else { 0 };
         let mut plan = Plan { entries: Vec::with_capacity(count), bytes: Vec::with_capacity(bytes), now };
         let mut partition: Vec<u8> = vec![];
         for m in mutations {
@@ -420,7 +421,7 @@ impl<'a> Plan<'a> {
     }
 
     fn put_value(&mut self, m: &Mutation, op: &Op, place_len: usize) {
-        let (timestamp, now) = (op.timestamp, self.now);
+        let (timestamp, now) = (op.timestamp, self.now.div_euclid(1_000_000));
         match op.kind {
             OpKind::Cell | OpKind::AddCell => self.bytes.extend_from_slice(m.bytes_at(op.value)),
             OpKind::Expiring { ttl } => {
@@ -428,7 +429,7 @@ impl<'a> Plan<'a> {
                 Cell { timestamp, state }.encode(&mut self.bytes);
             }
             OpKind::Delete => Cell { timestamp, state: State::Tombstone { deleted: now } }.encode(&mut self.bytes),
-            OpKind::Add { delta } => Cell { timestamp: now, state: State::Counter(delta) }.encode(&mut self.bytes),
+            OpKind::Add { delta } => Cell { timestamp: self.now, state: State::Counter(delta) }.encode(&mut self.bytes),
             OpKind::Container { what, local } => {
                 let deletion = Deletion { timestamp, local: local.unwrap_or(now) };
                 match what {

@@ -20,6 +20,22 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
+/// The time that is a duration (months, days, nanoseconds) after another one, both in milliseconds since 1970: the months first, where a
+/// day that the month doesn't have becomes its last one, then days and time, without what is less than a millisecond. `None`: none that 64
+/// bits could tell.
+pub fn after(millis: i64, duration: (i64, i64, i64)) -> Option<i64> {
+    const DAY: i64 = 86_400_000;
+    let (months, days, nanos) = duration;
+    let (year, month, day) = civil(millis.div_euclid(DAY));
+    let number = year.checked_mul(12)?.checked_add(month - 1)?.checked_add(months)?;
+    let (year, month) = (number.div_euclid(12), number.rem_euclid(12) + 1);
+    let first = days_of(year, month, 1);
+    let next = days_of(year + i64::from(month == 12), month % 12 + 1, 1);
+    let time = i128::from(millis.rem_euclid(DAY)) + i128::from(nanos / 1_000_000);
+    let day = i128::from(first + day.min(next - first) - 1) + i128::from(days);
+    i64::try_from(day * i128::from(DAY) + time).ok()
+}
+
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {
@@ -154,6 +170,26 @@ mod tests {
         assert_eq!(time("1:2:3"), Some(3_723_000_000_000));
         assert_eq!(time("24:00:00"), None);
         assert_eq!(timestamp_text(1_250_438_004_000, false), "2009-08-16 15:53:24+0000");
+    }
+
+    #[test]
+    fn durations_after_a_time() {
+        let at = |text: &str| timestamp(text).unwrap();
+        let (month, day, hour) = ((1, 0, 0), (0, 1, 0), (0, 0, 3_600_000_000_000));
+        for (from, by, to) in [
+            ("2020-01-31 10:00:00", month, "2020-02-29 10:00:00"),
+            ("2021-01-31 10:00:00", month, "2021-02-28 10:00:00"),
+            ("2020-12-31 00:00:00", month, "2021-01-31 00:00:00"),
+            ("2020-03-31 23:59:59", (-1, 0, 0), "2020-02-29 23:59:59"),
+            ("2020-02-28 01:00:00", day, "2020-02-29 01:00:00"),
+            ("1969-12-31 23:30:00", hour, "1970-01-01 00:30:00"),
+            ("2020-01-31 00:00:00", (13, 1, 999_999), "2021-03-01 00:00:00"),
+            ("1970-01-01 00:00:00", (-25, -1, -3_600_000_000_000), "1967-11-29 23:00:00"),
+        ] {
+            assert_eq!(after(at(from), by), Some(at(to)), "{from} and {by:?}");
+        }
+        assert_eq!(after(i64::MAX, day), None);
+        assert_eq!(after(i64::MIN, (i64::from(i32::MIN), i64::from(i32::MIN), i64::MIN)), None);
     }
 
     proptest! {

@@ -3,12 +3,15 @@
 use super::TypeError;
 
 /// Months, days, nanoseconds.
-pub(super) type Parts = (i64, i64, i64);
+pub type Parts = (i64, i64, i64);
 
 const NAMES: [(&str, i64); 3] = [("months", 32), ("days", 32), ("nanoseconds", 64)];
 
-/// Reads a duration; the reason when it isn't one. What follows is ignored, as the servers do.
-pub(super) fn parse(value: &[u8]) -> Result<Parts, TypeError> {
+/// Reads a duration. What follows is ignored, as the servers do.
+///
+/// # Errors
+/// The reason when it isn't one.
+pub fn parse(value: &[u8]) -> Result<Parts, TypeError> {
     if value.len() < 3 {
         return super::error(format!("Expected at least 3 bytes for a duration ({})", value.len()));
     }

@@ -35,6 +35,8 @@ mod varint;
 use std::fmt;
 use std::sync::Arc;
 
+pub use date::after;
+pub use duration::parse as duration_parts;
 pub use encode::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
 pub use from_text::{Source, Wording, hex_to_bytes};
 pub use name::PACKAGE;

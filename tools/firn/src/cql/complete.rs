@@ -3,7 +3,7 @@
 use firn_cql::Session;
 use firn_cql::catalog::{Keyspace, Table};
 use firn_cql::syntax::lexer::{Bad, Lexer, Tok, Token};
-use firn_cql::syntax::{Script, parse, quote_if_needed};
+use firn_cql::syntax::{Script, parse, quote_if_needed, quote_type_if_needed};
 
 /// Words that begin a command of the shell.
 const COMMANDS: [&str; 10] =
@@ -38,6 +38,7 @@ pub fn complete(before: &str, session: &Session) -> (usize, Vec<String>) {
         }
         _ => {}
     }
+    described(text, &tokens, session, &mut found);
     found.retain(|c| c.len() >= partial.len() && c.as_bytes()[..partial.len()].eq_ignore_ascii_case(partial.as_bytes()));
     found.sort_unstable();
     found.dedup();
@@ -55,6 +56,24 @@ fn name_of(text: &str, token: &Token) -> String {
     match token.kind {
         Tok::Quoted => raw[1..raw.len() - 1].replace("\"\"", "\""),
         _ => raw.to_lowercase(),
+    }
+}
+
+/// Adds what can be described. Any name could follow there, so the parser expects nothing in particular.
+fn described(text: &str, tokens: &[Token], session: &Session, out: &mut Vec<String>) {
+    let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ["describe" | "desc", rest @ ..] = &words[..] else { return };
+    match rest {
+        [] => {
+            out.extend(DESCRIBED.map(str::to_owned));
+            ["a keyspace", "a table", "an index"].iter().for_each(|what| candidates(what, text, tokens, session, out));
+        }
+        ["keyspace"] => candidates("a keyspace", text, tokens, session, out),
+        ["table" | "columnfamily", ..] => candidates("a table", text, tokens, session, out),
+        ["index"] => candidates("an index", text, tokens, session, out),
+        ["type"] => candidates("a user type", text, tokens, session, out),
+        _ => {}
     }
 }
 
@@ -90,12 +109,18 @@ fn candidates(what: &str, text: &str, tokens: &[Token], session: &Session, out: 
         "a native type" => out.extend(TYPES.map(str::to_owned)),
         "a type" => {
             out.extend(TYPES.iter().chain(&["frozen<", "list<", "map<", "set<", "tuple<"]).map(|t| (*t).to_owned()));
-            out.extend(chosen().iter().flat_map(|k| k.types()).map(|t| quoted(&t.name)));
+            candidates("a user type", text, tokens, session, out);
+        }
+        "a user type" => {
+            out.extend(chosen().iter().flat_map(|k| k.types()).map(|t| quote_type_if_needed(&t.name).into_owned()));
         }
         word if word.bytes().all(|b| b.is_ascii_uppercase()) => out.push(word.to_owned()),
         _ => {}
     }
 }
+
+const DESCRIBED: [&str; 10] =
+    ["CLUSTER", "FULL SCHEMA", "INDEX", "KEYSPACE", "KEYSPACES", "SCHEMA", "TABLE", "TABLES", "TYPE", "TYPES"];
 
 const STATEMENTS: [&str; 11] =
     ["ALTER", "BEGIN", "CREATE", "DELETE", "DESCRIBE", "DROP", "INSERT", "SELECT", "TRUNCATE", "UPDATE", "USE"];
@@ -140,6 +165,8 @@ mod tests {
             "USE shop",
             "CREATE TABLE items (id int PRIMARY KEY, \"Name\" text, tags set<text>)",
             "CREATE TABLE users (login text PRIMARY KEY)",
+            "CREATE TYPE address (street text)",
+            "CREATE INDEX by_tag ON items (tags)",
         ] {
             session.execute(statement, ()).unwrap();
         }
@@ -158,5 +185,13 @@ mod tests {
         assert_eq!(tell("CREATE TABLE t (a in"), "in inet,int");
         assert_eq!(tell("so"), "so SOURCE");
         assert_eq!(tell("SELECT 'a FROM "), " ");
+        assert_eq!(tell("DESCRIBE TA"), "TA TABLE,TABLES");
+        assert_eq!(tell("desc k"), "k KEYSPACE,KEYSPACES");
+        assert_eq!(tell("DESC us"), "us users");
+        assert_eq!(tell("DESCRIBE TABLE "), " items,shop.,users");
+        assert_eq!(tell("DESCRIBE TABLE shop."), " items,users");
+        assert_eq!(tell("DESC KEYSPACE s"), "s shop");
+        assert_eq!(tell("DESC TYPE a"), "a address");
+        assert_eq!(tell("DESC INDEX "), " by_tag");
     }
 }

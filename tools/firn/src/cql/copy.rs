@@ -16,7 +16,7 @@ use csv::{ByteRecord, QuoteStyle, ReaderBuilder, WriterBuilder};
 use firn_cql::catalog::Table;
 use firn_cql::session::Run;
 use firn_cql::syntax::quote_if_needed;
-use firn_cql::values::{Bound, from_plain, plain};
+use firn_cql::values::{Bound, from_json, from_plain, plain};
 use firn_cql::{Prepared, Session};
 use firn_tools::io::{self, Input, Watch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
@@ -300,8 +300,19 @@ impl Copy {
 
     /// What a cell binds. Nothing is known of a cell that is missing or stands for null: its column stays as it is.
     fn bound(&self, of: &Type, cell: Option<&[u8]>) -> Result<Bound, String> {
-        let Some(cell) = cell.filter(|c| *c != self.how.null.as_bytes()) else { return Ok(Bound::Unset) };
+        let is_json = self.how.format == Format::Json;
+        // JSON has its own null, and an empty text is one there.
+        let stands_for_null = |c: &[u8]| c == self.how.null.as_bytes() && !(is_json && c.is_empty());
+        let Some(cell) = cell.filter(|c| !stands_for_null(c)) else { return Ok(Bound::Unset) };
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
+        let has_parts = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_));
+        // A text may hold a literal of CQL, as cells of other formats do.
+        if let Some(value) = serde_json::from_str(text).ok().filter(|_| is_json && has_parts) {
+            match from_json(of, value) {
+                Ok(value) => return Ok(value),
+                Err(why) => return from_plain(of, text).map(Bound::Bytes).map_err(|_| why.to_string()),
+            }
+        }
         from_plain(of, text).map(Bound::Bytes).map_err(|e| e.to_string())
     }
 }

@@ -109,8 +109,8 @@ const STATEMENTS: [Topic; 25] = [
     (
         "FUNCTIONS",
         "now() uuid() token(…) toTimestamp(…) minTimeuuid(…) dateOf(…) blobAsInt(…) writetime(c) ttl(c) cast(c AS type)\n  count(*) min max sum avg toJson fromJson",
-        "Of columns and terms.",
-        "SELECT login, writetime(emails), toTimestamp(now()) FROM users;",
+        "Of columns and terms; so are + - * / %, and a duration that is added to a time.",
+        "SELECT login, writetime(country), toTimestamp(now()) - 30d FROM users;",
     ),
     (
         "COLLECTIONS",

@@ -1,10 +1,13 @@
 //! Changes that happen only when something holds: compared and written while nobody else writes to the partition, so that they are as if one
 //! after the other.
+//!
+//! Invariant: what is applied shows, whatever the clock does: its timestamp is larger than those of the rows that were looked at.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::store::{Family, Slice, View};
+use firn_wide::key::ROWS;
+use firn_wide::store::{Body, Family, Slice, View};
 use firn_wide::types::Type;
 
 use super::statement::{Guard, Verb};
@@ -69,14 +72,38 @@ impl<'p> Partition<'p> {
         Ok(Partition { table, key, view, family, shape, statics })
     }
 
-    /// A row, when it is there. Without clustering: the first one.
-    fn row(&self, clustering: &[Vec<u8>]) -> Result<Option<Row>> {
+    /// The rows that begin with these clustering values.
+    fn slice(&self, clustering: &[Vec<u8>]) -> Result<Slice> {
         let layout = self.family.layout();
         let clustering: Vec<&[u8]> = clustering.iter().map(|v| &**v).collect();
         let (mut from, mut until) = (vec![], vec![]);
         layout.put_bound(&clustering, false, &mut from)?;
         layout.put_bound(&clustering, true, &mut until)?;
-        let reader = self.view.read(self.family, self.key, &Slice::between(from, until))?;
+        Ok(Slice::between(from, until))
+    }
+
+    /// The newest timestamp in the rows that the guards are about and in the static cells, of what was deleted there too.
+    fn newest(&self, targets: &[(&Given<'_>, Target)]) -> Result<i64> {
+        let rows = targets.iter().filter_map(|t| t.1.as_ref()).map(|row| self.slice(row));
+        let mut newest = i64::MIN;
+        // What comes before the rows: deletions of the partition and of ranges, and the static cells.
+        let head = Slice::between(vec![], vec![ROWS]);
+        for slice in std::iter::once(Ok(head)).chain(rows) {
+            let mut reader = self.view.read(self.family, self.key, &slice?.raw())?;
+            while let Some(item) = reader.next()? {
+                newest = newest.max(match item.body {
+                    Body::Cell(cell) => cell.timestamp,
+                    Body::PartitionDeletion(d) | Body::RowDeletion(d) | Body::ComplexDeletion(d) => d.timestamp,
+                    Body::RangeDeletion { deletion, .. } => deletion.timestamp,
+                });
+            }
+        }
+        Ok(newest)
+    }
+
+    /// A row, when it is there. Without clustering: the first one.
+    fn row(&self, clustering: &[Vec<u8>]) -> Result<Option<Row>> {
+        let reader = self.view.read(self.family, self.key, &self.slice(clustering)?)?;
         let mut rows = RowReader::new(self.shape, reader, false);
         rows.start()?;
         Ok(rows.advance()?.then(|| rows.row().clone()))
@@ -172,7 +199,8 @@ impl ChangePlan {
                 rows.push(row);
             }
             if good {
-                let mutations = write(engine, all, env, engine.store().timestamp(), Some(view))?;
+                let timestamp = engine.store().timestamp().max(partition.newest(&targets)?.saturating_add(1));
+                let mutations = write(engine, all, env, timestamp, Some(view))?;
                 return Ok((mutations, only_applied(table, true)));
             }
             Ok((vec![], self.refused(&partition, &targets, rows)?))

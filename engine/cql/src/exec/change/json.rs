@@ -1,14 +1,15 @@
 //! `INSERT … JSON`: a text that gives the values of all columns.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use firn_wide::types::Type;
-use serde_json::{Map, Value as Json};
+use serde_json::value::RawValue;
 
 use crate::catalog::{ColumnType, Table};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Marker, Name, Pos, Term as AstTerm, TermKind};
-use crate::values::{Bound, Context, Env, Given, Receiver, Term, from_json};
+use crate::values::{Bound, Context, Env, Given, Receiver, Term, from_json, is_null};
 
 /// Where the text comes from, and what columns get that it doesn't name.
 #[derive(Clone, Debug)]
@@ -43,7 +44,7 @@ impl Source {
             Given::Null | Given::Unset => return Err(invalid("Got null for INSERT JSON values")),
         };
         let text = std::str::from_utf8(&bytes).map_err(|e| invalid(format!("JSON values are no UTF-8: {e}")))?;
-        let parsed: Option<Map<String, Json>> = serde_json::from_str(text)
+        let parsed: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(text)
             .map_err(|e| invalid(format!("Could not decode JSON string as a map: {e}. (String was: {text})")))?;
         let mut given = parsed.ok_or_else(|| invalid("Got null for INSERT JSON values"))?;
         let mut values = Vec::with_capacity(table.columns().len());
@@ -51,8 +52,9 @@ impl Source {
             let value = take(&mut given, &column.name);
             values.push(match value {
                 None if self.default_unset => Bound::Unset,
-                None | Some(Json::Null) => Bound::Null,
-                Some(json) => from_json(&column.of.of, &json)
+                None => Bound::Null,
+                Some(json) if is_null(json) => Bound::Null,
+                Some(json) => from_json(&column.of.of, json)
                     .map_err(|e| invalid(format!("Error decoding JSON value for {}: {e}", column.name)))?,
             });
         }
@@ -72,7 +74,7 @@ fn column_name(key: &str) -> Cow<'_, str> {
 }
 
 /// The value of a column. Named in several ways, the last in the order of the texts counts.
-fn take(given: &mut Map<String, Json>, column: &str) -> Option<Json> {
+fn take<'j>(given: &mut BTreeMap<String, &'j RawValue>, column: &str) -> Option<&'j RawValue> {
     let keys: Vec<String> = given.keys().filter(|key| column_name(key) == column).cloned().collect();
     keys.iter().filter_map(|key| given.remove(key)).last()
 }

@@ -217,8 +217,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
     fn type_of(&self, selector: &Selector<'_>) -> Option<Type> {
         match &selector.kind {
             SelectorKind::Column(name) => self.table.column(&name.text).map(|c| c.of.of.clone()),
-            SelectorKind::Term(_) | SelectorKind::Set(_) | SelectorKind::Map(_) => None,
-            SelectorKind::List(_) => None,
+            SelectorKind::Term(_) | SelectorKind::Map(_) => None,
+            SelectorKind::List(items) => items.iter().find_map(|i| self.type_of(i)).map(|of| Type::List(Arc::new(of))),
+            SelectorKind::Set(items) => items.iter().find_map(|i| self.type_of(i)).map(|of| Type::Set(Arc::new(of))),
             SelectorKind::CountRows => Some(Type::Long),
             SelectorKind::About(About::Ttl, _) => Some(Type::Int32),
             SelectorKind::About(..) => Some(Type::Long),
@@ -241,7 +242,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorKind::Slice(slice) => self.type_of(&slice.0),
             SelectorKind::Hint(hint) => self.context.catalog.resolve_type(self.context.keyspace, &hint.0).ok().map(|t| t.of),
             SelectorKind::Tuple(items) if items.len() == 1 => self.type_of(&items[0]),
-            SelectorKind::Tuple(_) => None,
+            SelectorKind::Tuple(items) => {
+                items.iter().map(|i| self.type_of(i)).collect::<Option<Vec<_>>>().map(|of| Type::Tuple(of.into()))
+            }
             SelectorKind::Negate(inner) => self.type_of(inner),
             SelectorKind::Binary(binary) => {
                 let (left, right) = (self.type_of(&binary.left), self.type_of(&binary.right));

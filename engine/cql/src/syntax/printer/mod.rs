@@ -25,6 +25,11 @@ pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
     if plain && !keyword { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
 }
 
+/// The name of a user type as it has to be written in CQL: words that are types or may begin one are in double quotes, too.
+pub fn quote_type_if_needed(name: &str) -> Cow<'_, str> {
+    if Keyword::of(name).is_some() { Cow::Owned(quoted(name)) } else { quote_if_needed(name) }
+}
+
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
