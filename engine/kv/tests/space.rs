@@ -317,6 +317,23 @@ fn the_log_is_bounded() {
     assert_eq!(&*db.tree("seldom", small).unwrap().get(b"once").unwrap().unwrap(), b"written");
 }
 
+/// A tree that is written after a long while needs the log from then on only: nothing is flushed for it at once.
+#[test]
+fn a_late_write_asks_for_no_old_log() {
+    let env = Arc::new(MemEnv::new(0));
+    let options = DbOptions { background_threads: 0, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
+    let small = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+    let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
+    let (seldom, often) = (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
+    let write = |keys: std::ops::Range<u32>| keys.for_each(|i| often.put(&i.to_be_bytes(), &[7; 100]).unwrap());
+    write(0..40_000);
+    seldom.put(b"once", b"written").unwrap();
+    write(40_000..43_000);
+    assert!(seldom.tables().unwrap().is_empty() && often.tables().unwrap().len() > 1);
+    write(43_000..60_000);
+    assert_eq!(seldom.tables().unwrap().len(), 1);
+}
+
 /// Every opening begins a segment of the log; a store that is opened often for little must not keep them all.
 #[test]
 fn openings_do_not_pile_up_logs() {

@@ -198,7 +198,7 @@ impl Core {
         for t in trees.iter().filter(|t| !t.is_dropped()) {
             let v = t.view.load_full();
             let waiting = v.memtables().filter(|m| m.is_touched() && !flushed.is_some_and(|f| std::ptr::eq(&***m, f)));
-            floor = waiting.map(|m| m.start).fold(floor, Lsn::min);
+            floor = waiting.map(|m| m.start()).fold(floor, Lsn::min);
         }
         floor
     }

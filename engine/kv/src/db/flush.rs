@@ -146,7 +146,7 @@ impl Core {
         tree.fill.flush_began(from);
         let now = self.env.wall_micros();
         let made = self.write_memtable(tree, &view, sealed, now)?;
-        let end = sealed.end.get().copied().unwrap_or(sealed.start);
+        let end = sealed.end.get().copied().unwrap_or(sealed.start());
         self.sync_to(end)?;
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, now)).collect();
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
@@ -202,7 +202,7 @@ impl Core {
         let floor = w.end().saturating_sub(limit);
         for t in trees.iter().filter(|t| !t.is_dropped()) {
             let active = &t.view.load_full().active;
-            if active.is_touched() && active.start < floor {
+            if active.is_touched() && active.start() < floor {
                 self.seal(&w, t, 0)?;
             }
         }

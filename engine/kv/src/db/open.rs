@@ -344,6 +344,7 @@ fn replay(
         if seq > MAX_SEQ + 1 - count.max(1) {
             return Err(Error::corruption(format!("a log record has the sequence number {seq}, which is out of bounds")));
         }
+        let begin = end.saturating_sub(record_size(payload.len()));
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
         for (t, cost) in trees.iter().zip(cost).filter(|(_, c)| *c > 0) {
             let flushed = state.trees.get(&t.id).map_or(0, |s| s.flushed);
@@ -356,13 +357,12 @@ fn replay(
                 // The log may be let go of up to where this record begins, and be read again from there.
                 let capacity = options.memtable_size.max(cost + cost / 8 + (64 << 10));
                 let fresh = Memtable::with_prefixes(arenas, capacity, options.filter_prefix.clone())?;
-                let start = end.saturating_sub(record_size(payload.len()));
-                active = t.start_memtable(MemHandle::new(fresh, start.max(flushed)));
+                active = t.start_memtable(MemHandle::new(fresh, begin.max(flushed)));
                 if !active.mem.reserve(cost) {
                     return Err(Error::invalid(format!("a log record of {} bytes does not fit a memtable", payload.len())));
                 }
             }
-            active.enter();
+            active.enter(begin.max(flushed));
             mems.push((t.id, active));
         }
         let count = insert_ops(seq, payload, |tree| mems.iter().find(|(t, _)| *t == tree).map(|(_, m)| &*m.mem));
@@ -400,7 +400,7 @@ impl TreeCore {
     /// Seals the active memtable and makes `fresh` the active one; gives it back.
     fn start_memtable(&self, fresh: Arc<MemHandle>) -> Arc<MemHandle> {
         self.change_view(|v| {
-            let _ = v.active.end.set(fresh.start);
+            let _ = v.active.end.set(fresh.start());
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
             super::view::View { active: fresh.clone(), sealed, ..v.clone() }

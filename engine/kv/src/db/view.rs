@@ -6,7 +6,7 @@
 //!   source is newer than all in later ones, so a search stops at the first version it may see.
 //! - Views of one tree are replaced only under the tree's `view_lock`.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::base::options::TreeOptions;
@@ -20,8 +20,9 @@ use super::meters::Meters;
 pub struct MemHandle {
     /// The memtable.
     pub mem: Arc<Memtable>,
-    /// Every record of the tree at or after this position is in this memtable or a newer one.
-    pub start: Lsn,
+    /// Every record of the tree at or after this position is in this memtable or a newer one: where its first record begins, or, as long as
+    /// it has none, where it was made.
+    start: AtomicU64,
     /// Set when it is sealed: every record of the tree before this position is in this memtable or older.
     pub end: OnceLock<Lsn>,
     /// Set with it by writers: the monotonic clock in nanoseconds.
@@ -36,13 +37,26 @@ impl MemHandle {
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
         let (writers, touched, flushed) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
+        let start = AtomicU64::new(start);
         Arc::new(MemHandle { mem, start, end, sealed_at, writers, touched, flushed })
     }
 
-    /// Says that a writer with a place in the log will insert here. Called under the write lock, before the memtable is sealed.
-    pub fn enter(&self) {
+    /// Says that a writer whose record begins at this place in the log will insert here. Called under the write lock, before the memtable is
+    /// sealed.
+    #[inline]
+    pub fn enter(&self, at: Lsn) {
         self.writers.fetch_add(1, Ordering::Relaxed);
-        self.touched.store(true, Ordering::Relaxed);
+        if !self.is_touched() {
+            // What came between is of other trees: a tree that was not written for long must not ask for that log.
+            self.start.fetch_max(at, Ordering::Relaxed);
+            self.touched.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Every record of the tree at or after this position is in this memtable or a newer one. Of a memtable that is not sealed, under the
+    /// write lock.
+    pub fn start(&self) -> Lsn {
+        self.start.load(Ordering::Relaxed)
     }
 
     /// Whether any writer has been sent here.

@@ -108,11 +108,12 @@ impl Core {
                 w = guard.repin_after(|| self.make_room(w, tree, cost))?;
             };
             let seq = self.next_seq(&w, 1)?;
+            let begin = w.end();
             let lsn = w.append(seq, &[head, key, len, value]).map_err(|e| self.log_failed(e))?;
             w.next_seq = seq + 1;
             w.ops += 1;
             w.bytes += (key.len() + value.len()) as u64;
-            mem.enter();
+            mem.enter(begin);
             (seq, lsn, mem)
         };
         mem.mem.add(key, Trailer::new(seq, kind), value);
@@ -156,11 +157,12 @@ impl Core {
             self.visible.wait_below(first);
             check(self)?;
         }
+        let begin = w.end();
         let lsn = w.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
         w.next_seq = first + batch.count;
         w.ops += batch.count;
         w.bytes += batch.bytes.len() as u64;
-        mems.iter().for_each(|(_, m)| m.enter());
+        mems.iter().for_each(|(_, m)| m.enter(begin));
         drop(w);
         insert_ops(first, &batch.bytes, |tree| mems.iter().find(|(t, _)| t.id == tree).map(|(_, m)| &*m.mem));
         self.visible.publish(first, batch.count);
