@@ -369,7 +369,8 @@ fn replay(
         mems.iter().for_each(|(_, m)| m.leave());
         last_seq = last_seq.max(seq + count.unwrap_or(1).max(1) - 1);
         Ok(())
-    })?;
+    })
+    .map_err(|e| torn_manifest(env, dir, manifest, e))?;
     if recovered.segments.is_empty() && manifest > 0 && had_log(env, dir, manifest)? {
         let words = "the log is missing: the store has no segment (*.wal) at all; restore them from a copy, \
                      or let `sstable-dump repair` go on with what the tables hold";
@@ -393,6 +394,22 @@ fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
          or rebuild it with `sstable-dump repair`"
     ))
     .at(path, end)
+    .block("manifest")
+}
+
+/// An error about the log, or about the manifest where that is what is wrong: when its end is torn and the log misses records, the log
+/// was let go of because of edits that were durable then. A crash tears only what nothing was built on.
+fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
+    let Ok(log) = crate::manifest::read(env, dir, manifest) else { return e };
+    let is_torn = env.file_len(&log.path).is_ok_and(|len| log.end < len);
+    if !is_torn || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest") {
+        return e;
+    }
+    Error::corruption(format!(
+        "this manifest is damaged or cut off, and its last edits are lost: they let go of a part of the log ({e}); restore it from a copy, \
+         or rebuild it with `sstable-dump repair`"
+    ))
+    .at(log.path, log.end)
     .block("manifest")
 }
 
