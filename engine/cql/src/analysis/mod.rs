@@ -12,4 +12,5 @@ mod restrictions;
 
 pub use filter::{Filter, RowValues};
 pub use intervals::Intervals;
+pub use relation::has_duration;
 pub use restrictions::{IndexUse, Purpose, Restrictions};

@@ -415,7 +415,8 @@ fn unsupported(relation: &Relation<'_>) -> crate::error::Error {
     invalid(format!("Unsupported \"!=\" relation: {relation}"))
 }
 
-fn has_duration(of: &Type) -> bool {
+/// Whether values of the type have durations in them, which have no order.
+pub fn has_duration(of: &Type) -> bool {
     match of {
         Type::Duration => true,
         Type::List(e) | Type::Set(e) | Type::Reversed(e) => has_duration(e),

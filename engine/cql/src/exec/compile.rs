@@ -53,7 +53,7 @@ pub fn compile(engine: &Engine, catalog: &Arc<Catalog>, keyspace: Option<&str>, 
 }
 
 /// Bits that nobody else has: for identities, not for secrets.
-pub(super) fn random_bits() -> u128 {
+pub(crate) fn random_bits() -> u128 {
     use std::hash::{BuildHasher, RandomState};
     let half = || u128::from(RandomState::new().hash_one(0u8));
     half() << 64 | half()

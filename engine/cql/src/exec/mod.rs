@@ -17,7 +17,7 @@ pub mod row;
 mod rows;
 mod select;
 
-use compile::random_bits;
+pub(crate) use compile::random_bits;
 pub use compile::{Plan, Request, compile};
 pub use define::define;
 pub use describe::create_table_text;

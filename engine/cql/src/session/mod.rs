@@ -23,7 +23,7 @@ use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Class, Error, Result, invalid};
-use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define};
+use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define, random_bits};
 use crate::syntax::parse;
 use crate::values::{ColumnSpec, Values};
 use cache::Cache;
@@ -231,11 +231,4 @@ impl Session {
         let request = Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging: paging.as_ref() };
         prepared.0.plan.run(&self.engine, &request)
     }
-}
-
-/// Bits that nobody else has: for identities, not for secrets.
-fn random_bits() -> u128 {
-    use std::hash::{BuildHasher, RandomState};
-    let half = || u128::from(RandomState::new().hash_one(0u8));
-    half() << 64 | half()
 }

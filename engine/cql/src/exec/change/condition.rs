@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use firn_wide::types::Type;
 
+use crate::analysis::has_duration;
 use crate::catalog::{Column, Table};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, Comparison, Part};
@@ -176,17 +177,6 @@ fn place(column: &Column, part: &Part<'_>, whole: &Receiver, context: &mut Conte
         }
         (Part::Field(_), _) => return Err(invalid(format!("Invalid field access syntax for non-UDT column {name}"))),
     })
-}
-
-fn has_duration(of: &Type) -> bool {
-    match of {
-        Type::Duration => true,
-        Type::List(e) | Type::Set(e) | Type::Reversed(e) => has_duration(e),
-        Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
-        Type::Tuple(parts) => parts.iter().any(has_duration),
-        Type::Udt(user) => user.fields.iter().any(|f| has_duration(&f.1)),
-        _ => false,
-    }
 }
 
 /// Durations have no order.

@@ -53,6 +53,8 @@ pub struct SelectPlan {
     per_partition: Option<Term>,
     /// Whether a partition without rows is shown for its static cells.
     shows_statics: bool,
+    /// Whether all rows of a partition are read with what stands before them: static cells that are wanted, or none that the table has.
+    reads_whole: bool,
     warning: Option<&'static str>,
 }
 
@@ -118,6 +120,7 @@ impl SelectPlan {
             columns: columns_of(&table, &selection, select.json),
             json: select.json.then(|| selection.outputs.iter().map(|o| json_name(&o.name)).collect()),
             shows_statics: !restrictions.has_clustering() && !restrictions.has_regulars(),
+            reads_whole: shape.wants_statics() || !table.has_statics(),
             distinct: select.distinct,
             limit: limits.0,
             per_partition: limits.1,

@@ -151,9 +151,7 @@ impl Run<'_> {
         };
         let plan = self.plan;
         let reverse = plan.order.reverse;
-        let wants_statics = plan.shape.wants_statics();
-        let all = wants_statics || !plan.table.has_statics();
-        if all && behind.is_none() && !reverse && self.intervals.is_all() {
+        if plan.reads_whole && behind.is_none() && !reverse && self.intervals.is_all() {
             let reader = self.source.read(&self.family, key, &Slice::all())?;
             let mut rows = RowReader::new(&plan.shape, reader, false);
             rows.start()?;
