@@ -15,8 +15,8 @@
 
 use std::collections::BTreeMap;
 
-use firn_kv::{Compression, Movement, Policy, TreeOptions};
-use firn_wide::schema::filter_of_chance;
+use firn_kv::{Compression, Policy, TreeOptions};
+use firn_wide::schema;
 
 use super::options::TableOptions;
 use crate::error::{Error, Result, configuration};
@@ -110,21 +110,13 @@ fn size_tiered(map: &Map) -> Result<Policy> {
         let words = "is less than or equal to the bucket_low value";
         return Err(configuration(format!("bucket_high value ({high}) {words} ({low})")));
     }
-    let Policy::Tiered { bucket, .. } = Policy::default() else { return Ok(Policy::default()) };
-    if (min, max, high) == (4, 32, 1.5) {
-        return Ok(Policy::default());
-    }
-    let bucket = if high == 1.5 { bucket } else { high.clamp(1.1, 10.0) };
-    Ok(Policy::Tiered { min_runs: min.min(64), max_runs: max.min(64), bucket })
+    Ok(schema::size_tiered(min, max, high))
 }
 
 /// The policy, and the size of tables in bytes.
 fn leveled(map: &Map) -> Result<(Policy, u64)> {
     thresholds(map)?;
-    let table = number(map, "sstable_size_in_mb", 160, 1)?.min(1 << 20) << 20;
-    let fanout = number(map, "fanout_size", 10, 1)?.clamp(2, 64);
-    let policy = Policy::Leveled { level0_runs: 4, ratio: fanout as u32, base: fanout * table, movement: Movement::default() };
-    Ok((policy, table))
+    Ok(schema::leveled(number(map, "sstable_size_in_mb", 160, 1)?, number(map, "fanout_size", 10, 1)?))
 }
 
 fn time_window(map: &Map) -> Result<Policy> {
@@ -248,7 +240,7 @@ impl TableOptions {
         {
             options.compression = vec![Compression::None];
         }
-        options.filter = self.fp_chance().map_or(options.filter, |chance| vec![filter_of_chance(chance)]);
+        options.filter = self.fp_chance().map_or(options.filter, |chance| vec![schema::filter_of_chance(chance)]);
         options
     }
 }

@@ -30,7 +30,7 @@ pub use change::Diff;
 pub use def::{CfDef, ColumnDef, IndexType, KsDef};
 pub use family::{Column, Family, Index, Kind};
 pub use record::RECORD_PREFIX;
-pub use storage::filter_of_chance;
+pub use storage::{filter_of_chance, leveled, size_tiered};
 pub(crate) use typing::NO_SUCH_TYPE;
 pub use typing::{Registry, Type};
 

@@ -11,23 +11,28 @@
 
 use firn_kv::{Compression, FilterKind, Movement, Policy, TreeOptions};
 
-use super::{CfDef, Family};
+use super::Family;
 
 /// The rate of false positives of the usual filter.
 const USUAL_FP_CHANCE: f64 = 0.0039;
 /// `sstable_size_in_mb` where it is not said.
 const TABLE_MB: u64 = 160;
 /// `LeveledCompactionStrategy`'s size of a level over the one above.
-const FANOUT: u32 = 10;
+const FANOUT: u64 = 10;
+/// `bucket_high` where it is not said.
+const BUCKET_HIGH: f64 = 1.5;
 
 impl Family {
     /// How the engine is to store it.
     pub fn tree(&self) -> TreeOptions {
         let (def, mut options) = (self.def(), TreeOptions::default());
         if def.compaction_strategy.ends_with("LeveledCompactionStrategy") {
-            leveled(def, &mut options);
-        } else if let Some(policy) = size_tiered(def) {
-            options.policy = policy;
+            let size = def.compaction_strategy_options.get("sstable_size_in_mb").and_then(|text| text.parse().ok());
+            (options.policy, options.table_size) = leveled(size.unwrap_or(TABLE_MB), FANOUT);
+        } else if def.max_compaction_threshold != 0 {
+            let threshold = |n: i32| n.max(0).unsigned_abs();
+            let (min, max) = (def.min_compaction_threshold, def.max_compaction_threshold);
+            options.policy = size_tiered(threshold(min), threshold(max), BUCKET_HIGH);
         }
         if def.compression_options.get("sstable_compression").is_none_or(String::is_empty) {
             options.compression = vec![Compression::None];
@@ -46,22 +51,23 @@ pub fn filter_of_chance(chance: f64) -> FilterKind {
     }
 }
 
-/// The policy of thresholds that are not the default's.
-fn size_tiered(def: &CfDef) -> Option<Policy> {
-    let (min, max) = (def.min_compaction_threshold, def.max_compaction_threshold);
-    let Policy::Tiered { bucket, .. } = Policy::default() else { return None };
-    if (min, max) == (4, 32) || max == 0 {
-        return None;
+/// The policy of size-tiered thresholds and `bucket_high`: the engine's own at the servers' defaults.
+pub fn size_tiered(min: u32, max: u32, bucket_high: f64) -> Policy {
+    let own = Policy::default();
+    let Policy::Tiered { bucket, .. } = own else { return own };
+    if (min, max, bucket_high) == (4, 32, BUCKET_HIGH) {
+        return own;
     }
-    let min_runs = min.clamp(2, 64).unsigned_abs();
-    Some(Policy::Tiered { min_runs, max_runs: max.clamp(2, 64).unsigned_abs().max(min_runs), bucket })
+    let bucket = if bucket_high == BUCKET_HIGH { bucket } else { bucket_high.clamp(1.1, 10.0) };
+    let min_runs = min.clamp(2, 64);
+    Policy::Tiered { min_runs, max_runs: max.clamp(2, 64).max(min_runs), bucket }
 }
 
-fn leveled(def: &CfDef, options: &mut TreeOptions) {
-    let size = def.compaction_strategy_options.get("sstable_size_in_mb").and_then(|text| text.parse().ok());
-    options.table_size = size.unwrap_or(TABLE_MB).clamp(1, 1 << 20) << 20;
-    let base = u64::from(FANOUT) * options.table_size;
-    options.policy = Policy::Leveled { level0_runs: 4, ratio: FANOUT, base, movement: Movement::default() };
+/// The policy of leveled tables of so many MiB, `fanout` of them in level 1, and the size of tables in bytes.
+pub fn leveled(table_mb: u64, fanout: u64) -> (Policy, u64) {
+    let (table, fanout) = (table_mb.clamp(1, 1 << 20) << 20, fanout.clamp(2, 64));
+    let policy = Policy::Leveled { level0_runs: 4, ratio: fanout as u32, base: fanout * table, movement: Movement::default() };
+    (policy, table)
 }
 
 #[cfg(test)]
@@ -70,7 +76,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::schema::{KsDef, Registry, Schema};
+    use crate::schema::{CfDef, KsDef, Registry, Schema};
 
     fn tree(def: CfDef) -> TreeOptions {
         let schema = Schema::new(Arc::new(Registry::new())).add_keyspace(&KsDef::new("K")).unwrap();
