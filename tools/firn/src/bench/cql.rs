@@ -15,7 +15,7 @@ use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, Keyspace, Mutation, O
 use firn_workload::process::Usage;
 use serde_json::json;
 
-use super::duel::{Meter, Report};
+use super::duel::{EACH, Meter, NOISE, ROUNDS, Report, scattered};
 use super::{BenchArgs, directory};
 use crate::store::Global;
 use firn_tools::io::Watch;
@@ -23,16 +23,10 @@ use firn_tools::output::{Done, Failure, bytes, count, nanos};
 
 /// Rows below which there is nothing to measure.
 const LEAST_ROWS: u64 = 1000;
-/// Operations of a round.
-const EACH: u64 = 500;
-/// Rounds of reads.
-const ROUNDS: u64 = 41;
 /// Elements of the large set and the large list.
 const ELEMENTS: u64 = 10_000;
 /// Rows of a page of a scan.
 const PAGE: usize = 1000;
-/// A little slower or faster than another of the same kind is as fast.
-const NOISE: f64 = 1.05;
 
 const INSERT: &str = "INSERT INTO bench.rows (id, a, b, n) VALUES (?, ?, ?, ?)";
 const SELECT: &str = "SELECT * FROM bench.rows WHERE id = ?";
@@ -53,12 +47,9 @@ fn id(n: u64) -> i64 {
     (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1) as i64
 }
 
-/// A number below `below` that looks random (splitmix64).
+/// A number below `below` that looks random.
 fn any(n: u64, below: u64) -> u64 {
-    let x = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (x ^ (x >> 31)) % below.max(1)
+    scattered(n) % below.max(1)
 }
 
 impl Bench {

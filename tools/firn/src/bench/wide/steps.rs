@@ -5,7 +5,7 @@ use firn_wide::store::{Family, Mutation, Slice};
 use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange};
 use firn_workload::process::Usage;
 
-use super::super::duel::{Meter, Report};
+use super::super::duel::{EACH, Meter, NOISE, ROUNDS, Report};
 use super::store::{Bench, COLUMNS, VALUE, cell_key, column_name, failure, place, row_key, stored};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, nanos, rate};
@@ -15,17 +15,12 @@ pub const LEAST_ROWS: u64 = 100;
 /// See [`LEAST_ROWS`].
 pub const LEAST_COLUMNS: u64 = 1000;
 
-/// Operations of a round.
-const EACH: u64 = 500;
-/// Rounds of reads; of a store so small that it only tries the bench out; and where single reads are short and the aim is near.
-const ROUNDS: u64 = 41;
+/// Rounds of reads of a store so small that it only tries the bench out; and how many more where single reads are short and the aim is near.
 const TRIAL_ROUNDS: u64 = 3;
 const TRIAL_ROWS: u64 = 10_000;
 const MORE: u64 = 5;
 /// Columns of a slice of which the cost of a column is told.
 const SLICE: u64 = 1000;
-/// Reads a little slower or faster than others of the same kind are as fast.
-const NOISE: f64 = 1.05;
 /// The key of the widest row, and of one of 100 columns.
 const WIDEST: &[u8] = b"the widest row";
 const NARROW: &[u8] = b"a row of 100 columns";

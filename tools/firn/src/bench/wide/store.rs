@@ -8,6 +8,7 @@ use firn_wide::store::{Family, Options as StoreOptions, Store};
 use firn_wide::{Error, Keyspace, Options, Wide};
 
 use crate::bench::BenchArgs;
+use crate::bench::duel::scattered;
 use firn_tools::output::{Done, Failure, Progress};
 
 /// Columns of a row.
@@ -83,12 +84,9 @@ impl Bench {
         Ok(db.wait_idle()?)
     }
 
-    /// A number that looks random (splitmix64).
+    /// A number that looks random.
     pub fn random(&self, n: u64) -> u64 {
-        let mut x = n.wrapping_add(self.seed.wrapping_mul(0xD1B5_4A32_D192_ED03)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ (x >> 31)
+        scattered(n.wrapping_add(self.seed.wrapping_mul(0xD1B5_4A32_D192_ED03)))
     }
 
     /// A value of which about half compresses away.
