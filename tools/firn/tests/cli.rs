@@ -2,27 +2,15 @@
 // These tests make the files that a user would name on the command line.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
+mod common;
+
+use common::Temp;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// A directory that goes away with the test.
-struct Temp(PathBuf);
-
 impl Temp {
-    fn new(name: &str) -> Temp {
-        let dir = std::env::temp_dir().join(format!("firn-cli-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&dir).ok();
-        fs::create_dir_all(&dir).unwrap();
-        Temp(dir)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
     fn file(&self, name: &str, content: &[u8]) -> String {
         fs::write(self.path(name), content).unwrap();
         self.path(name).display().to_string()
@@ -34,20 +22,7 @@ impl Temp {
     }
 
     fn firn_on(&self, db: &str, args: &[&str], input: &[u8]) -> Ran {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
-            .args(["--db", db])
-            .args(args)
-            .current_dir(&self.0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_vec();
-        let feeder = std::thread::Builder::new().spawn(move || stdin.write_all(&input).ok()).unwrap();
-        let out = child.wait_with_output().unwrap();
-        feeder.join().unwrap();
+        let out = self.run(db, args, input);
         let code = out.status.code().unwrap_or(-1);
         Ran { code, out: out.stdout, err: String::from_utf8_lossy(&out.stderr).into_owned() }
     }
@@ -61,12 +36,6 @@ impl Temp {
                 (e.file_name().into_string().unwrap(), fs::read(e.path()).unwrap())
             })
             .collect()
-    }
-}
-
-impl Drop for Temp {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -110,7 +79,7 @@ const COMMANDS: [&str; 11] =
 
 #[test]
 fn every_command_helps_with_examples() {
-    let t = Temp::new("help");
+    let t = Temp::new("cli", "help");
     let top = t.firn(&["--help"]).text();
     for command in COMMANDS {
         assert!(top.contains(&format!("  {command} ")), "{command}");
@@ -144,7 +113,7 @@ fn odd_records() -> Vec<(Vec<u8>, Vec<u8>)> {
 
 #[test]
 fn any_bytes_survive_load_and_scan() {
-    let t = Temp::new("roundtrip");
+    let t = Temp::new("cli", "roundtrip");
     let hex: Vec<u8> = odd_records()
         .iter()
         .flat_map(|(k, v)| {
@@ -168,7 +137,7 @@ fn any_bytes_survive_load_and_scan() {
 
 #[test]
 fn columns_are_chosen() {
-    let t = Temp::new("columns");
+    let t = Temp::new("cli", "columns");
     let csv = t.file("people.csv", b"id,name,age\n1,ann,33\n2,bob,44\n");
     t.firn(&["load", &csv, "--key", "name", "--value", "age"]).good();
     assert_eq!(t.firn(&["scan"]).text(), "ann\t33\nbob\t44\n");
@@ -185,7 +154,7 @@ fn columns_are_chosen() {
 
 #[test]
 fn a_bad_line_stops_or_is_skipped() {
-    let t = Temp::new("bad");
+    let t = Temp::new("cli", "bad");
     let mut text: Vec<u8> = (1..=25).flat_map(|i| format!("k{i:02}\tv\n").into_bytes()).collect();
     text.extend(b"no tab here\n");
     text.extend(b"k26\tv\n\\q\tv\nk27\tv\n");
@@ -204,7 +173,7 @@ fn a_bad_line_stops_or_is_skipped() {
 
 #[test]
 fn what_is_not_there_is_not_made() {
-    let t = Temp::new("missing");
+    let t = Temp::new("cli", "missing");
     for args in [
         &["get", "k"][..],
         &["scan"],
@@ -226,7 +195,7 @@ fn what_is_not_there_is_not_made() {
 
 #[test]
 fn what_is_somebody_elses_is_left_alone() {
-    let t = Temp::new("foreign");
+    let t = Temp::new("cli", "foreign");
     fs::create_dir(t.path("db")).unwrap();
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
     let before = t.content("db");
@@ -239,7 +208,7 @@ fn what_is_somebody_elses_is_left_alone() {
 
 #[test]
 fn reading_writes_nothing() {
-    let t = Temp::new("readonly");
+    let t = Temp::new("cli", "readonly");
     let file = t.file("a.tsv", b"a\t1\nb\t2\n");
     t.firn(&["load", &file]).good();
     t.firn(&["compact"]).good();
@@ -260,7 +229,7 @@ fn reading_writes_nothing() {
 
 #[test]
 fn get_prints_values() {
-    let t = Temp::new("get");
+    let t = Temp::new("cli", "get");
     t.firn_on("db", &["load", "-"], b"a\tone\\ntwo\nb\t\nc\\t\t3\n").good();
     assert_eq!(t.firn(&["get", "a"]).text(), "one\ntwo\n");
     assert_eq!(t.firn(&["get", "a", "--raw"]).text(), "one\ntwo");
@@ -274,7 +243,7 @@ fn get_prints_values() {
 
 #[test]
 fn scan_takes_ranges() {
-    let t = Temp::new("scan");
+    let t = Temp::new("cli", "scan");
     let text: Vec<u8> = (0..100).flat_map(|i| format!("k{i:02}\tv{i}\n").into_bytes()).collect();
     t.firn_on("db", &["load", "-"], &text).good();
     let scan = |args: &[&str]| -> String {
@@ -294,7 +263,7 @@ fn scan_takes_ranges() {
 
 #[test]
 fn deletes_and_compactions_keep_the_rest() {
-    let t = Temp::new("delete");
+    let t = Temp::new("cli", "delete");
     let text: Vec<u8> = (0..100).flat_map(|i| format!("k{i:02}\tv{i}\n").into_bytes()).collect();
     t.firn_on("db", &["load", "-"], &text).good();
     t.firn(&["delete"]).said(2, &["nothing is named"]);
@@ -319,7 +288,7 @@ fn deletes_and_compactions_keep_the_rest() {
 
 #[test]
 fn damage_is_found_and_named() {
-    let t = Temp::new("damage");
+    let t = Temp::new("cli", "damage");
     let text: Vec<u8> = (0..5000).flat_map(|i| format!("key{i:05}\tvalue {}\n", i * 7919 % 5000).into_bytes()).collect();
     t.firn_on("db", &["load", "-"], &text).good();
     t.firn(&["compact"]).good();
@@ -348,7 +317,7 @@ fn damage_is_found_and_named() {
 
 #[test]
 fn all_damage_is_found_at_once() {
-    let t = Temp::new("damages");
+    let t = Temp::new("cli", "damages");
     for i in 0..3 {
         let tree = format!("t{i}");
         let text: Vec<u8> = (0..500).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
@@ -373,7 +342,7 @@ fn all_damage_is_found_at_once() {
 /// A live table that is gone is damage, whoever meets it; so is a lost `CURRENT` beside tables.
 #[test]
 fn what_is_missing_is_called_damage() {
-    let t = Temp::new("missing");
+    let t = Temp::new("cli", "missing");
     t.firn_on("db", &["load", "-"], b"apple\tred\n").good();
     t.firn(&["compact"]).good();
     let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
@@ -391,7 +360,7 @@ fn what_is_missing_is_called_damage() {
 
 #[test]
 fn a_closed_pipe_ends_quietly() {
-    let t = Temp::new("pipe");
+    let t = Temp::new("cli", "pipe");
     let text: Vec<u8> = (0..50_000).flat_map(|i| format!("key{i:05}\tvalue\n").into_bytes()).collect();
     t.firn_on("db", &["load", "-"], &text).good();
     let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
@@ -413,7 +382,7 @@ fn steps(bench: &serde_json::Value) -> Vec<String> {
 
 #[test]
 fn bench_measures_and_concludes() {
-    let t = Temp::new("bench");
+    let t = Temp::new("cli", "bench");
     let all = t.firn(&["bench", "--num", "2000", "--memtable", "1m", "--json", "--series", "series.csv"]).json();
     let names = steps(&all);
     assert!(names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()), "{names:?}");
@@ -436,7 +405,7 @@ fn bench_measures_and_concludes() {
 
 #[test]
 fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
-    let t = Temp::new("ycsb");
+    let t = Temp::new("cli", "ycsb");
     let args = ["bench", "ycsb,mixgraph,deleterandom", "--num", "1000", "--value-size", "50", "--threads", "2", "--json"];
     let ran = t.firn(&args).json();
     assert_eq!(steps(&ran)[..3], ["ycsb-load:2", "ycsb-a:2", "ycsb-b:2"]);
@@ -448,7 +417,7 @@ fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
 
 #[test]
 fn bench_leaves_a_loaded_store_alone() {
-    let t = Temp::new("loaded");
+    let t = Temp::new("cli", "loaded");
     t.firn_on("db", &["load", "-"], b"a\t1\n").good();
     t.firn(&["bench", "--num", "100"]).said(2, &["no bench has made", "--db"]);
     assert_eq!(t.firn(&["scan"]).text(), "a\t1\n");
@@ -456,7 +425,7 @@ fn bench_leaves_a_loaded_store_alone() {
 
 #[test]
 fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
-    let t = Temp::new("wide");
+    let t = Temp::new("cli", "wide");
     let schema = t.file(
         "schema.txt",
         b"-- Music\ncreate keyspace Music;\nuse Music;\ncreate column family users\n  with comparator = UTF8Type;\n",
@@ -477,7 +446,7 @@ fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
 
 #[test]
 fn cli_stops_at_the_first_failure_unless_told_otherwise() {
-    let t = Temp::new("wide-failures");
+    let t = Temp::new("cli", "wide-failures");
     let script = t.file(
         "s.txt",
         b"create keyspace K; use K;\nget\n  nosuch;\ncreate column family Raw;\nset Raw[a][b] = zz;\ncount Raw[a];\n",
@@ -500,7 +469,7 @@ fn cli_stops_at_the_first_failure_unless_told_otherwise() {
 
 #[test]
 fn a_demo_fills_a_store_that_can_be_asked() {
-    let t = Temp::new("demo");
+    let t = Temp::new("cli", "demo");
     let ran = t.firn(&["demo", "bloggy"]);
     ran.said(0, &["cli -k BloggyAppy"]);
     let told = ran.text();
@@ -516,7 +485,7 @@ fn a_demo_fills_a_store_that_can_be_asked() {
 
 #[test]
 fn purge_report_says_what_waits_and_compact_purges() {
-    let t = Temp::new("purge");
+    let t = Temp::new("cli", "purge");
     t.firn(&["demo", "bloggy"]).good();
     let change = "update column family Authors with gc_grace = 0; del Authors['Author 2'];";
     t.firn(&["cli", "-k", "BloggyAppy", "-e", change]).good();
@@ -538,7 +507,7 @@ fn purge_report_says_what_waits_and_compact_purges() {
 
 #[test]
 fn the_article_is_a_script() {
-    let t = Temp::new("article");
+    let t = Temp::new("cli", "article");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide/examples/article.txt");
     let told = t.firn(&["cli", "-f", script]).text();
     let after = |of: &str| -> Vec<String> {
@@ -557,7 +526,7 @@ fn the_article_is_a_script() {
 
 #[test]
 fn the_answer_about_likes_is_a_script() {
-    let t = Temp::new("answer");
+    let t = Temp::new("cli", "answer");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide/examples/likes.txt");
     let told = t.firn(&["cli", "-f", script]).text();
     let counted = "=> (counter=dislikes, value=0)\n=> (counter=likes, value=1)\n=> (counter=views, value=3)\n";

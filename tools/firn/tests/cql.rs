@@ -1,25 +1,15 @@
 //! `firn cql` as a user meets it: scripts, places of errors, COPY, and the applications of the source texts with all that they print.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
-use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+mod common;
 
-/// A directory that goes away with the test.
-struct Temp(PathBuf);
+use common::Temp;
+use std::fs;
 
 /// Exit code, standard output, standard error.
 struct Ran(i32, String, String);
 
 impl Temp {
-    fn new(name: &str) -> Temp {
-        let dir = std::env::temp_dir().join(format!("firn-cql-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&dir).ok();
-        fs::create_dir_all(&dir).unwrap();
-        Temp(dir)
-    }
-
     fn file(&self, name: &str, content: &str) {
         fs::write(self.0.join(name), content).unwrap();
     }
@@ -30,32 +20,13 @@ impl Temp {
 
     /// Runs `firn --db db cql ARGS` in this directory.
     fn cql_with(&self, args: &[&str], input: &str) -> Ran {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
-            .args(["--db", "db", "cql"])
-            .args(args)
-            .current_dir(&self.0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_owned();
-        let feeder = std::thread::Builder::new().spawn(move || stdin.write_all(input.as_bytes()).ok()).unwrap();
-        let done = child.wait_with_output().unwrap();
-        feeder.join().unwrap();
+        let done = self.run("db", &[&["cql"], args].concat(), input.as_bytes());
         let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
         Ran(done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
     }
 
     fn cql(&self, args: &[&str]) -> Ran {
         self.cql_with(args, "")
-    }
-}
-
-impl Drop for Temp {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -78,7 +49,7 @@ const KEYSPACE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'Simpl
 
 /// A script of the examples and what it prints, all of it.
 fn example(name: &str, printed: &str) {
-    let t = Temp::new(name);
+    let t = Temp::new("cql", name);
     let script = format!("{}/../../engine/cql/examples/{name}.cql", env!("CARGO_MANIFEST_DIR"));
     assert_eq!(t.cql(&["-f", &script]).good(), printed);
 }
@@ -100,7 +71,7 @@ fn the_blog() {
 
 #[test]
 fn scripts_come_from_files_pipes_and_the_command_line() {
-    let t = Temp::new("scripts");
+    let t = Temp::new("cql", "scripts");
     t.file(
         "schema.cql",
         &format!("// The shop\n{KEYSPACE} USE shop;\nCREATE TABLE items (id int PRIMARY KEY,\n  name text);\n"),
@@ -126,7 +97,7 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
 
 #[test]
 fn errors_have_their_place() {
-    let t = Temp::new("errors");
+    let t = Temp::new("cql", "errors");
     let script = format!(
         "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
     );
@@ -154,7 +125,7 @@ const KINDS: &str = "CREATE TABLE kinds (k int PRIMARY KEY, t text, b blob, d do
 
 #[test]
 fn values_look_as_in_cqlsh() {
-    let t = Temp::new("values");
+    let t = Temp::new("cql", "values");
     let rows = "INSERT INTO kinds (k, t, b, d, f, ts, da, ti, bo, i, l, s, m, tu) VALUES (1, 'a\nb', 0xcafe, 0.1, 3.14159265, '2009-08-18 01:13:24+0000', \
          '2009-08-18', '08:12:54.1', true, '::1', [1, 2], {'b', 'a'}, {'x': [1]}, (1, 'y')); INSERT INTO kinds (k) VALUES (2);";
     t.cql(&["-e", &format!("{KEYSPACE} USE shop; {KINDS} {rows}")]).good();
@@ -180,7 +151,7 @@ fn values_look_as_in_cqlsh() {
 
 #[test]
 fn copied_rows_come_back_as_they_were() {
-    let t = Temp::new("copy");
+    let t = Temp::new("cql", "copy");
     let columns = "k, t, b, d, f, ts, da, ti, u, i, de, v, bo, du, l, s, m, tu";
     let rows = [
         "1, 'a,\"b\"\nc', 0x00ff, 0.1, 1.5e-7, '2009-08-18 01:13:24.007+0000', '1969-12-31', '08:12:54.1', \
@@ -220,7 +191,7 @@ fn copied_rows_come_back_as_they_were() {
 
 #[test]
 fn a_bad_line_is_named() {
-    let t = Temp::new("bad-lines");
+    let t = Temp::new("cql", "bad-lines");
     t.cql(&[
         "-e",
         &format!(
@@ -254,7 +225,7 @@ fn a_bad_line_is_named() {
 
 #[test]
 fn rows_as_json_are_copied_back_as_they_were() {
-    let t = Temp::new("json");
+    let t = Temp::new("cql", "json");
     let columns = "k text PRIMARY KEY, d decimal, v varint, n double, t timestamp, bl blob, l list<text>, m map<int, frozen<set<text>>>, \
                    u frozen<pair>, tu tuple<int, text>, \"Mixed\" boolean";
     let insert = "INSERT INTO a (k, d, v, n, t, bl, l, m, u, tu, \"Mixed\") VALUES ('it''s \"1\"', 1.50, 123456789012345678901234567890, 0.1, \
@@ -282,7 +253,7 @@ fn rows_as_json_are_copied_back_as_they_were() {
 
 #[test]
 fn long_results_come_in_pages() {
-    let t = Temp::new("pages");
+    let t = Temp::new("cql", "pages");
     t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))")]).good();
     t.file("t.csv", &(0..2500).map(|n| format!("1,{n}\n")).collect::<String>());
     t.cql(&["-e", "COPY shop.t FROM 't.csv'"]).said(0, &["copied 2,500 rows"]);
@@ -295,7 +266,7 @@ fn long_results_come_in_pages() {
 
 #[test]
 fn many_short_runs_keep_small_logs() {
-    let temp = Temp::new("logs");
+    let temp = Temp::new("cql", "logs");
     let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
     assert_eq!(temp.cql(&["-e", &format!("{keyspace}; CREATE TABLE k.t (p int PRIMARY KEY)")]).0, 0);
     for p in 0..4 {

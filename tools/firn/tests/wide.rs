@@ -1,10 +1,11 @@
 //! Families by way of the `firn` binary: loading records as rows, export and import.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
+mod common;
+
+use common::Temp;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::{
@@ -12,17 +13,7 @@ use firn_wide::{
     SliceRange, Wide,
 };
 
-/// A directory that goes away with the test.
-struct Temp(PathBuf);
-
 impl Temp {
-    fn new(name: &str) -> Temp {
-        let dir = std::env::temp_dir().join(format!("firn-wide-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&dir).ok();
-        fs::create_dir_all(&dir).unwrap();
-        Temp(dir)
-    }
-
     fn file(&self, name: &str, content: &[u8]) -> String {
         fs::write(self.0.join(name), content).unwrap();
         name.to_owned()
@@ -30,13 +21,7 @@ impl Temp {
 
     /// Runs `firn --db DB ARGS` in this directory: the exit code, standard output, standard error.
     fn firn(&self, db: &str, args: &[&str]) -> (i32, String, String) {
-        let done = Command::new(env!("CARGO_BIN_EXE_firn"))
-            .args(["--db", db])
-            .args(args)
-            .current_dir(&self.0)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let done = self.run(db, args, b"");
         let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
         (done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
     }
@@ -49,12 +34,6 @@ impl Temp {
 
     fn open(&self, db: &str, keyspace: &str) -> Keyspace {
         Wide::open(self.0.join(db)).unwrap().keyspace(keyspace).unwrap()
-    }
-}
-
-impl Drop for Temp {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -90,7 +69,7 @@ const DEB: [&str; 6] = ["--format", "deb822", "--keyspace", "Debian", "--family"
 
 #[test]
 fn a_package_index_is_rows_of_columns() {
-    let t = Temp::new("packages");
+    let t = Temp::new("wide", "packages");
     let file = t.file("packages", packages().as_bytes());
     let (_, err) = t.good("db", &[&["load", &file, "--index", "Section"][..], &DEB].concat());
     assert!(err.contains("loaded 4 rows with 26 columns into Debian.packages"), "{err}");
@@ -123,7 +102,7 @@ fn a_package_index_is_rows_of_columns() {
 
 #[test]
 fn versions_are_super_columns() {
-    let t = Temp::new("versions");
+    let t = Temp::new("wide", "versions");
     let file = t.file("packages.deb822", packages().as_bytes());
     let to = ["--keyspace", "Debian", "--family", "versions", "--super", "Version"];
     t.good("db", &[&["load", &file][..], &to].concat());
@@ -144,7 +123,7 @@ fn versions_are_super_columns() {
 
 #[test]
 fn tables_and_json_lines_are_rows_too() {
-    let t = Temp::new("tables");
+    let t = Temp::new("wide", "tables");
     let tsv = t.file("p.tsv", b"id\tname\ttown\n1\tann\\tb\tOslo\n2\t\tRome\n");
     t.good("db", &["load", &tsv, "--header", "yes", "--keyspace", "K", "--family", "t"]);
     let csv = t.file("p.csv", b"name,id\n\"x,y\",7\n");
@@ -168,7 +147,7 @@ fn tables_and_json_lines_are_rows_too() {
 
 #[test]
 fn a_family_with_types_takes_texts_of_them() {
-    let t = Temp::new("types");
+    let t = Temp::new("wide", "types");
     let wide = Wide::open(t.0.join("db")).unwrap();
     let long = || "LongType".to_owned();
     let def = CfDef { comparator_type: long(), default_validation_class: long(), ..CfDef::new("K", "n") };
@@ -185,7 +164,7 @@ fn a_family_with_types_takes_texts_of_them() {
 
 #[test]
 fn what_is_exported_is_imported() {
-    let t = Temp::new("copy");
+    let t = Temp::new("wide", "copy");
     let file = t.file("packages", packages().as_bytes());
     t.good("db", &[&["load", &file][..], &DEB].concat());
     let (full, err) = t.good("db", &["export", "--keyspace", "Debian"]);
@@ -206,7 +185,7 @@ const ARTICLE: &str = include_str!("../../../engine/wide/tests/data/storage-conf
 
 #[test]
 fn a_storage_conf_defines_keyspaces() {
-    let t = Temp::new("define");
+    let t = Temp::new("wide", "define");
     let conf = t.file("storage-conf.xml", ARTICLE.as_bytes());
     let (out, _) = t.good("blog", &["define", &conf]);
     let made = "keyspace BloggyAppy\n  Authors      Standard  columns sorted by BytesType\n  BlogEntries  Standard  columns sorted by BytesType\n  \
@@ -251,7 +230,7 @@ fn a_storage_conf_defines_keyspaces() {
 
 #[test]
 fn a_storage_conf_that_cannot_be_defines_nothing() {
-    let t = Temp::new("undefined");
+    let t = Temp::new("wide", "undefined");
     let conf = |name: &str, text: &str| t.file(name, text.as_bytes());
     let refused = |db: &str, args: &[&str], parts: &[&str]| {
         let (code, out, err) = t.firn(db, args);
@@ -292,7 +271,7 @@ fn a_storage_conf_that_cannot_be_defines_nothing() {
 
 #[test]
 fn columns_alone_are_imported_into_a_row() {
-    let t = Temp::new("alone");
+    let t = Temp::new("wide", "alone");
     let conf = t.file("families.xml", b"<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>");
     t.good("db", &["define", &conf, "--keyspace", "Article"]);
     let listing = t.file("listing", b"{name: 123, value: \"hello there\" },\n\n{name: 3, value: \"101010101010\" }\n");
@@ -308,7 +287,7 @@ fn columns_alone_are_imported_into_a_row() {
 
 #[test]
 fn mistakes_say_what_to_do() {
-    let t = Temp::new("mistakes");
+    let t = Temp::new("wide", "mistakes");
     let file = t.file("p.deb822", packages().as_bytes());
     let (code, _, err) = t.firn("db", &["load", &file]);
     assert!(code == 2 && err.contains("load them into a family, with --keyspace and --family"), "{err}");
@@ -331,7 +310,7 @@ fn mistakes_say_what_to_do() {
 
 #[test]
 fn a_small_bench_of_rows_measures_everything() {
-    let temp = Temp::new("bench");
+    let temp = Temp::new("wide", "bench");
     let args = ["bench", "--model", "wide", "--rows", "200", "--columns", "1000", "--budget", "64m", "--json"];
     let (out, _) = temp.good("db", &args);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
