@@ -3,16 +3,17 @@
 //! Invariants: a script stops at the first statement that fails unless told otherwise; what statements print goes to standard output,
 //! why one failed to standard error.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, Write};
+use std::path::Path;
 
 use clap::Args;
 use firn_kv::env::os::OsEnv;
-use firn_tools::io::{self, Input};
+use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 use firn_wide::cli::{MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
 
 use crate::prompt::{Conversation, converse};
+use crate::statements::{Origin, Statements};
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
@@ -34,15 +35,8 @@ Examples:
 /// What `firn cli` takes.
 #[derive(Args, Clone, Debug)]
 pub struct CliArgs {
-    /// Run the statements of a file; - is standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with = "execute")]
-    file: Option<PathBuf>,
-    /// Run these statements
-    #[arg(short, long, value_name = "STATEMENTS")]
-    execute: Option<String>,
-    /// Begin in this keyspace
-    #[arg(short, long, value_name = "NAME")]
-    keyspace: Option<String>,
+    #[command(flatten)]
+    statements: Statements,
     /// Refuse what cassandra-cli 1.1.12 refused, in its words
     #[arg(long)]
     strict: bool,
@@ -61,23 +55,15 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
     }
     let wide = firn_wide::Wide::open(&global.db).map_err(|e| wide_failure(e, &global.db))?;
     let mut session = Session::new(wide, OsEnv::new(), args.strict);
-    if let Some(name) = &args.keyspace {
+    if let Some(name) = &args.statements.keyspace {
         let answer = session.execute(&Statement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
             return Err(Failure::with_next(failure.plain, "`show keyspaces;` lists them, `create keyspace` makes one"));
         }
     }
-    match (&args.file, &args.execute) {
-        (Some(file), _) => {
-            let input = Input::open(file).map_err(|e| Failure::file("read", file, &e))?;
-            script(&mut session, args, file, BufReader::new(input))
-        }
-        (None, Some(text)) => script(&mut session, args, Path::new("-e"), text.as_bytes()),
-        (None, None) if io::stdin_is_terminal() && io::stdout_is_terminal() => shell(&mut session),
-        (None, None) => {
-            let input = Input::open(Path::new("-"))?;
-            script(&mut session, args, Path::new("-"), BufReader::new(input))
-        }
+    match args.statements.origin()? {
+        Origin::Terminal => shell(&mut session),
+        Origin::Text(name, input) => script(&mut session, args, name, input),
     }
 }
 

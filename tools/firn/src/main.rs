@@ -17,6 +17,7 @@ mod prompt;
 mod purge;
 mod read;
 mod record;
+mod statements;
 mod store;
 mod verify;
 mod wide;

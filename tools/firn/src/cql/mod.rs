@@ -12,18 +12,15 @@ mod help;
 mod shell;
 mod show;
 
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 use firn_cql::Session;
 use firn_cql::syntax::quote_if_needed;
 use firn_kv::DbOptions;
-use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
 use firn_wide::{Options, Wide, store};
 
 use crate::cli::wide_failure;
+use crate::statements::{Origin, Statements};
 use crate::store::Global;
 use shell::{Outcome, Shell};
 
@@ -44,15 +41,8 @@ Examples:
 /// What `firn cql` takes.
 #[derive(Args, Clone, Debug)]
 pub struct CqlArgs {
-    /// Run the statements of a file; - is standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with = "execute")]
-    file: Option<PathBuf>,
-    /// Run these statements
-    #[arg(short, long, value_name = "STATEMENTS")]
-    execute: Option<String>,
-    /// Begin in this keyspace
-    #[arg(short, long, value_name = "NAME")]
-    keyspace: Option<String>,
+    #[command(flatten)]
+    statements: Statements,
     /// In a script: go on after a statement that failed
     #[arg(long, alias = "go-on")]
     continue_on_error: bool,
@@ -65,7 +55,7 @@ pub struct CqlArgs {
 fn wal_segment(args: &CqlArgs) -> u64 {
     let loads =
         |text: &str| text.split_whitespace().any(|w| w.eq_ignore_ascii_case("copy") || w.eq_ignore_ascii_case("source"));
-    if args.execute.as_deref().is_some_and(|text| !loads(text)) { 1 << 20 } else { 16 << 20 }
+    if args.statements.execute.as_deref().is_some_and(|text| !loads(text)) { 1 << 20 } else { 16 << 20 }
 }
 
 /// Runs `firn cql`.
@@ -74,26 +64,19 @@ pub fn run(global: &Global, args: &CqlArgs) -> Done {
     let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
     let wide = Wide::open_with(&global.db, options).map_err(|e| wide_failure(e, &global.db))?;
     let session = Session::new(wide).map_err(|e| Failure::new(format!("cannot open {}: {e}", global.db.display())))?;
-    if let Some(name) = &args.keyspace {
+    if let Some(name) = &args.statements.keyspace {
         let failed = |e: firn_cql::Error| {
             Failure::with_next(e.to_string(), "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one")
         };
         session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(failed)?;
     }
-    let typed = args.file.is_none() && args.execute.is_none() && io::stdin_is_terminal() && io::stdout_is_terminal();
-    let mut shell = Shell::new(session, global, typed, args.continue_on_error, args.echo);
-    if typed {
-        return shell.converse();
-    }
-    let outcome = match (&args.file, &args.execute) {
-        (None, Some(text)) => shell.script("-e", text.as_bytes())?,
-        (file, _) => {
-            let file = file.as_deref().unwrap_or(Path::new("-"));
-            let input = Input::open(file).map_err(|e| Failure::file("read", file, &e))?;
-            shell.script(&file.display().to_string(), BufReader::with_capacity(64 << 10, input))?
-        }
+    let shell = |typed: bool| Shell::new(session, global, typed, args.continue_on_error, args.echo);
+    let (name, input) = match args.statements.origin()? {
+        Origin::Terminal => return shell(true).converse(),
+        Origin::Text(name, input) => (name, input),
     };
-    match outcome {
+    let mut shell = shell(false);
+    match shell.script(&name.display().to_string(), input)? {
         Outcome::Failed => Err(Failure::Found),
         _ if shell.has_failed() => Err(Failure::Found),
         _ => Ok(()),

@@ -1,0 +1,44 @@
+//! Where the statements of a command that speaks a language come from: a file, the command line, a terminal or a pipe.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use firn_tools::io::{self, Input};
+use firn_tools::output::{Done, Failure};
+
+/// What such commands take alike.
+#[derive(Args, Clone, Debug)]
+pub struct Statements {
+    /// Run the statements of a file; - is standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "execute")]
+    file: Option<PathBuf>,
+    /// Run these statements
+    #[arg(short, long, value_name = "STATEMENTS")]
+    pub execute: Option<String>,
+    /// Begin in this keyspace
+    #[arg(short, long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+}
+
+/// Who gives the statements.
+pub enum Origin<'a> {
+    /// Somebody at a terminal.
+    Terminal,
+    /// A text, and what messages call it.
+    Text(&'a Path, Box<dyn BufRead + 'a>),
+}
+
+impl Statements {
+    /// Opens what they come from.
+    pub fn origin(&self) -> Done<Origin<'_>> {
+        let file = match (&self.file, &self.execute) {
+            (Some(file), _) => file.as_path(),
+            (None, Some(text)) => return Ok(Origin::Text(Path::new("-e"), Box::new(text.as_bytes()))),
+            (None, None) if io::stdin_is_terminal() && io::stdout_is_terminal() => return Ok(Origin::Terminal),
+            (None, None) => Path::new("-"),
+        };
+        let input = Input::open(file).map_err(|e| Failure::file("read", file, &e))?;
+        Ok(Origin::Text(file, Box::new(BufReader::with_capacity(64 << 10, input))))
+    }
+}
