@@ -29,7 +29,7 @@ pub use plain::{from_plain, plain};
 pub use term::{Context, Given, Markers, Receiver, Term, is_assignable, own_type};
 pub use value::Value;
 
-use crate::catalog::ColumnType;
+use crate::catalog::{ColumnType, Table};
 
 /// A value as it is bound to a marker, or as a term gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +66,13 @@ pub struct ColumnSpec {
     pub table: String,
     pub name: String,
     pub of: ColumnType,
+}
+
+impl ColumnSpec {
+    /// A column of a table's, or what stands beside those: `[applied]`, `[json]`, a computed one.
+    pub fn new(table: &Table, name: &str, of: &ColumnType) -> ColumnSpec {
+        ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name: name.to_owned(), of: of.clone() }
+    }
 }
 
 /// What the evaluation of terms needs.

@@ -12,7 +12,7 @@ use firn_wide::types::Type;
 
 use super::statement::{Guard, Verb};
 use super::{ChangePlan, Given, alone, write};
-use crate::catalog::{Column, ColumnKind, ColumnType, PartitionKey, Table};
+use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
 use crate::error::{Result, invalid};
 use crate::exec::row::{Row, RowReader, Shape};
 use crate::exec::{Cells, Engine, Rows};
@@ -165,12 +165,7 @@ fn only_applied(table: &Table, done: bool) -> Rows {
 }
 
 fn applied(table: &Table) -> ColumnSpec {
-    let of = ColumnType::frozen(Type::Boolean);
-    ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name: "[applied]".into(), of }
-}
-
-fn spec(table: &Table, column: &Column) -> ColumnSpec {
-    ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name: column.name.clone(), of: column.of.clone() }
+    ColumnSpec::new(table, "[applied]", &ColumnType::frozen(Type::Boolean))
 }
 
 impl ChangePlan {
@@ -242,7 +237,8 @@ impl ChangePlan {
         if cells.is_empty() {
             return Ok(only_applied(table, false));
         }
-        let specs = std::iter::once(applied(table)).chain(columns.iter().map(|i| spec(table, &table.columns()[*i])));
+        let shown = |i: &usize| ColumnSpec::new(table, &table.columns()[*i].name, &table.columns()[*i].of);
+        let specs = std::iter::once(applied(table)).chain(columns.iter().map(shown));
         Ok(Rows::new(specs.collect(), cells))
     }
 

@@ -214,16 +214,10 @@ fn selects_only_statics(table: &Table, selection: &[Selected<'_>]) -> bool {
 }
 
 fn columns_of(table: &Table, selection: &Selection, json: bool) -> Arc<[ColumnSpec]> {
-    let spec = |name: &str, of: &ColumnType| ColumnSpec {
-        keyspace: table.keyspace.clone(),
-        table: table.name.clone(),
-        name: name.to_owned(),
-        of: of.clone(),
-    };
     if json {
-        return Arc::new([spec("[json]", &ColumnType::frozen(Type::Utf8))]);
+        return Arc::new([ColumnSpec::new(table, "[json]", &ColumnType::frozen(Type::Utf8))]);
     }
-    selection.outputs.iter().map(|o| spec(&o.name, &o.of)).collect()
+    selection.outputs.iter().map(|o| ColumnSpec::new(table, &o.name, &o.of)).collect()
 }
 
 /// The name of a column in a JSON object: names with capital letters keep their quotes.
