@@ -14,6 +14,7 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::storage_conf::{Settings, StorageConf};
 use firn_wide::schema::{CfDef, KsDef, Registry, Schema};
+use firn_wide::types::PACKAGE;
 use firn_wide::{Error, Options, Wide, store};
 use serde_json::json;
 
@@ -169,7 +170,7 @@ fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Plan<'
 }
 
 fn short(class: &str) -> String {
-    class.replace("org.apache.cassandra.db.marshal.", "")
+    class.replace(PACKAGE, "")
 }
 
 /// How a family's columns are sorted, in words.

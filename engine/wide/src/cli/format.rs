@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::schema::{CfDef, ColumnDef, KsDef};
+use crate::types::PACKAGE;
 
 /// A column with its name and value as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +125,6 @@ pub const MORE: &str = "...\t";
 /// Tells the name of a column as text, in the type of the family's names of cells.
 pub type Namer<'a> = dyn Fn(&CfDef, &[u8]) -> String + 'a;
 
-const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 const LOCATOR: &str = "org.apache.cassandra.locator.";
 
 /// A text between single quotes, so that reading it gives it back.
@@ -193,7 +193,7 @@ fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
         first = false;
     };
     attribute("column_type", &quoted(&f.column_type));
-    let class = |class: &str| quoted(short(class, MARSHAL));
+    let class = |class: &str| quoted(short(class, PACKAGE));
     attribute("comparator", &class(&f.comparator_type));
     if let Some(sub) = &f.subcomparator_type {
         attribute("subcomparator", &class(sub));
@@ -245,7 +245,7 @@ fn column_statement(c: &ColumnDef, text: &str) -> String {
 
 /// A type in `column_metadata`: bare, unless it isn't a word.
 fn name_of_class(class: &str) -> String {
-    name(short(class, MARSHAL))
+    name(short(class, PACKAGE))
 }
 
 /// A keyspace, as `describe` and `show keyspaces` print it.

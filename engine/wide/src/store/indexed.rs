@@ -87,7 +87,7 @@ impl Index {
         let place = key.get(partition..)?;
         let row = if self.spec.part == IndexPart::Value {
             let row = place.strip_suffix(&*self.name)?;
-            let whole = if self.spec.is_static { row == [STATIC] } else { layout.row_len(row).is_ok_and(|n| n == row.len()) };
+            let whole = if self.spec.is_static { row == [STATIC] } else { layout.find_row(row) == Some(row.len()) };
             whole.then_some(row.len())
         } else {
             self.row_of_part(layout, place)
@@ -98,7 +98,7 @@ impl Index {
     fn row_of_part(&self, layout: &Layout, place: &[u8]) -> Option<usize> {
         let row = match *place.first()? {
             STATIC => 1,
-            ROWS => layout.row_len(place).ok()?,
+            ROWS => layout.find_row(place)?,
             _ => return None,
         };
         let is_static = place[0] == STATIC;
