@@ -291,12 +291,16 @@ fn latencies_are_counted_where_they_should() {
     assert!(l.named().iter().all(|(_, l)| l.p50 <= l.p99 && l.p99 <= l.max.max(l.p99)));
 }
 
+/// A store of little memory, whose log is cut into small segments, and the options of its trees.
+fn little(background_threads: usize) -> (Arc<MemEnv>, DbOptions, TreeOptions) {
+    let options = DbOptions { background_threads, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
+    (Arc::new(MemEnv::new(0)), options, TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })
+}
+
 /// A write to a tree that nobody writes to any more must not keep the log of all others.
 #[test]
 fn the_log_is_bounded() {
-    let env = Arc::new(MemEnv::new(0));
-    let options = DbOptions { background_threads: 0, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
-    let small = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+    let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
     let (seldom, often) = (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
     seldom.put(b"once", b"written").unwrap();
@@ -320,9 +324,7 @@ fn the_log_is_bounded() {
 /// A tree that is written after a long while needs the log from then on only: nothing is flushed for it at once.
 #[test]
 fn a_late_write_asks_for_no_old_log() {
-    let env = Arc::new(MemEnv::new(0));
-    let options = DbOptions { background_threads: 0, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
-    let small = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+    let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
     let (seldom, often) = (db.tree("seldom", small.clone()).unwrap(), db.tree("often", small.clone()).unwrap());
     let write = |keys: std::ops::Range<u32>| keys.for_each(|i| often.put(&i.to_be_bytes(), &[7; 100]).unwrap());
@@ -338,9 +340,7 @@ fn a_late_write_asks_for_no_old_log() {
 #[test]
 fn openings_do_not_pile_up_logs() {
     for background_threads in [0, 2] {
-        let env = Arc::new(MemEnv::new(0));
-        let options = DbOptions { background_threads, memory_budget: 1 << 20, wal_segment: 64 << 10, ..DbOptions::default() };
-        let small = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+        let (env, options, small) = little(background_threads);
         for i in 0..60u32 {
             let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
             let trees = ["a", "b"].map(|name| db.tree(name, small.clone()).unwrap());
