@@ -114,9 +114,7 @@ impl How {
         }
         Ok(())
     }
-}
 
-impl How {
     /// A text as the writer takes it.
     fn escaped<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
         match self.escape.map(char::from) {
@@ -307,7 +305,10 @@ impl Copy {
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
         let has_parts = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_));
         // A text may hold a literal of CQL, as cells of other formats do.
-        if let Some(value) = serde_json::from_str(text).ok().filter(|_| is_json && has_parts) {
+        if is_json
+            && has_parts
+            && let Ok(value) = serde_json::from_str(text)
+        {
             match from_json(of, value) {
                 Ok(value) => return Ok(value),
                 Err(why) => return from_plain(of, text).map(Bound::Bytes).map_err(|_| why.to_string()),
@@ -348,7 +349,7 @@ enum CellSource {
         reader: Box<FieldReader<Input>>,
         fields: Fields,
         names: Vec<String>,
-        left_out: BTreeSet<String>,
+        left_out: BTreeSet<Vec<u8>>,
     },
 }
 
@@ -413,8 +414,8 @@ impl Cells {
                 for (name, value) in fields.iter().filter(|_| good) {
                     match names.iter().position(|n| is_field(n, name)) {
                         Some(at) => cells[at] = Some(value.to_vec()),
-                        None if left_out.iter().any(|n| n.as_bytes() == name) => {}
-                        None => drop(left_out.insert(String::from_utf8_lossy(name).into_owned())),
+                        None if left_out.contains(name) => {}
+                        None => drop(left_out.insert(name.to_vec())),
                     }
                 }
                 Ok(good)
@@ -426,7 +427,8 @@ impl Cells {
         if let CellSource::Named { left_out, .. } = &self.source
             && !left_out.is_empty()
         {
-            eprintln!("fields without a column: {}", left_out.iter().cloned().collect::<Vec<_>>().join(", "));
+            let names: Vec<_> = left_out.iter().map(|name| String::from_utf8_lossy(name)).collect();
+            eprintln!("fields without a column: {}", names.join(", "));
         }
     }
 }
