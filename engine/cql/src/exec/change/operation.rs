@@ -30,9 +30,8 @@ enum What {
     Set(Term),
     /// All elements are replaced.
     Replace(Term),
-    /// Elements of a set or map are written.
+    /// Elements of a set or map are written, or come to a list behind the others.
     Add(Term),
-    Append(Term),
     Prepend(Term),
     /// Elements of a set, or keys of a map, are deleted.
     RemoveKeys(Term, Type),
@@ -224,7 +223,6 @@ impl Operation {
                     Type::Counter => What::Increment(Term::prepare(value, &receiver, context)?),
                     _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
                     _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
-                    Type::List(_) => What::Append(Term::prepare(value, &receiver, context)?),
                     Type::Map(_) => {
                         let wrong = |_| invalid(format!("Value for a map addition has to be a map, but was: '{value}'"));
                         What::Add(Term::prepare(value, &receiver, context).map_err(wrong)?)
@@ -359,7 +357,7 @@ impl Operation {
                     self.add(w, &bytes)?;
                 }
             }
-            What::Add(term) | What::Append(term) => {
+            What::Add(term) => {
                 if let Given::Bytes(bytes) = term.value(env)? {
                     self.add(w, &bytes)?;
                 }
