@@ -51,6 +51,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     let range = args.range.range(args.hex)?;
     let db = global.open_to_write(false, 0)?;
     let tree = store::tree(&db, args.tree.as_deref())?;
+    global.check_own_tree(tree.name())?;
     let mut batch = Batch::new();
     for key in &keys {
         batch.delete(&tree, key)?;
@@ -119,7 +120,7 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
         (Some(from), Some(to)) => Some((keys::key(from, args.hex)?, keys::key(to, args.hex)?)),
         _ => None,
     };
-    let db = global.open_to_compact()?;
+    let db = global.open_to_write(false, 0)?;
     let trees = trees_named(&db, args.tree.as_deref())?;
     let before = db.stats().table_bytes();
     let watch = Watch::start();

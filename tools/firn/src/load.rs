@@ -246,6 +246,7 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
         Trouble::Bad { line, why } => Failure::new(format!("{}, line {line}: {why}", args.file.display())),
         Trouble::Io(e) => Failure::file("read", &args.file, &e),
     })?;
+    global.check_own_tree(&args.tree)?;
     let db = global.open_to_write(true, size)?;
     let tree = match db.tree_names().contains(&args.tree) {
         true => db.existing_tree(&args.tree)?,

@@ -98,7 +98,7 @@ enum Command {
     /// Make the keyspaces and column families of a storage-conf.xml
     #[command(after_help = define::EXAMPLES)]
     Define(define::DefineArgs),
-    /// Say what keeps tombstones and expired cells of column families
+    /// Say what keeps tombstones and expired cells of column families and tables
     #[command(after_help = purge::EXAMPLES)]
     PurgeReport(purge::PurgeArgs),
     /// Make a store of an example, and tell what is in it and how it is asked

@@ -1,17 +1,14 @@
-//! `firn purge-report`: what keeps the tombstones and expired cells of column families.
+//! `firn purge-report`: what keeps the tombstones and expired cells of column families and of CQL's tables.
 
 use std::io::Write;
 
 use clap::Args;
-use firn_kv::DbOptions;
 use firn_tools::io::stdout;
-use firn_tools::output::{Done, bytes, count, print_table, row, table, things};
-use firn_wide::store::{self, Blocker, Grace, PurgeReport, TablePurge};
+use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table, things};
+use firn_wide::store::{Blocker, Grace, PurgeReport, TablePurge};
 use firn_wide::types::{Type, Wording};
-use firn_wide::{Options, Wide};
 use serde_json::{Value, json};
 
-use crate::cli::wide_failure;
 use crate::store::Global;
 use crate::wide::{failure, families, family, keyspace};
 
@@ -32,22 +29,33 @@ pub struct PurgeArgs {
     /// The keyspace
     #[arg(short, long, value_name = "NAME")]
     keyspace: String,
-    /// A family; may be repeated [default: all of the keyspace's]
-    #[arg(short, long, value_name = "NAME")]
+    /// A family or a table; may be repeated [default: all of the keyspace's]
+    #[arg(short, long, visible_alias = "table", value_name = "NAME")]
     family: Vec<String>,
 }
 
 /// Runs `firn purge-report`.
 pub fn run(global: &Global, args: &PurgeArgs) -> Done {
-    let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
-    let wide = Wide::open_with(&global.db, options).map_err(|e| wide_failure(e, &global.db))?;
-    let keyspace = keyspace(&wide, &args.keyspace)?;
-    let names = if args.family.is_empty() { families(&keyspace) } else { args.family.clone() };
+    global.check_model()?;
+    let session = global.model(global.to_read())?;
+    let engine = session.engine();
+    let (keyspace, catalog) = (keyspace(engine.wide(), &args.keyspace)?, engine.catalog());
+    let tables: Vec<_> = catalog.keyspace(&args.keyspace).iter().flat_map(|k| k.tables()).cloned().collect();
+    let mut names = args.family.clone();
+    if names.is_empty() {
+        names = families(&keyspace);
+        names.extend(tables.iter().map(|t| t.name.clone()));
+    }
     let mut reports = vec![];
     for name in names {
-        let report = family(&keyspace, &name)?.purge_report().map_err(failure)?;
-        reports.push((name, report));
+        let report = match tables.iter().find(|t| t.name == name) {
+            Some(t) => {
+                let cells = engine.family(t).map_err(|e| Failure::new(e.to_string()))?;
+                engine.store().purge_report(&cells, t.options.gc_grace().into())
+            }
+            None => family(&keyspace, &name, tables.iter().map(|t| &*t.name))?.purge_report(),
+        };
+        reports.push((name, report.map_err(failure)?));
     }
     let mut out = stdout();
     if global.json {

@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use firn_cql::Session;
+use firn_kv::env::os::OsEnv;
+use firn_kv::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, Tree};
 use firn_tools::output::{Color, Done, Failure, Style};
+use firn_wide::Wide;
 use firn_wide::store::SCHEMA_TREE;
 
 use crate::cli::wide_failure;
@@ -33,28 +37,94 @@ impl Global {
 
     /// Opens the store for reading only: without its lock, without writing a byte, beside a writer too.
     pub fn open_to_read(&self) -> Done<Db> {
-        Ok(Db::open_with(&self.db, DbOptions { create: false, read_only: true, ..DbOptions::default() })?)
+        Ok(Db::open_with(&self.db, self.to_read())?)
     }
 
     /// Opens the store for writing; makes it if `create` is set and there is none.
     ///
     /// About `bytes` are to be written. Each open begins a new log segment, and most commands write a handful of keys: so small
     /// segments for little, to save space, and large ones for much, to save syncs.
+    ///
+    /// Where there are families and tables, all trees are opened with their hooks: what a flush or a merge writes must be what the data
+    /// model would have written.
     pub fn open_to_write(&self, create: bool, bytes: u64) -> Done<Db> {
-        let wal_segment = bytes.clamp(1 << 20, 16 << 20);
-        Ok(Db::open_with(&self.db, DbOptions { create, wal_segment, ..DbOptions::default() })?)
+        let options = self.to_write(create, bytes);
+        match self.holding()? {
+            Holding::Model => Ok(self.model(options)?.engine().store().db().clone()),
+            Holding::Nothing | Holding::Keys => Ok(Db::open_with(&self.db, options)?),
+        }
     }
 
-    /// Opens the store for compaction: where there are column families, with the hooks that say what may be merged and forgotten.
-    pub fn open_to_compact(&self) -> Done<Db> {
-        if !self.open_to_read()?.tree_names().iter().any(|name| name == SCHEMA_TREE) {
-            return self.open_to_write(false, 0);
-        }
-        let db = DbOptions { create: false, wal_segment: 1 << 20, ..DbOptions::default() };
-        let options = firn_wide::Options { store: firn_wide::store::Options { db, clock: None }, ..Default::default() };
-        let wide = firn_wide::Wide::open_with(&self.db, options).map_err(|e| wide_failure(e, &self.db))?;
-        Ok(wide.store().db().clone())
+    /// Options for writing, as in [`open_to_write`](Global::open_to_write).
+    pub fn to_write(&self, create: bool, bytes: u64) -> DbOptions {
+        DbOptions { create, wal_segment: bytes.clamp(1 << 20, 16 << 20), ..DbOptions::default() }
     }
+
+    /// Options for reading only.
+    pub fn to_read(&self) -> DbOptions {
+        DbOptions { create: false, read_only: true, ..DbOptions::default() }
+    }
+
+    /// What the directory holds, by its manifest alone.
+    pub fn holding(&self) -> Done<Holding> {
+        let env = OsEnv::new();
+        let is_there = env.list(&self.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
+        match if is_there { Manifest::load(&*env, &self.db)? } else { None } {
+            None => Ok(Holding::Nothing),
+            Some((state, _)) if state.trees.values().any(|t| t.name == SCHEMA_TREE) => Ok(Holding::Model),
+            Some((state, _)) if state.trees.is_empty() => Ok(Holding::Nothing),
+            Some(_) => Ok(Holding::Keys),
+        }
+    }
+
+    /// Opens the database of keyspaces, families and tables in this way.
+    pub fn wide(&self, db: DbOptions) -> Done<Wide> {
+        let options = firn_wide::Options { store: firn_wide::store::Options { db, clock: None }, ..Default::default() };
+        Wide::open_with(&self.db, options).map_err(|e| wide_failure(e, &self.db))
+    }
+
+    /// The same, with the tables of CQL.
+    pub fn model(&self, db: DbOptions) -> Done<Session> {
+        Session::new(self.wide(db)?).map_err(|e| Failure::new(format!("cannot open {}: {e}", self.db.display())))
+    }
+
+    /// Refuses to go on where there are no families and tables: to open them would make them.
+    pub fn check_model(&self) -> Done {
+        if self.holding()? != Holding::Keys {
+            return Ok(());
+        }
+        let next = "`firn trees` lists what is there; `firn define`, `firn cli` and `firn cql` make keyspaces";
+        Err(Failure::with_next(format!("{} is a store of keys and values: it has no keyspaces", self.db.display()), next))
+    }
+
+    /// Refuses to write by hand into a tree in which the data model keeps what it must understand later.
+    pub fn check_own_tree(&self, name: &str) -> Done {
+        if self.holding()? != Holding::Model || !is_of_model(name) {
+            return Ok(());
+        }
+        let next = "write with `firn cql`, `firn cli`, `firn import` or `firn load --keyspace … --family …`; `firn trees` lists the trees";
+        let what = format!(
+            "the tree {name:?} belongs to the keyspaces of this store: bytes put in or taken out by hand would break them"
+        );
+        Err(Failure::with_next(what, next))
+    }
+}
+
+/// What a directory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// No store, or one without trees.
+    Nothing,
+    /// Trees of keys and values.
+    Keys,
+    /// Keyspaces too.
+    Model,
+}
+
+/// Whether a tree of this name, in a store with keyspaces, is one of theirs.
+pub fn is_of_model(name: &str) -> bool {
+    let numbered = |prefix: &str| name.strip_prefix(prefix).is_some_and(|id| id.parse::<u32>().is_ok());
+    name == SCHEMA_TREE || numbered("cf-") || numbered("ix-")
 }
 
 /// The tree of this name; without a name the tree `default`, or else the only one that there is.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use firn_kv::DbOptions;
 use firn_wide::json::{self, Counts, ImportOptions, Notation, Times};
-use firn_wide::{ColumnFamily, Error, Keyspace, Options, Wide, store};
+use firn_wide::{ColumnFamily, Error, Keyspace, Wide};
 use serde_json::json;
 
 use crate::load::Durable;
@@ -117,13 +117,14 @@ fn json_failure(e: json::Failure, args: &ImportArgs) -> Failure {
 
 /// Opens the database for writing; `bytes` as in [`Global::open_to_write`].
 pub fn open_to_write(global: &Global, create: bool, bytes: u64) -> Done<Wide> {
-    let wal_segment = bytes.clamp(1 << 20, 16 << 20);
-    open(global, DbOptions { create, wal_segment, ..DbOptions::default() })
+    open(global, global.to_write(create, bytes))
 }
 
 fn open(global: &Global, db: DbOptions) -> Done<Wide> {
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
-    Wide::open_with(&global.db, options).map_err(failure)
+    if !db.create {
+        global.check_model()?;
+    }
+    global.wide(db)
 }
 
 /// The keyspace of this name.
@@ -145,10 +146,10 @@ pub fn families(keyspace: &Keyspace) -> Vec<String> {
     schema.keyspace(keyspace.name()).map(|k| k.families().map(|f| f.name().to_owned()).collect()).unwrap_or_default()
 }
 
-/// The family of this name.
-pub fn family(keyspace: &Keyspace, name: &str) -> Done<ColumnFamily> {
+/// The family of this name. `others` are the names of what would have done too.
+pub fn family<'a>(keyspace: &Keyspace, name: &str, others: impl Iterator<Item = &'a str>) -> Done<ColumnFamily> {
     keyspace.family(name).map_err(|e| {
-        let names = families(keyspace).join(", ");
+        let names = families(keyspace).into_iter().chain(others.map(str::to_owned)).collect::<Vec<_>>().join(", ");
         let has = if names.is_empty() {
             "has no families: `firn define` and `firn cli` make them".into()
         } else {
@@ -160,9 +161,9 @@ pub fn family(keyspace: &Keyspace, name: &str) -> Done<ColumnFamily> {
 
 /// Runs `firn export`.
 pub fn export(global: &Global, args: &ExportArgs) -> Done {
-    let wide = open(global, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
+    let wide = open(global, global.to_read())?;
     let keyspace = keyspace(&wide, &args.keyspace)?;
-    args.family.iter().try_for_each(|name| family(&keyspace, name).map(drop))?;
+    args.family.iter().try_for_each(|name| family(&keyspace, name, std::iter::empty()).map(drop))?;
     let out = &mut io::stdout();
     let done = match (args.notation, &args.family[..]) {
         (Shape::Full, families) => json::export(&wide, &args.keyspace, families, Notation::Full, out),

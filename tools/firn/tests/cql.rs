@@ -280,3 +280,76 @@ fn many_short_runs_keep_small_logs() {
     assert_eq!(temp.cql(&["-e", &large]).0, 0);
     assert!(temp.cql(&["-e", "SELECT count(*) FROM k.t"]).1.contains("4"));
 }
+
+#[test]
+fn compact_and_purge_report_know_tables() {
+    let t = Temp::new("cql", "compact");
+    let firn = |args: &[&str]| {
+        let done = t.run("db", args, b"");
+        assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+        done.stdout
+    };
+    let json = |args: &[&str]| -> serde_json::Value { serde_json::from_slice(&firn(args)).unwrap() };
+    t.cql(&["-e", KEYSPACE]).good();
+    let tables = "CREATE TABLE items (id int PRIMARY KEY, name text) WITH gc_grace_seconds = 0; CREATE INDEX ON items (name);
+        CREATE TABLE hits (id int PRIMARY KEY, n counter)";
+    t.cql(&["-k", "shop", "-e", tables]).good();
+    for i in 0..3 {
+        let rows = format!(
+            "INSERT INTO items (id, name) VALUES ({i}, 'n{i}'); DELETE FROM items WHERE id = 0; UPDATE hits SET n = n + 1 WHERE id = 1"
+        );
+        t.cql(&["-k", "shop", "-e", &rows]).good();
+        firn(&["compact"]);
+    }
+    let stats = json(&["stats", "--json"]);
+    for tree in stats["trees"].as_array().unwrap() {
+        assert_eq!(tree["runs"].as_array().unwrap().len(), 1, "{tree}");
+    }
+    // The tables were written with the hooks: the facts of each are known, and what counters have counted is one value.
+    let report = json(&["purge-report", "-k", "shop", "--json"]);
+    let entries = |name: &str| {
+        let of = report.as_array().unwrap().iter().find(|r| r["family"] == name).unwrap();
+        of["tables"].as_array().unwrap().iter().map(|t| t["entries"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(entries("hits"), 1, "{report}");
+    assert!(entries("items") >= 4, "{report}");
+    let one = String::from_utf8(firn(&["purge-report", "-k", "shop", "--table", "items"])).unwrap();
+    assert!(one.contains("items: 1 table in the tree cf-"), "{one}");
+    let none = t.run("db", &["purge-report", "-k", "shop", "--table", "nope"], b"");
+    assert!(none.status.code() == Some(2) && String::from_utf8_lossy(&none.stderr).contains("shop has hits, items"));
+    assert!(t.cql(&["-k", "shop", "-e", "SELECT n FROM hits"]).good().contains(" 3\n"));
+}
+
+#[test]
+fn trees_of_tables_are_not_written_by_hand() {
+    let t = Temp::new("cql", "by-hand");
+    t.cql(&["-e", KEYSPACE]).good();
+    t.cql(&["-k", "shop", "-e", "CREATE TABLE items (id int PRIMARY KEY, name text)"]).good();
+    t.cql(&["-k", "shop", "-e", "INSERT INTO items (id, name) VALUES (1, 'one')"]).good();
+    let trees = String::from_utf8(t.run("db", &["trees"], b"").stdout).unwrap();
+    let cells = trees.split_whitespace().find(|w| w.starts_with("cf-")).unwrap().to_owned();
+    for tree in [&*cells, "system.schema"] {
+        for args in [&["load", "-", "--tree", tree][..], &["delete", "k", "--tree", tree]] {
+            let done = t.run("db", args, b"k\tv\n");
+            let err = String::from_utf8(done.stderr).unwrap();
+            assert_eq!(done.status.code(), Some(2), "{err}");
+            assert!(err.contains("belongs to the keyspaces of this store") && err.contains("`firn cql`"), "{err}");
+        }
+    }
+    // A tree of one's own may lie beside them.
+    for args in [&["load", "-", "--tree", "own"][..], &["delete", "k", "--tree", "own"], &["compact"], &["checkpoint", "copy"]]
+    {
+        let done = t.run("db", args, b"k\tv\n");
+        assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    assert!(t.cql(&["-k", "shop", "-e", "SELECT name FROM items"]).good().contains("one"));
+    // And a store of keys is not made into one of keyspaces by asking for them.
+    t.run("keys", &["load", "-"], b"k\tv\n");
+    for args in [&["import", "--keyspace", "shop", "-"][..], &["export", "--keyspace", "shop"], &["purge-report", "-k", "shop"]]
+    {
+        let done = t.run("keys", args, b"{}");
+        let err = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.code() == Some(2) && err.contains("it has no keyspaces"), "{err}");
+    }
+    assert!(!String::from_utf8(t.run("keys", &["trees"], b"").stdout).unwrap().contains("system.schema"));
+}

@@ -57,14 +57,9 @@ impl Engine {
             cursor.next()?;
         }
         let catalog = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
-        let kept = catalog.records();
-        let mut batch = Batch::new();
-        // Of keyspaces that were dropped with the older interface.
-        for (key, _) in records.iter().filter(|(k, _)| !kept.contains_key(k)) {
-            batch.delete(store.schema_tree(), key)?;
+        if !store.db().is_read_only() {
+            clean(store, &catalog, &records)?;
         }
-        store.db().write_with(batch, Durability::Power)?;
-        drop_orphans(store, &catalog)?;
         for table in catalog.tables() {
             store.open_family(spec(table, wide.partitioner()))?;
         }
@@ -209,6 +204,18 @@ fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
         indexes: indexes.collect(),
         tree: table.options.tree(),
     }
+}
+
+/// Carries out what a crash has left undone.
+fn clean(store: &Store, catalog: &Catalog, records: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+    let kept = catalog.records();
+    let mut batch = Batch::new();
+    // Of keyspaces that were dropped with the older interface.
+    for (key, _) in records.iter().filter(|(k, _)| !kept.contains_key(k)) {
+        batch.delete(store.schema_tree(), key)?;
+    }
+    store.db().write_with(batch, Durability::Power)?;
+    drop_orphans(store, catalog)
 }
 
 /// Drops the trees of tables and indexes that were dropped when a crash came in between.

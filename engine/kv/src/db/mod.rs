@@ -223,6 +223,11 @@ impl Db {
         self.core().sync_log().map(|_| ())
     }
 
+    /// Whether the store was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.core().options.read_only
+    }
+
     /// Waits until no memtable waits for its flush and no policy wants a compaction.
     ///
     /// # Errors
@@ -354,8 +359,9 @@ impl Tree {
     /// Flushes, then merges everything down to one run, dropping what no reader can see.
     ///
     /// # Errors
-    /// Corruption and I/O errors.
+    /// `Incompatible` when the tree has hooks that were not handed in ([`Db::tree`]); corruption and I/O errors.
     pub fn compact(&self) -> Result<()> {
+        self.check_hooked()?;
         self.flush()?;
         self.handle.core.compact_range(&self.core, None)
     }
@@ -365,8 +371,20 @@ impl Tree {
     /// # Errors
     /// As [`compact`](Tree::compact).
     pub fn compact_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.check_hooked()?;
         self.flush()?;
         self.handle.core.compact_range(&self.core, Some((start, end)))
+    }
+
+    /// Without its hooks nobody knows what may be merged and forgotten.
+    fn check_hooked(&self) -> Result<()> {
+        self.core.check_live()?;
+        if self.core.is_hooked() {
+            return Ok(());
+        }
+        let words =
+            format!("the tree {:?} has hooks that were not handed in, so it is not merged; open it with them", self.name());
+        Err(Error::new(ErrorKind::Incompatible, words))
     }
 }
 

@@ -161,7 +161,9 @@ impl Wide {
         let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
         let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?.unwrap_or_else(|| "Firn".into());
         let schema = stored_schema(&store, options.registry.clone())?;
-        drop_orphans(&store, &schema)?;
+        if !store.db().is_read_only() {
+            drop_orphans(&store, &schema)?;
+        }
         let memtable_size = options.memtable_size.unwrap_or(TreeOptions::default().memtable_size);
         let state = State::open(schema, &store, partitioner, memtable_size)?;
         Ok(Wide(Arc::new(Shared {

@@ -73,7 +73,9 @@ impl Store {
             self.0.schema.delete(&built_record(index.spec.id))?;
             self.0.db.drop_tree(&tree_name(index.spec.id))?;
         }
-        for index in after.iter().filter(|i| !i.built.load(Ordering::Acquire)) {
+        // A reader has nothing to build with: its queries say that the index is not there yet.
+        let unbuilt = |i: &&Arc<Index>| !self.db().is_read_only() && !i.built.load(Ordering::Acquire);
+        for index in after.iter().filter(unbuilt) {
             self.build(family, index)?;
         }
         Ok(())
