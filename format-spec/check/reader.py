@@ -62,6 +62,14 @@ def visible(entries, ranges):
     return sorted(out.items())
 
 
+def successor(key):
+    """The next key: the manifest may tell of the last key before the end of a range deletion, the properties of the end."""
+    if len(key) < MAX_KEY:
+        return key + b"\0"
+    stem = key.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
 def store_content(folder):
     """What the trees of a store hold, with a merge hook that appends."""
     manifest = open_manifest(folder)
@@ -74,7 +82,9 @@ def store_content(folder):
             table, lift = Table(file, meta["id"]), meta.get("ingested_seq", 0)
             for told, found in (("entries", "entries"), ("deletes", "deletes"), ("merges", "merges"), ("range_deletes", "range.deletes")):
                 need(meta[told] == table.properties[found], f"{told} of a table differ between manifest and properties")
-            need(meta["first_key"] == table.properties["keys.first"] and meta["last_key"] == table.properties["keys.last"], "bounds")
+            need(meta["first_key"] == table.properties["keys.first"], "the first key of a table differs between manifest and properties")
+            ends = {meta["last_key"]} | ({successor(meta["last_key"])} if table.tombstones else set())
+            need(table.properties["keys.last"] in ends, "the last key of a table differs between manifest and properties")
             need(meta["raw_bytes"] == table.properties["raw.keys"] + table.properties["raw.values"], "raw bytes")
             need(not lift or all(seq == 0 and kind == PUT for _, seq, kind, _ in table.entries), "an ingested table's entries")
             entries += [(k, lift or seq, kind, v) for k, seq, kind, v in table.entries]

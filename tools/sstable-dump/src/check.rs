@@ -13,7 +13,7 @@ use clap::Args;
 use firn_kv::base::ops::Ops;
 use firn_kv::env::Env;
 use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name, manifest_number};
-use firn_kv::merge::run::{missing_table, table_path};
+use firn_kv::merge::run::{missing_table, same_bounds, table_path};
 use firn_kv::sstable::Table;
 use firn_kv::wal::{Item, SegmentReader, recover, segment_name, segment_number};
 use firn_kv::{Error, ErrorKind};
@@ -146,7 +146,7 @@ fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
         let words = format!("the manifest tells of {told} {what}, the table of {found}");
         f.errors.push(Error::corruption(words).in_file(path).keys(&m.first_key, &m.last_key));
     }
-    if m.first_key != p.first_key || m.last_key != p.last_key {
+    if !same_bounds(m, p) {
         let words = "the table's bounds are not those in the manifest";
         f.errors.push(Error::corruption(words).in_file(path).keys(&p.first_key, &p.last_key));
     }

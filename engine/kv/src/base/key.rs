@@ -119,6 +119,18 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+/// The smallest key that is greater than `key`; `None` for the greatest of all, [`MAX_KEY_LEN`] bytes 0xff. No key lies between the
+/// two, and the successor is a key itself: one of the greatest length has no room for another byte.
+pub fn successor(key: &[u8]) -> Option<Vec<u8>> {
+    if key.len() >= MAX_KEY_LEN {
+        return prefix_end(key);
+    }
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    Some(next)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +148,17 @@ mod tests {
                 prop_assert_eq!(b.starts_with(&a), b >= a && b < e);
             }
         }
+    }
+
+    #[test]
+    fn nothing_lies_between_a_key_and_its_successor() {
+        assert_eq!(successor(b""), Some(vec![0]));
+        assert_eq!(successor(b"a\xff"), Some(b"a\xff\0".to_vec()));
+        let longest = |end: &[u8]| [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat();
+        assert_eq!(successor(&longest(b"")), Some(longest(b"n")));
+        // Of the keys that begin with `m…mn` all but itself would be too long to lie between.
+        assert_eq!(successor(&longest(b"m\xff\xff")), Some(longest(b"n\xff\xff")[..MAX_KEY_LEN - 2].to_vec()));
+        assert_eq!(successor(&vec![0xff; MAX_KEY_LEN]), None);
     }
 
     #[test]

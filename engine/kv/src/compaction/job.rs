@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - Outputs are sorted and disjoint in user keys; all versions of a key go to one table.
-//! - A range deletion is cut where the outputs are cut: just after the last key of a table, so that the bounds of neighbouring
-//!   tables never touch.
+//! - A range deletion is cut where the outputs are cut: at the successor of the last key of a table, so that the bounds of
+//!   neighbouring tables never touch, no key falls between them, and every bound is a key itself.
 //! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner.
 //! - Every output is synced when it is reported; nothing is installed here.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::key::Trailer;
+use crate::base::key::{Trailer, successor};
 use crate::base::tombstone::{Fragment, Fragments};
 use crate::cache::FrameRef;
 use crate::merge::merging::{Merging, Source};
@@ -170,10 +170,12 @@ impl<'a, O: Outputs> Output<'a, O> {
             && self.cutter.cut_before(key, w.estimated_size())
             && let Some(w) = self.writer.take()
         {
-            self.last.push(0);
-            let tombstones = slice(&self.tombstones, &self.from, Some(&self.last));
+            // `key` is greater than the last, so there is a successor.
+            let until = successor(&self.last);
+            debug_assert!(until.as_deref().is_some_and(|u| u <= key), "keys out of order");
+            let tombstones = slice(&self.tombstones, &self.from, until.as_deref());
             self.made.tables.push(finish(w, &tombstones, self.oldest_tombstone, self.outputs)?);
-            std::mem::swap(&mut self.from, &mut self.last);
+            self.from = until.unwrap_or_default();
         }
         match &mut self.writer {
             Some(w) => Ok(w),
@@ -238,13 +240,16 @@ fn finish<O: Outputs>(mut w: TableWriter, tombstones: &Fragments, oldest: Option
     w.set_tombstones(tombstones, oldest);
     let (mut facts, frames) = w.finish_warm()?;
     outputs.finished(facts.id, frames);
-    // The end of a range deletion is not covered by it. One that was cut behind a key ends in a zero byte, and then the key itself
-    // is the exact bound: so the bounds of neighbouring tables never touch.
+    // The end of a range deletion is not covered by it. Of one that was cut behind the last key that key is the exact bound, of any
+    // other that ends in a zero byte what is before it: so the bounds of neighbouring tables never touch.
     if let Some(f) = tombstones.as_slice().last()
         && f.end > last
-        && let Some((0, exact)) = f.end.split_last()
     {
-        facts.last_key = exact.to_vec();
+        if successor(&last).as_ref() == Some(&f.end) {
+            facts.last_key = last;
+        } else if let Some((0, exact)) = f.end.split_last() {
+            facts.last_key = exact.to_vec();
+        }
     }
     Ok(facts)
 }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{Seq, Trailer, head};
+use crate::base::key::{Seq, Trailer, head, successor};
 use crate::base::options::ReadMode;
 use crate::base::sync::epoch;
 use crate::cache::{Cache, FrameRef};
@@ -108,9 +108,14 @@ pub fn missing_table(dir: &Path, m: &TableMeta) -> Error {
 pub fn is_table_of(m: &TableMeta, p: &Properties) -> bool {
     let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
     let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
-    // Of a table with range deletions the manifest may know a last key before their end.
-    let bounds = m.range_deletes > 0 || (&m.first_key, &m.last_key) == (&p.first_key, &p.last_key);
-    seqs && counts && bounds
+    seqs && counts && same_bounds(m, p)
+}
+
+/// Whether manifest and properties tell of the same bounds. Of a table with range deletions the properties may tell of their end, which
+/// they do not cover, and the manifest of the last key before it.
+pub fn same_bounds(m: &TableMeta, p: &Properties) -> bool {
+    let before_end = || m.range_deletes > 0 && successor(&m.last_key).as_ref() == Some(&p.last_key);
+    m.first_key == p.first_key && (m.last_key == p.last_key || before_end())
 }
 
 /// A live table file: its facts at once, its content on first use.

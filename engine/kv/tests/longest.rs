@@ -1,0 +1,144 @@
+//! Keys of the greatest length, and bounds beyond it: in range deletions that are cut between tables, in seeks, ranges and dropped
+//! ranges, in exported files, before and after the store is opened again.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::env::Env;
+use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Policy, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+
+fn open(env: &MemEnv) -> (Db, Tree) {
+    let options = DbOptions { memory_budget: 32 << 20, background_threads: 0, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
+    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let tree = TreeOptions { memtable_size: 8 << 20, table_size: 64 << 10, policy, ..TreeOptions::default() };
+    let tree = db.tree("t", tree).unwrap();
+    (db, tree)
+}
+
+/// A key of the greatest length that begins with `m` and ends with `end`.
+fn longest(end: &[u8]) -> Vec<u8> {
+    [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat()
+}
+
+/// A value that fills a small table.
+fn large() -> Vec<u8> {
+    let mut value = vec![0; 100_000];
+    Rng::new(1).fill(&mut value);
+    value
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn check(tree: &Tree, map: &Map) {
+    let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap();
+    assert!(tree.iter().map(own).eq(map.clone()), "forwards");
+    assert!(tree.iter().rev().map(own).eq(map.clone().into_iter().rev()), "backwards");
+    for key in map.keys() {
+        assert_eq!(tree.get(key).unwrap().as_deref(), map.get(key).map(Vec::as_slice));
+    }
+}
+
+#[test]
+fn a_range_deletion_is_cut_behind_a_key_of_the_greatest_length() {
+    for end in [&b"m"[..], b"\xff", b"n\xff\xff", b"\0"] {
+        let env = MemEnv::new(1);
+        let (db, tree) = open(&env);
+        let key = longest(end);
+        // Older entries on both sides of the cut: the deletion must hide them from its table's neighbour, too.
+        let mut beyond = key[..key.iter().rposition(|&b| b != 0xff).unwrap() + 1].to_vec();
+        *beyond.last_mut().unwrap() += 1;
+        for old in [&b"b"[..], &key, &beyond, b"mo", b"y"] {
+            tree.put(old, b"old").unwrap();
+        }
+        tree.flush().unwrap();
+        tree.delete_range(b"a", b"z").unwrap();
+        tree.put(&key, &large()).unwrap();
+        tree.put(b"n", b"new").unwrap();
+        tree.flush().unwrap();
+        assert!(tree.tables().unwrap().len() > 2, "the deletion has been cut");
+        let map: Map = [(key.clone(), large()), (b"n".to_vec(), b"new".to_vec())].into();
+        check(&tree, &map);
+        assert_eq!(tree.get(&beyond).unwrap(), None);
+        assert!(db.verify(|_, _| {}).unwrap().errors.is_empty());
+        drop((tree, db));
+        let (db, tree) = open(&env);
+        check(&tree, &map);
+        tree.compact().unwrap();
+        check(&tree, &map);
+        let export = Path::new("/export.sst");
+        assert_eq!(tree.export::<Vec<u8>>(.., export).unwrap(), 2);
+        db.checkpoint("/copy").unwrap();
+        drop((tree, db));
+        let (db, tree) = open(&env.crash_image(0, &Cut::PowerNone));
+        check(&tree, &map);
+        drop((tree, db));
+        let copy = Db::open_in(Arc::new(env.clone()), "/copy", DbOptions::default()).unwrap();
+        check(&copy.existing_tree("t").unwrap(), &map);
+        let other = copy.tree("other", TreeOptions::default()).unwrap();
+        other.import(export).unwrap();
+        check(&other, &map);
+    }
+}
+
+#[test]
+fn bounds_may_be_longer_than_any_key() {
+    let env = MemEnv::new(1);
+    let (db, tree) = open(&env);
+    let (greatest, key) = (vec![0xff; MAX_KEY_LEN], longest(b"m"));
+    let over = |k: &[u8]| [k, b"\0"].concat();
+    let mut map = Map::new();
+    for k in [&b"a"[..], &key, b"n", &greatest] {
+        tree.put(k, b"v").unwrap();
+        map.insert(k.to_vec(), b"v".to_vec());
+    }
+    for round in 0..3 {
+        if round == 1 {
+            tree.flush().unwrap();
+        }
+        if round == 2 {
+            tree.compact().unwrap();
+        }
+        check(&tree, &map);
+        for bound in [&key, &greatest] {
+            let long = over(bound);
+            assert_eq!(tree.get(&long).unwrap(), None);
+            assert_eq!(tree.multi_get(&[long.as_slice(), bound]).unwrap()[1].as_deref(), Some(&b"v"[..]));
+            let after = map.range::<Vec<u8>, _>((Bound::Excluded(bound), Bound::Unbounded)).count();
+            assert_eq!(tree.range::<&[u8]>((Bound::Excluded(bound.as_slice()), Bound::Unbounded)).count(), after);
+            assert_eq!(tree.range::<&[u8]>((Bound::Excluded(bound.as_slice()), Bound::Unbounded)).rev().count(), after);
+            assert_eq!(tree.range(long.clone()..).count(), after);
+            assert_eq!(tree.range(..long.clone()).count(), map.len() - after);
+            assert_eq!(tree.range(..=long.clone()).rev().count(), map.len() - after);
+            assert_eq!(tree.range(..=bound.clone()).count(), map.len() - after);
+            assert_eq!(tree.prefix(&long).count(), 0);
+            let mut c = tree.cursor::<Vec<u8>>(..).unwrap();
+            c.seek(&long).unwrap();
+            assert_eq!(c.valid(), after > 0);
+            c.seek_before(&long).unwrap();
+            assert_eq!(c.key(), bound.as_slice());
+            tree.approximate_size(bound, &long).unwrap();
+            tree.compact_range(bound, &long).unwrap();
+            let file = env.list(Path::new("/")).unwrap().len();
+            assert_eq!(
+                tree.export(long..=vec![0xff; MAX_KEY_LEN + 9], format!("/export{round}-{file}")).unwrap(),
+                after as u64
+            );
+        }
+        let mut tx = db.transaction();
+        assert_eq!(tx.range(&tree, over(&key)..=over(&greatest)).unwrap().len(), 2);
+        tx.put(&tree, b"a", b"v").unwrap();
+        tx.commit().unwrap();
+        // What is written has keys for bounds.
+        for (start, end) in [(over(&key), greatest.clone()), (b"a".to_vec(), over(&greatest))] {
+            assert_eq!(tree.delete_range(&start, &end).unwrap_err().kind(), ErrorKind::InvalidArgument);
+            assert_eq!(tree.drop_range(&start, &end).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    }
+    drop((tree, db));
+    check(&open(&env).1, &map);
+}
