@@ -7,6 +7,7 @@ use std::time::Duration;
 use firn_cql::session::Run;
 use firn_cql::values::{Bound, literal};
 use firn_cql::{Class, Error, Rows, Session};
+use firn_kv::env::Env;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{Compression, DbOptions, FilterKind, Policy, TreeOptions};
 use firn_testkit::rng::Rng;
@@ -168,6 +169,8 @@ fn what_was_dropped_stays_away_also_after_reopening() {
         does(&session, "CREATE INDEX i ON t (v)");
         if round == 1 {
             drop(session);
+            // The clock of this environment stands still, while timestamps have grown.
+            env.sleep(Duration::from_secs(1));
             session = open(&env);
         }
         assert_eq!(told(&does(&session, "SELECT * FROM t")), "1 1 null null, 1 2 null null");
@@ -189,6 +192,55 @@ fn what_was_dropped_stays_away_also_after_reopening() {
     assert_eq!(refused(&session, "SELECT * FROM t").1, "table t does not exist");
     does(&session, "CREATE TABLE t (p int, c int, v int, m map<int, text>, PRIMARY KEY (p, c))");
     assert_eq!(told(&does(&session, "SELECT * FROM t")), "");
+}
+
+#[test]
+fn what_was_written_after_the_timestamp_of_a_drop_is_there_again() {
+    let env = MemEnv::new(1);
+    let mut session = open(&env);
+    does(&session, "CREATE TABLE t (p int, c int, v int, l list<int>, m map<int, text>, s int static, PRIMARY KEY (p, c))");
+    for at in [10, 20, 30] {
+        does(
+            &session,
+            &format!("UPDATE t USING TIMESTAMP {at} SET v = {at}, m[{at}] = 'm', l = l + [{at}] WHERE p = 1 AND c = {at}"),
+        );
+    }
+    does(&session, "UPDATE t USING TIMESTAMP 10 SET l = l + [1], m[1] = 'old' WHERE p = 1 AND c = 30");
+    does(&session, "UPDATE t USING TIMESTAMP 20 SET s = 1 WHERE p = 1");
+    does(&session, "UPDATE t USING TIMESTAMP 20 SET s = 2 WHERE p = 2");
+    does(&session, "ALTER TABLE t DROP (v, l, m, s) USING TIMESTAMP 20");
+    does(&session, "ALTER TABLE t ADD (v int, l list<int>, m map<int, text>)");
+    does(&session, "ALTER TABLE t ADD s int static");
+    let all = "1 30 null [30] {30: 'm'} 30";
+    for _ in 0..2 {
+        // A row that has nothing else is gone with what it had, a partition with its static cells.
+        assert_eq!(told(&does(&session, "SELECT * FROM t")), all);
+        assert_eq!(told(&does(&session, "SELECT p FROM t WHERE p = 2")), "");
+        drop(session);
+        env.sleep(Duration::from_secs(1));
+        session = open(&env);
+    }
+    // An index finds what there is, and no more.
+    does(&session, "CREATE INDEX i ON t (v)");
+    does(&session, "CREATE INDEX j ON t (m)");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 20")), "");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 30")), "30");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE m CONTAINS 'old'")), "");
+    assert_eq!(told(&does(&session, "SELECT c FROM t WHERE m CONTAINS 'm'")), "30");
+    // The first element of a list, and a condition, are of what there is.
+    does(&session, "UPDATE t USING TIMESTAMP 40 SET l[0] = 31 WHERE p = 1 AND c = 30");
+    assert_eq!(told(&does(&session, "SELECT l FROM t")), "[31]");
+    assert_eq!(told(&does(&session, "UPDATE t SET v = 1 WHERE p = 1 AND c = 20 IF v = 20")), "false");
+    // A later drop with an earlier timestamp brings nothing back.
+    for index in ["i", "j"] {
+        does(&session, &format!("DROP INDEX {index}"));
+    }
+    does(&session, "ALTER TABLE t DROP v USING TIMESTAMP 1");
+    does(&session, "ALTER TABLE t ADD v int");
+    assert_eq!(told(&does(&session, "SELECT c, v FROM t")), "30 30");
+    does(&session, "ALTER TABLE t DROP v");
+    does(&session, "ALTER TABLE t ADD v int");
+    assert_eq!(told(&does(&session, "SELECT c, v FROM t")), "30 null");
 }
 
 #[test]

@@ -30,17 +30,14 @@ impl Restrictions {
         let stored = self.all().find_map(|r| Some((r, self.index_for(r).filter(|i| i.is_stored(&self.table))?)));
         let Some((restriction, index)) = stored else { return Ok(None) };
         let name = &self.table.columns()[restriction.first()].name;
-        let value = |value: Bound| match value {
-            Bound::Bytes(bytes) => Ok(bytes),
-            _ => Err(invalid(format!("Unsupported null value for column {name}"))),
-        };
         let (key, value) = match (&restriction.what, index.target) {
-            (What::Eq(tuple), _) => (None, value(tuple.eval(env, &[name])?.into_iter().next().flatten().into())?),
-            (What::Contains { keys, .. }, IndexTarget::Keys) => (None, value(keys[0].eval(env)?)?),
+            (What::Eq(tuple), _) => (None, asked(tuple, env, &[name])?.remove(0)),
+            (What::Contains { keys, .. }, IndexTarget::Keys) => (None, wanted(keys[0].eval(env)?, "value", name)?),
             (What::Contains { entries, .. }, IndexTarget::Entries) => {
-                (Some(value(entries[0].0.eval(env)?)?), value(entries[0].1.eval(env)?)?)
+                let (key, value) = &entries[0];
+                (Some(wanted(key.eval(env)?, "map key", name)?), wanted(value.eval(env)?, "map value", name)?)
             }
-            (What::Contains { values, .. }, _) => (None, value(values[0].eval(env)?)?),
+            (What::Contains { values, .. }, _) => (None, wanted(values[0].eval(env)?, "value", name)?),
             (What::In(_) | What::Slice { .. }, _) => return Ok(None),
         };
         let value = index.key_for(key.as_deref(), &value).into_owned();
@@ -120,7 +117,11 @@ impl Restrictions {
     fn token_range(&self, env: &Env<'_>) -> Result<Option<Partitions>> {
         let Some(token) = &self.token else { return Ok(None) };
         let bound = |term: &Term| {
-            let value = needed(term.value(env)?, "partition key token")?;
+            let value = match term.value(env)? {
+                Given::Bytes(bytes) => bytes,
+                Given::Null => return Err(invalid("Invalid null token value")),
+                Given::Unset => return Err(invalid("Invalid unset token value")),
+            };
             token_of(env.partitioner, &value)
         };
         let (start, end) = match &token.equal {
@@ -166,10 +167,15 @@ impl Restrictions {
             What::In(choices) => choices.eval(env, &names)?,
             What::Slice { .. } | What::Contains { .. } => vec![],
         };
+        let null = |name: &str| {
+            invalid(match (&restriction.what, restriction.is_multi) {
+                (What::In(_), true) => format!("Invalid null value in condition for columns: [{}]", names.join(", ")),
+                (What::Eq(_), true) => format!("Invalid null value for column {name}"),
+                _ => format!("Invalid null value in condition for column {name}"),
+            })
+        };
         let whole = |tuple: Vec<Option<Vec<u8>>>| {
-            let given = |value: Option<Vec<u8>>| value.map_or(Given::Null, |bytes| Given::Bytes(bytes.into()));
-            let each = tuple.into_iter().zip(&names).map(|(value, name)| Ok(needed(given(value), name)?.into_owned()));
-            each.collect::<Result<Vec<_>>>()
+            tuple.into_iter().zip(&names).map(|(value, name)| value.ok_or_else(|| null(name))).collect::<Result<Vec<_>>>()
         };
         tuples.into_iter().map(whole).collect()
     }
@@ -198,8 +204,15 @@ impl Restrictions {
         for restriction in &self.clustering[..self.prefix] {
             if let What::Slice { start, end } = &restriction.what {
                 let names = self.names(restriction);
+                let values = |tuple: &Tuple| {
+                    let values = tuple.eval(env, &names)?;
+                    match values.iter().position(Option::is_none).filter(|_| restriction.is_multi) {
+                        Some(i) => Err(invalid(format!("Invalid null value in condition for column {}", names[i]))),
+                        None => Ok(values),
+                    }
+                };
                 let side = |side: &Option<(Tuple, bool)>| {
-                    side.as_ref().map(|(tuple, inclusive)| Ok::<_, Error>((tuple.eval(env, &names)?, *inclusive))).transpose()
+                    side.as_ref().map(|(tuple, inclusive)| Ok::<_, Error>((values(tuple)?, *inclusive))).transpose()
                 };
                 return self.slices(layout, &prefixes, side(start)?, side(end)?);
             }
@@ -277,15 +290,7 @@ impl Restrictions {
 
     fn condition(&self, restriction: &Restriction, env: &Env<'_>) -> Result<Condition> {
         let names = self.names(restriction);
-        let value = |value: Bound, name: &str| match value {
-            Bound::Bytes(bytes) => Ok(bytes),
-            Bound::Null => Err(invalid(format!("Unsupported null value for column {name}"))),
-            Bound::Unset => Err(invalid(format!("Unsupported unset value for column {name}"))),
-        };
-        let tuple = |tuple: &Tuple| {
-            let values = tuple.eval(env, &names)?.into_iter().zip(&names);
-            values.map(|(v, name)| value(v.into(), name)).collect::<Result<Vec<_>>>()
-        };
+        let tuple = |tuple: &Tuple| asked(tuple, env, &names);
         let test = match &restriction.what {
             What::Eq(equal) => Test::In(vec![tuple(equal)?]),
             What::In(Choices::List(list)) => Test::In(list.iter().map(tuple).collect::<Result<_>>()?),
@@ -296,8 +301,11 @@ impl Restrictions {
                 Test::Range { start: side(start)?, end: side(end)? }
             }
             What::Contains { values, keys, entries } => {
-                let terms = |terms: &[Term]| terms.iter().map(|t| value(t.eval(env)?, names[0])).collect::<Result<Vec<_>>>();
-                let pair = |(k, v): &(Term, Term)| Ok((value(k.eval(env)?, names[0])?, value(v.eval(env)?, names[0])?));
+                let terms =
+                    |terms: &[Term]| terms.iter().map(|t| wanted(t.eval(env)?, "value", names[0])).collect::<Result<Vec<_>>>();
+                let pair = |(k, v): &(Term, Term)| {
+                    Ok((wanted(k.eval(env)?, "map key", names[0])?, wanted(v.eval(env)?, "map value", names[0])?))
+                };
                 Test::Contains {
                     values: terms(values)?,
                     keys: terms(keys)?,
@@ -308,6 +316,26 @@ impl Restrictions {
         let typed = |c: &usize| (*c, self.table.columns()[*c].of.of.clone());
         Ok(Condition { columns: restriction.columns.iter().map(typed).collect(), test })
     }
+}
+
+/// The value that a condition of a filter or a look into an index is with; `what` is it of the column.
+fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
+    match value {
+        Bound::Bytes(bytes) => Ok(bytes),
+        Bound::Null => Err(invalid(format!("Unsupported null {what} for column {column}"))),
+        Bound::Unset => Err(invalid(format!("Unsupported unset {what} for column {column}"))),
+    }
+}
+
+/// The same of several columns, or of one.
+fn asked(tuple: &Tuple, env: &Env<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>> {
+    if let (Tuple::Each(terms), [column]) = (tuple, columns)
+        && let [term] = &terms[..]
+    {
+        return Ok(vec![wanted(term.eval(env)?, "value", column)?]);
+    }
+    let values = tuple.eval(env, columns)?.into_iter().zip(columns);
+    values.map(|(value, column)| wanted(value.into(), "value", column)).collect()
 }
 
 /// Every one of `before` followed by every one of `choices`.

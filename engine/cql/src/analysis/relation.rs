@@ -87,17 +87,17 @@ pub(super) fn needed<'v>(value: Given<'v>, column: &str) -> Result<Cow<'v, [u8]>
 impl Tuple {
     /// The values, null where they are; `names` are those of the columns.
     pub fn eval(&self, env: &Env<'_>, names: &[&str]) -> Result<Vec<Option<Vec<u8>>>> {
-        let unset = |name: &str| invalid(format!("Invalid unset value for column {name}"));
         match self {
             Tuple::Each(terms) => {
-                let each = terms.iter().enumerate().map(|(i, term)| match term.eval(env)? {
-                    Bound::Unset => Err(unset(names.get(i).copied().unwrap_or_default())),
-                    other => Ok(bytes_of(other)),
+                let each = terms.iter().enumerate().map(|(i, term)| match (term.eval(env)?, names) {
+                    (Bound::Unset, [name]) => Err(invalid(format!("Invalid unset value for column {name}"))),
+                    (Bound::Unset, _) => Err(invalid(format!("Invalid unset value for tuple field number {i}"))),
+                    (other, _) => Ok(bytes_of(other)),
                 });
                 each.collect()
             }
             Tuple::Whole(term, of) => match term.eval(env)? {
-                Bound::Unset => Err(unset(&names.join(", "))),
+                Bound::Unset => Err(invalid(format!("Invalid unset value for tuple ({})", names.join(",")))),
                 Bound::Null => Err(invalid(format!("Invalid null value for ({})", names.join(", ")))),
                 Bound::Bytes(bytes) => parts_of(of, &bytes, names.len()),
             },
@@ -126,6 +126,7 @@ impl Choices {
         let bytes = match term.eval(env)? {
             Bound::Bytes(bytes) => bytes,
             Bound::Null => return Err(invalid(format!("Invalid null value for column {}", names.join(", ")))),
+            Bound::Unset if names.len() > 1 => return Err(invalid(format!("Invalid unset value for in({})", names.join(",")))),
             Bound::Unset => return Err(invalid(format!("Invalid unset value for column {}", names.join(", ")))),
         };
         let parts = split(of, &bytes)?;

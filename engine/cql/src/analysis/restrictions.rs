@@ -104,7 +104,15 @@ impl Restrictions {
         for relation in relations {
             match lookup.relation(relation)? {
                 Known::Token(token) => add_token(table, &mut all.token, token)?,
-                Known::Of(restriction) => all.add(restriction)?,
+                Known::Of(restriction) => {
+                    if let (What::Contains { keys, entries, .. }, false) = (&restriction.what, all.is_select())
+                        && entries.is_empty()
+                    {
+                        let word = if keys.is_empty() { "CONTAINS" } else { "CONTAINS KEY" };
+                        return Err(invalid(format!("Cannot use {} with {word}", purpose.word())));
+                    }
+                    all.add(restriction)?;
+                }
             }
         }
         all.prefix = all.leading();
@@ -238,9 +246,6 @@ impl Restrictions {
                     "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for {word} \
                      statements"
                 )));
-            }
-            if self.partition.iter().any(Restriction::is_contains) {
-                return Err(invalid(format!("Cannot use {word} with CONTAINS")));
             }
             return Ok(());
         }

@@ -7,8 +7,8 @@
 //! Keyspaces are those of the data model beneath, shared with the Thrift world; tables and types are this crate's own.
 //!
 //! Invariants: the numbers of tables and indexes begin at [`FIRST_ID`] and are never given twice; neither are the numbers of a table's
-//! columns, so that a column that is dropped and added again is another one, whose cells were never written; names of tables and
-//! indexes are unique in a keyspace.
+//! columns, but that one which is dropped and added again gets its own back, with the time until which its cells are no more; names of tables
+//! and indexes are unique in a keyspace.
 
 mod change;
 mod column;

@@ -186,7 +186,13 @@ impl Table {
         self.columns[self.partition + self.clustering..].iter().find(|c| c.id == id)
     }
 
-    /// Columns that were dropped.
+    /// Cells of the column with this timestamp or an older one are no more: it was dropped and added again. `None`: all are there.
+    pub fn dropped_until(&self, column: &Column) -> Option<i64> {
+        let before = self.dropped.iter().filter(|d| !column.is_primary_key() && d.id == column.id);
+        before.map(|d| d.dropped).max()
+    }
+
+    /// Columns that were dropped, one that was added again too: what was written before its drop stays away.
     pub fn dropped(&self) -> &[DroppedColumn] {
         &self.dropped
     }

@@ -46,11 +46,13 @@ enum Entry {
 #[derive(Clone, Debug)]
 pub struct Shape {
     entries: Vec<Entry>,
+    /// By the number of a column: cells of this timestamp or an older one are no more. Empty when there are none such.
+    dropped: Vec<Option<i64>>,
     forms: Vec<Form>,
     clustering: Vec<Type>,
     /// The largest number of a wanted column that is not static.
     last: Option<u16>,
-    /// Whether static columns are among them.
+    /// Whether static columns are among them, or it matters whether there are static cells at all.
     statics: bool,
     /// Whether times to live are asked for.
     times: bool,
@@ -61,6 +63,13 @@ impl Shape {
     pub fn new<'t>(table: &'t Table, wanted: impl IntoIterator<Item = &'t Column>, times: bool) -> Shape {
         let count = table.columns().iter().map(|c| usize::from(c.id) + 1).max().unwrap_or(0);
         let mut entries = vec![Entry::Unknown; count];
+        let mut dropped = vec![];
+        for column in table.columns() {
+            if let Some(until) = table.dropped_until(column) {
+                dropped.resize(count, None);
+                dropped[usize::from(column.id)] = Some(until);
+            }
+        }
         for column in table.columns().iter().filter(|c| !c.is_primary_key()) {
             entries[usize::from(column.id)] = Entry::Unwanted;
         }
@@ -80,16 +89,26 @@ impl Shape {
             });
         }
         let clustering = table.clustering().iter().map(Column::layout_type);
-        Shape { entries, forms, clustering: clustering.collect(), last, statics, times }
+        Shape { entries, dropped, forms, clustering: clustering.collect(), last, statics, times }
     }
 
-    /// Whether static columns are wanted.
+    /// The same, where a partition without rows is shown for its static cells, whichever they are.
+    pub fn with_statics(self) -> Shape {
+        Shape { statics: true, ..self }
+    }
+
+    /// Whether static cells are wanted.
     pub fn wants_statics(&self) -> bool {
         self.statics
     }
 
-    fn entry(&self, id: u16) -> Entry {
-        self.entries.get(usize::from(id)).copied().unwrap_or(Entry::Unknown)
+    /// What a cell of the column with this number is that was written then.
+    fn entry(&self, id: u16, timestamp: i64) -> Entry {
+        let id = usize::from(id);
+        match self.dropped.get(id) {
+            Some(Some(until)) if timestamp <= *until => Entry::Unknown,
+            _ => self.entries.get(id).copied().unwrap_or(Entry::Unknown),
+        }
     }
 }
 
@@ -124,7 +143,7 @@ impl Row {
         Row::default()
     }
 
-    /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether a wanted one is there.
+    /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether there is one.
     pub fn exists(&self) -> bool {
         self.exists
     }
@@ -187,10 +206,9 @@ impl Row {
             self.exists = true;
             return Ok(());
         };
-        match shape.entry(id) {
+        match shape.entry(id, cell.timestamp) {
             Entry::Unknown => {}
-            // A partition without rows is shown for the static columns that are asked for.
-            Entry::Unwanted => self.exists |= !item.place.is_static,
+            Entry::Unwanted => self.exists = true,
             Entry::Slot(slot) => {
                 self.exists = true;
                 self.slots[slot].take(&shape.forms[slot], item.place.path, &cell, now, &mut self.bytes)?;

@@ -1,5 +1,6 @@
-//! The bytes of collections, tuples and user types, put together and taken apart.
+//! The bytes of collections, tuples and user types, put together, taken apart and brought into their one form.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use firn_wide::types::Type;
@@ -63,6 +64,57 @@ fn sorted<'p>(parts: &'p [Vec<u8>], each: usize, by: &Type) -> Vec<&'p [Vec<u8>]
         }
     }
     kept
+}
+
+/// Whether values of the type may have sets or maps in them.
+fn has_order(of: &Type) -> bool {
+    match of {
+        Type::Set(_) | Type::Map(_) => true,
+        Type::List(e) | Type::Reversed(e) => has_order(e),
+        Type::Tuple(types) => types.iter().any(has_order),
+        Type::Udt(udt) => udt.fields.iter().any(|f| has_order(&f.1)),
+        _ => false,
+    }
+}
+
+/// The one form of a valid value, whoever wrote its bytes: the sets and maps in it are put in order, of what is equal the last stays. What is
+/// in that form already is not copied.
+///
+/// # Errors
+/// `Invalid` when the bytes break off.
+pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
+    let of = of.unreversed();
+    if bytes.is_empty() || !has_order(of) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let parts = split(of, bytes)?;
+    let types: Vec<&Type> = match of {
+        Type::List(e) | Type::Set(e) => vec![e],
+        Type::Map(kv) => vec![&kv.0, &kv.1],
+        Type::Tuple(types) => types.iter().collect(),
+        Type::Udt(udt) => udt.fields.iter().map(|f| &f.1).collect(),
+        _ => return Ok(Cow::Borrowed(bytes)),
+    };
+    let each = parts.iter().zip(types.into_iter().cycle()).map(|(part, of)| part.map(|p| canonical(of, p)).transpose());
+    let each = each.collect::<Result<Vec<Option<Cow<'_, [u8]>>>>>()?;
+    let is_ordered = |key: &Type, step: usize| {
+        let keys = || each.iter().step_by(step).map(|k| k.as_deref().unwrap_or_default());
+        keys().zip(keys().skip(1)).all(|(a, b)| key.compare(a, b).is_lt())
+    };
+    let is_ordered = match of {
+        Type::Set(e) => is_ordered(e, 1),
+        Type::Map(kv) => is_ordered(&kv.0, 2),
+        _ => true,
+    };
+    if is_ordered && each.iter().flatten().all(|part| matches!(part, Cow::Borrowed(_))) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let each: Vec<Option<Vec<u8>>> = each.into_iter().map(|part| part.map(Cow::into_owned)).collect();
+    Ok(Cow::Owned(match of {
+        Type::Tuple(_) | Type::Udt(_) => put_tuple(&each)?,
+        // Valid collections have no null in them.
+        _ => put_collection(of, &each.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>())?,
+    }))
 }
 
 /// The bytes of a tuple or user type of these parts.

@@ -9,7 +9,7 @@ use firn_wide::types::{Type, Wording, after, duration_parts, uuids};
 use serde_json::value::RawValue;
 
 use super::{Bound, Env, number};
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
 type Run = dyn Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
@@ -57,6 +57,12 @@ impl Function {
 
     fn changing(self) -> Function {
         Function { is_pure: false, ..self }
+    }
+
+    /// What is said of an argument that is unset.
+    pub fn unset_argument(&self) -> Error {
+        let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
+        invalid(format!("Invalid unset value for argument in call to function {name}"))
     }
 
     /// What it gives for these arguments, which are of its types; `None` is null.
@@ -288,7 +294,7 @@ type Conversion = fn(&Type, &Type, &[u8]) -> Result<Option<Vec<u8>>>;
 /// # Errors
 /// `… cannot be cast to …`
 pub fn cast(from: &Type, to: &Type) -> Result<Function> {
-    let name = format!("castAs{}", to.cql_name());
+    let name = format!("system.cast_as_{}", to.cql_name());
     let (of, target) = (from.unreversed().clone(), to.clone());
     let simple = |run: Conversion| {
         let (a, b) = (of.clone(), target.clone());
@@ -352,7 +358,15 @@ pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Result<Funct
         },
         _ => Ok(None),
     };
-    Ok(Function::new(format!("system._{}", operator.sign()), vec![lt, rt], result, run))
+    let name = match operator {
+        Operator::Add => "add",
+        // The servers' spelling.
+        Operator::Subtract => "substract",
+        Operator::Multiply => "multiply",
+        Operator::Divide => "divide",
+        Operator::Modulo => "modulo",
+    };
+    Ok(Function::new(format!("system._{name}"), vec![lt, rt], result, run))
 }
 
 /// A timestamp or date and a duration.

@@ -7,7 +7,8 @@
 //! - [`function`]: native functions, casts, arithmetic.
 //!
 //! Bytes of collections are those of the native protocol from version 3 on: a 4-byte count, each part with a 4-byte length. Sets and maps are
-//! sorted and hold nothing twice, the last wins.
+//! sorted and hold nothing twice, the last wins: whatever bytes are bound, [`canonical`] brings them into that form before they are stored,
+//! looked for or compared.
 
 mod bytes;
 mod convert;
@@ -21,7 +22,7 @@ mod value;
 
 use firn_wide::ring::Partitioner;
 
-pub use bytes::{put_collection, put_parts, put_tuple, split};
+pub use bytes::{canonical, put_collection, put_parts, put_tuple, split};
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json};
 pub use literal::literal;

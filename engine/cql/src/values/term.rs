@@ -6,9 +6,9 @@ use std::sync::Arc;
 use firn_wide::types::Type;
 
 use super::function::{self, Function};
-use super::{Bound, ColumnSpec, Env, put_collection, put_tuple};
+use super::{Bound, ColumnSpec, Env, canonical, put_collection, put_tuple};
 use crate::catalog::{Catalog, Column, ColumnType, Table, native_type};
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{self, Constant, ConstantKind, TermKind};
 
 /// What a term is for.
@@ -106,6 +106,8 @@ pub enum Term {
     Marker(u16, Type),
     /// A collection, tuple or user type of these; of a map, keys and values in turns.
     Many(Type, Vec<Term>),
+    /// A user type whose fields are cells of their own: one that is unset is not there.
+    Fields(Vec<Term>),
     /// What a function makes of these.
     Call(Arc<Function>, Vec<Term>),
 }
@@ -281,11 +283,11 @@ impl Term {
                     Bound::Null => Given::Null,
                     Bound::Bytes(bytes) => {
                         of.validate(bytes).map_err(|e| invalid(e.0))?;
-                        Given::Bytes(Cow::Borrowed(bytes))
+                        Given::Bytes(canonical(of, bytes)?)
                     }
                 })
             }
-            Term::Many(..) | Term::Call(..) => Ok(match self.eval(env)? {
+            Term::Many(..) | Term::Fields(_) | Term::Call(..) => Ok(match self.eval(env)? {
                 Bound::Unset => Given::Unset,
                 Bound::Null => Given::Null,
                 Bound::Bytes(bytes) => Given::Bytes(Cow::Owned(bytes)),
@@ -306,11 +308,11 @@ impl Term {
             }),
             Term::Many(of, parts) => {
                 let mut values = Vec::with_capacity(parts.len());
-                for part in parts {
+                for (i, part) in parts.iter().enumerate() {
                     values.push(match part.eval(env)? {
                         Bound::Bytes(bytes) => Some(bytes),
                         Bound::Null => None,
-                        Bound::Unset => return Err(invalid("unset value is not supported inside collections")),
+                        Bound::Unset => return Err(unset_part(of, i)),
                     });
                 }
                 if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
@@ -320,12 +322,17 @@ impl Term {
                 let all = all.ok_or_else(|| invalid("null is not supported inside collections"))?;
                 Ok(Bound::Bytes(put_collection(of, &all)?))
             }
+            Term::Fields(fields) => {
+                let fields = fields.iter().map(|f| Ok(f.eval(env)?.bytes().map(<[u8]>::to_vec)));
+                Ok(Bound::Bytes(put_tuple(&fields.collect::<Result<Vec<_>>>()?)?))
+            }
             Term::Call(function, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(match argument.eval(env)? {
                         Bound::Bytes(bytes) => Some(bytes),
-                        _ => None,
+                        Bound::Null => None,
+                        Bound::Unset => return Err(function.unset_argument()),
                     });
                 }
                 let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
@@ -339,7 +346,7 @@ impl Term {
         match self {
             Term::Constant(_) => true,
             Term::Marker(..) => false,
-            Term::Many(_, parts) => parts.iter().all(Term::is_constant),
+            Term::Many(_, parts) | Term::Fields(parts) => parts.iter().all(Term::is_constant),
             Term::Call(function, arguments) => function.is_pure && arguments.iter().all(Term::is_constant),
         }
     }
@@ -355,6 +362,18 @@ impl Term {
             _ => None,
         }))
     }
+}
+
+/// What is said of a part that is unset.
+fn unset_part(of: &Type, part: usize) -> Error {
+    invalid(match of {
+        Type::Tuple(_) => format!("Invalid unset value for tuple field number {part}"),
+        Type::Udt(udt) => {
+            let field = udt.fields.get(part).map_or("", |f| &f.0);
+            format!("Invalid unset value for field '{field}' of user defined type {}", udt.name)
+        }
+        _ => "unset value is not supported inside collections".to_owned(),
+    })
 }
 
 fn prepare_collection(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
@@ -444,7 +463,8 @@ fn prepare_user(fields: &[(ast::Name<'_>, ast::Term<'_>)], receiver: &Receiver, 
         }
         parts.push(Term::prepare(term, &receiver.other(format!("{name}.{field}"), of.clone()), context)?);
     }
-    Term::Many(receiver.of.of.clone(), parts).folded()
+    let all = if receiver.of.multicell { Term::Fields(parts) } else { Term::Many(receiver.of.of.clone(), parts) };
+    all.folded()
 }
 
 /// A call, a cast or arithmetic.

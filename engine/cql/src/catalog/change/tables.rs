@@ -231,7 +231,8 @@ fn key_type(home: &Keyspace, definition: &ColumnDefinition<'_>) -> Result<Column
     }
 }
 
-/// Adds a static or regular column with a number of its own.
+/// Adds a static or regular column with a number of its own; one that was dropped gets its number back, so that what was written after its
+/// drop's timestamp is there again.
 fn push_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<'_>) -> Result<()> {
     let of = resolve(home, &definition.of, false)?;
     if let Type::Udt(u) = &of.of
@@ -241,10 +242,16 @@ fn push_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition
         return Err(invalid("Non-frozen UDTs with nested non-frozen collections are not supported"));
     }
     let kind = if definition.is_static { ColumnKind::Static } else { ColumnKind::Regular };
-    let id = table.next_column;
-    let all_given = || invalid(format!("table {} has given all its {id} numbers of columns", table.full_name()));
-    table.next_column = id.checked_add(1).ok_or_else(all_given)?;
     let name = definition.name.text.to_string();
+    let id = match table.dropped.iter().rev().find(|d| d.name == name) {
+        Some(before) => before.id,
+        None => {
+            let id = table.next_column;
+            let all_given = || invalid(format!("table {} has given all its {id} numbers of columns", table.full_name()));
+            table.next_column = id.checked_add(1).ok_or_else(all_given)?;
+            id
+        }
+    };
     table.columns.push(Column { id, name, kind, position: 0, of, descending: false });
     Ok(())
 }

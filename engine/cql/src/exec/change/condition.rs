@@ -146,8 +146,8 @@ impl Condition {
                 }
                 Ok(false)
             }
-            Test::Contains(term) => contains(&tested, value_of(term, env)?.as_deref(), false),
-            Test::ContainsKey(term) => contains(&tested, value_of(term, env)?.as_deref(), true),
+            Test::Contains(term) => contains(&tested, term.value(env)?, false),
+            Test::ContainsKey(term) => contains(&tested, term.value(env)?, true),
         }
     }
 }
@@ -228,7 +228,13 @@ fn test(test: &ast::Test<'_>, receiver: &Receiver, column: &Column, context: &mu
 /// An element of a serialised map or list.
 fn element(of: &Type, value: Option<&[u8]>, key: &Term, env: &Env<'_>) -> Result<Option<Vec<u8>>> {
     let what = if matches!(of, Type::Map(_)) { "map" } else { "list" };
-    let key = value_of(key, env)?.ok_or_else(|| invalid(format!("Invalid null value for {what} element access")))?;
+    let key = match key.value(env)? {
+        Given::Bytes(bytes) => bytes,
+        Given::Null => return Err(invalid(format!("Invalid null value for {what} element access"))),
+        // A map has nothing at a key that isn't said.
+        Given::Unset if matches!(of, Type::Map(_)) => return Ok(None),
+        Given::Unset => return Err(invalid("Invalid 'unset' value in condition")),
+    };
     let parts = value.map_or(Ok(vec![]), |v| split(of, v))?;
     let found = match of {
         Type::Map(kv) => {
@@ -244,8 +250,13 @@ fn element(of: &Type, value: Option<&[u8]>, key: &Term, env: &Env<'_>) -> Result
     Ok(found.map(<[u8]>::to_vec))
 }
 
-fn contains(tested: &Tested<'_>, wanted: Option<&[u8]>, key: bool) -> Result<bool> {
-    let wanted = wanted.ok_or_else(|| invalid(format!("Invalid comparison with null for operator \"{}\"", word(key))))?;
+fn contains(tested: &Tested<'_>, wanted: Given<'_>, key: bool) -> Result<bool> {
+    let wanted: &[u8] = match &wanted {
+        Given::Bytes(bytes) => bytes,
+        Given::Null => return Err(invalid(format!("Invalid comparison with null for operator \"{}\"", word(key)))),
+        // Nothing is asked, and no collection has it.
+        Given::Unset => return Ok(false),
+    };
     let Some(value) = tested.value else { return Ok(false) };
     let parts = split(tested.of, value)?;
     let same = |of: &Type, part: Option<&[u8]>| part.is_some_and(|p| of.compare(p, wanted) == Ordering::Equal);

@@ -21,6 +21,7 @@ pub(super) struct Operation {
     pub column: Column,
     /// What the place of its cells ends with, after the row's.
     name: Vec<u8>,
+    dropped_until: Option<i64>,
     what: What,
 }
 
@@ -62,6 +63,8 @@ pub(super) struct Writer<'w> {
     /// The place of the row (or of static cells), and what is appended to it for the moment.
     pub place: Vec<u8>,
     pub row_len: usize,
+    /// Cells of the present column with this timestamp or an older one are no more.
+    pub dropped_until: Option<i64>,
     /// What this statement has written to lists of the row, by place, when it reads lists.
     pub written: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
 }
@@ -116,7 +119,8 @@ impl Writer<'_> {
         let mut reader = view.read(self.family, self.mutation.key(), &Slice::between(self.place.clone(), until.clone()))?;
         let mut all = BTreeMap::new();
         while let Some(item) = reader.next()? {
-            let Some(cell) = item.cell() else { continue };
+            // What a column had before it was dropped and added again is no more.
+            let Some(cell) = item.cell().filter(|c| Some(c.timestamp) > self.dropped_until) else { continue };
             let mut place = vec![];
             item.place.put(&mut place);
             all.insert(place, (cell.value().to_vec(), cell.timestamp));
@@ -204,7 +208,7 @@ impl Operation {
             let text = "(counters can only be incremented/decremented, not set)";
             return Err(invalid(format!("Cannot set the value of counter column {} {text}", column.name)));
         }
-        Ok(Operation::of(column, if column.of.multicell { What::Replace(term) } else { What::Set(term) }))
+        Ok(Operation::of(table, column, if column.of.multicell { What::Replace(term) } else { What::Set(term) }))
     }
 
     /// Of an `UPDATE`.
@@ -283,7 +287,7 @@ impl Operation {
                 What::SetField(number, Term::prepare(value, &receiver.other(format!("{name}.{field}"), of), context)?)
             }
         };
-        Ok(Operation::of(column, what))
+        Ok(Operation::of(table, column, what))
     }
 
     /// Of a `DELETE`.
@@ -322,11 +326,12 @@ impl Operation {
                 What::DeleteField(field_of(user, name, &field.text)?.0)
             }
         };
-        Ok(Operation::of(column, what))
+        Ok(Operation::of(table, column, what))
     }
 
-    fn of(column: &Column, what: What) -> Operation {
-        Operation { name: super::cell_name(&column.raw_name()), column: column.clone(), what }
+    fn of(table: &Table, column: &Column, what: What) -> Operation {
+        let dropped_until = table.dropped_until(column);
+        Operation { name: super::cell_name(&column.raw_name()), dropped_until, column: column.clone(), what }
     }
 
     /// Whether it must know what is there.
@@ -340,6 +345,7 @@ impl Operation {
     /// `Invalid` for values that can't be.
     pub fn apply(&self, w: &mut Writer<'_>) -> Result<()> {
         w.at(&self.name);
+        w.dropped_until = self.dropped_until;
         let (of, env) = (&self.column.of.of, w.env);
         match &self.what {
             What::Set(term) => match term.value(env)? {
@@ -416,6 +422,7 @@ impl Operation {
             What::Delete => w.delete(),
             What::DeleteKey(term, what) => {
                 let key = match term.value(env)? {
+                    Given::Unset if matches!(of, Type::Set(_)) => return Ok(()),
                     Given::Unset => return Err(invalid(format!("Invalid unset {what}"))),
                     Given::Null => return Err(invalid(format!("Invalid null {what}"))),
                     Given::Bytes(bytes) => bytes,

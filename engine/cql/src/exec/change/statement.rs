@@ -308,6 +308,7 @@ impl Change {
                 ttl,
                 place: vec![],
                 row_len: 0,
+                dropped_until: None,
                 written: self.reads().then(BTreeMap::new),
             };
             if self.deletes_rows() {

@@ -3,7 +3,7 @@
 use firn_wide::types::Type;
 use num_bigint::BigInt;
 
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::values::number::{Number, is_number};
 
 /// The aggregates.
@@ -39,6 +39,11 @@ impl Kind {
             Kind::Sum => "sum",
             Kind::Avg => "avg",
         }
+    }
+
+    /// What is said of an argument that is unset.
+    pub fn unset_argument(self) -> Error {
+        invalid(format!("Invalid unset value for argument in call to function {}", self.name()))
     }
 
     /// The type of its result over values of a type.

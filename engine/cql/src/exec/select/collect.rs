@@ -11,7 +11,7 @@ use crate::catalog::PartitionKey;
 use crate::error::Result;
 use crate::exec::row::Row;
 use crate::exec::{Cells, PagingState, Rows};
-use crate::values::{Env, json};
+use crate::values::{Bound, Env, json};
 
 /// How rows are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) struct Collector<'p> {
     plan: &'p SelectPlan,
     env: &'p Env<'p>,
     filter: Filter,
-    terms: Vec<Option<Vec<u8>>>,
+    terms: Vec<Bound>,
     /// Rows that may still be given out; groups where there are groups.
     left: u64,
     page_left: u64,
@@ -72,7 +72,6 @@ impl<'p> Collector<'p> {
         page: Option<u64>,
         from: Option<&Position>,
     ) -> Result<Collector<'p>> {
-        let term = |t: &crate::values::Term| Ok(t.eval(env)?.bytes().map(<[u8]>::to_vec));
         let per_partition = limits.1.unwrap_or(u64::MAX);
         let all = limits.0.unwrap_or(u64::MAX);
         // Rows that are sorted are limited when they are.
@@ -81,7 +80,7 @@ impl<'p> Collector<'p> {
             plan,
             env,
             filter,
-            terms: plan.selection.terms.iter().map(term).collect::<Result<_>>()?,
+            terms: plan.selection.terms.iter().map(|t| t.eval(env)).collect::<Result<_>>()?,
             left,
             page_left: page.filter(|_| plan.groups != Groups::Everything).unwrap_or(u64::MAX),
             is_paged: page.is_some() && plan.groups != Groups::Everything,
@@ -148,13 +147,15 @@ impl<'p> Collector<'p> {
         let source = self.source(key, statics, row, &[]);
         for (aggregate, accumulator) in self.plan.selection.aggregates.iter().zip(&mut accumulators) {
             match &aggregate.argument {
+                Some(argument) if argument.is_unset(&source) => return Err(aggregate.kind.unset_argument()),
                 Some(argument) => accumulator.add(argument.eval(&source)?.as_deref())?,
                 None => accumulator.add(None)?,
             }
         }
         self.accumulators = accumulators;
-        self.note(key, row);
-        Ok(Step::More)
+        // Of `DISTINCT` a partition is one row, whatever it has.
+        self.note(key, row.filter(|_| !self.plan.distinct));
+        Ok(if self.plan.distinct { Step::NextPartition } else { Step::More })
     }
 
     /// A row that is no part of a group.
@@ -163,12 +164,6 @@ impl<'p> Collector<'p> {
             return Ok(Step::NextPartition);
         }
         self.give_out(key, statics, row, &[])?;
-        if !self.plan.order.sort.is_empty() {
-            let value = |(position, _, _): &(usize, firn_wide::types::Type, bool)| {
-                row.map_or(vec![], |r| r.clustering(*position).to_vec())
-            };
-            self.sort_keys.push(self.plan.order.sort.iter().map(value).collect());
-        }
         self.left -= 1;
         self.page_left -= 1;
         self.left_in_partition -= 1;
@@ -203,11 +198,17 @@ impl<'p> Collector<'p> {
         }
     }
 
-    /// Adds the row of the result that is made of this one.
+    /// Adds the row of the result that is made of this one, or of the group that it is the first of.
     fn give_out(&mut self, key: &PartitionKey, statics: &Row, row: Option<&Row>, aggregates: &[Option<Vec<u8>>]) -> Result<()> {
         let mut cells = std::mem::take(&mut self.cells);
         self.put_values(&self.source(key, statics, row, aggregates), &mut cells)?;
         self.cells = cells;
+        if !self.plan.order.sort.is_empty() {
+            let value = |(position, _, _): &(usize, firn_wide::types::Type, bool)| {
+                row.map_or(vec![], |r| r.clustering(*position).to_vec())
+            };
+            self.sort_keys.push(self.plan.order.sort.iter().map(value).collect());
+        }
         Ok(())
     }
 

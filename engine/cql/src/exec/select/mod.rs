@@ -90,7 +90,9 @@ impl SelectPlan {
             order::distinct(&table, &restrictions, &preparer.requested)?;
         }
         let asks_times = preparer.asks_times;
-        want_the_rest(&table, &restrictions, &mut preparer);
+        for column in restrictions.filtered_columns() {
+            preparer.want(column);
+        }
         let (selection, wanted) = preparer.finish(outputs);
         let groups = match order::groups(&table, &restrictions, &select.group_by, select.distinct)? {
             Some(prefix) => Groups::By(prefix),
@@ -101,6 +103,9 @@ impl SelectPlan {
             return Err(invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
         }
         let order = order::order(&table, &restrictions, &select.order_by)?;
+        if let (true, Some((column, ..))) = (select.distinct, order.sort.first()) {
+            return Err(order::not_distinct(&table.clustering()[*column].name));
+        }
         restrictions.check_filtering()?;
         let mut limit = |term: &Option<ast::Term<'_>>, name: &str| {
             let of = ColumnType::frozen(Type::Int32);
@@ -108,7 +113,9 @@ impl SelectPlan {
             term.as_ref().map(|t| Term::prepare(t, &receiver, &mut context)).transpose()
         };
         let limits = (limit(&select.limit, "[limit]")?, limit(&select.per_partition_limit, "[per_partition_limit]")?);
+        let shows_statics = table.has_statics() && !restrictions.has_clustering() && !restrictions.has_regulars();
         let shape = Shape::new(&table, wanted.iter().map(|c| &table.columns()[*c]), asks_times);
+        let shape = if shows_statics { shape.with_statics() } else { shape };
         let warning = match groups {
             Groups::None => None,
             _ if restrictions.has_key_in() => Some("Aggregation query used on multiple partition keys (IN restriction)"),
@@ -119,7 +126,7 @@ impl SelectPlan {
             markers: context.markers.into_specs()?,
             columns: columns_of(&table, &selection, select.json),
             json: select.json.then(|| selection.outputs.iter().map(|o| json_name(&o.name)).collect()),
-            shows_statics: !restrictions.has_clustering() && !restrictions.has_regulars(),
+            shows_statics,
             reads_whole: shape.wants_statics() || !table.has_statics(),
             distinct: select.distinct,
             limit: limits.0,
@@ -164,19 +171,6 @@ impl Plan for SelectPlan {
         let env =
             Env { bound: request.bound, now: engine.store().timestamp(), partitioner: engine.partitioner(), random: &random };
         self.read(engine, request, &env)
-    }
-}
-
-/// The columns that conditions need. When nothing but the key is asked for, every static column tells that a partition is there.
-fn want_the_rest(table: &Table, restrictions: &Restrictions, preparer: &mut Preparer<'_, '_>) {
-    for column in restrictions.filtered_columns() {
-        preparer.want(column);
-    }
-    if preparer.wants_key_only() {
-        let all = table.columns().iter().enumerate();
-        all.filter(|(_, c)| c.is_static()).for_each(|(i, _)| {
-            preparer.want(i);
-        });
     }
 }
 

@@ -4,7 +4,7 @@ use firn_wide::types::Type;
 
 use crate::analysis::Restrictions;
 use crate::catalog::{Column, ColumnKind, Table};
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{Name, Ordering, Selector, SelectorKind};
 
 /// How rows are ordered.
@@ -108,6 +108,12 @@ pub fn groups(table: &Table, restrictions: &Restrictions, by: &[Selector<'_>], d
     Ok(Some(clustering))
 }
 
+/// What is said of a column that has many values in a partition.
+pub fn not_distinct(column: &str) -> Error {
+    let text = "SELECT DISTINCT queries must only request partition key columns and/or static columns";
+    invalid(format!("{text} (not {column})"))
+}
+
 /// Checks `DISTINCT`; `requested` are the numbers of the selected columns.
 ///
 /// # Errors
@@ -119,8 +125,7 @@ pub fn distinct(table: &Table, restrictions: &Restrictions, requested: &[usize])
     }
     let columns: Vec<&Column> = requested.iter().map(|c| &table.columns()[*c]).collect();
     if let Some(wrong) = columns.iter().find(|c| matches!(c.kind, ColumnKind::Clustering | ColumnKind::Regular)) {
-        let text = "SELECT DISTINCT queries must only request partition key columns and/or static columns";
-        return Err(invalid(format!("{text} (not {})", wrong.name)));
+        return Err(not_distinct(&wrong.name));
     }
     if restrictions.is_key_range()
         && let Some(missing) = table.partition().iter().find(|c| !columns.iter().any(|s| s.name == c.name))

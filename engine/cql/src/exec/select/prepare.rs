@@ -51,11 +51,6 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
     }
 
-    /// Whether no static or regular column is wanted.
-    pub fn wants_key_only(&self) -> bool {
-        self.wanted.is_empty()
-    }
-
     /// Gives the column with this number a place.
     pub fn want(&mut self, column: usize) -> Place {
         if let Some(place) = self.places[column] {
@@ -156,7 +151,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let (key, result) = key_and_value(&of.of.of);
                 let term = self.term(&element.1, &format!("key({})", of.name), key)?;
                 let name = format!("{}[{}]", of.name, element.1);
-                frozen(Node::Element(Box::new(of.node), of.of.of, term), result, name)
+                frozen(Node::Element(Box::new(of.node), of.of.of, of.name, term), result, name)
             }
             SelectorKind::Slice(slice) => {
                 let (of, from, to) = &**slice;
@@ -168,7 +163,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     t.as_ref().map(|t| self.term(t, &format!("key({})", of.name), key.clone())).transpose()
                 };
                 let (from, to) = (side(from)?, side(to)?);
-                Known { node: Node::Slice(Box::new(of.node), of.of.of.clone(), from, to), of: of.of, name }
+                Known { node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to), of: of.of, name }
             }
             SelectorKind::Hint(hint) => {
                 let (of, inner) = &**hint;

@@ -11,7 +11,7 @@ use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
 use crate::error::{Result, invalid};
 use crate::exec::row::Row;
 use crate::values::function::Function;
-use crate::values::{Env, Term, put_collection, put_parts, put_tuple, split};
+use crate::values::{Bound, Env, Term, put_collection, put_parts, put_tuple, split};
 
 /// Where a column's value is found in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,10 @@ pub enum Node {
     Call(Arc<Function>, Vec<Node>),
     /// The field with this number of a value of this type.
     Field(Box<Node>, Type, usize),
-    /// The element with the key that a term gives.
-    Element(Box<Node>, Type, usize),
-    /// The elements between two terms, both included.
-    Slice(Box<Node>, Type, Option<usize>, Option<usize>),
+    /// The element of the collection of this name with the key that a term gives.
+    Element(Box<Node>, Type, String, usize),
+    /// The elements of the collection of this name between two terms, both included.
+    Slice(Box<Node>, Type, String, Option<usize>, Option<usize>),
     /// A collection or tuple of these; of a map, keys and values in turns.
     Many(Type, Vec<Node>),
     /// The result of the aggregate with this number.
@@ -84,7 +84,7 @@ pub struct Source<'a> {
     /// Nothing: the partition has static cells only.
     pub row: Option<&'a Row>,
     pub places: &'a [Option<Place>],
-    pub terms: &'a [Option<Vec<u8>>],
+    pub terms: &'a [Bound],
     pub aggregates: &'a [Option<Vec<u8>>],
     pub env: &'a Env<'a>,
 }
@@ -108,7 +108,17 @@ impl<'a> Source<'a> {
     }
 
     fn term(&self, term: usize) -> Option<&'a [u8]> {
-        self.terms.get(term).and_then(Option::as_deref)
+        self.terms.get(term).and_then(Bound::bytes)
+    }
+
+    fn is_unset(&self, term: usize) -> bool {
+        self.terms.get(term) == Some(&Bound::Unset)
+    }
+
+    /// The value of a term that says which part of a collection is selected.
+    fn part(&self, term: usize, what: &str, of: &str) -> Result<&'a [u8]> {
+        let word = if self.is_unset(term) { "unset" } else { "null" };
+        self.term(term).ok_or_else(|| invalid(format!("Invalid {word} value for {what} selection on {of}")))
     }
 }
 
@@ -133,6 +143,11 @@ impl RowValues for Source<'_> {
 type Bytes<'a> = Option<Cow<'a, [u8]>>;
 
 impl Node {
+    /// Whether it is a marker that nothing is bound to.
+    pub fn is_unset(&self, source: &Source<'_>) -> bool {
+        matches!(self, Node::Term(term) if source.is_unset(*term))
+    }
+
     /// Its value over a row.
     ///
     /// # Errors
@@ -151,6 +166,9 @@ impl Node {
                 ttl.and_then(|t| of_number(i32::try_from(t).unwrap_or(i32::MAX).to_be_bytes().to_vec()))
             }
             Node::Call(function, arguments) => {
+                if arguments.iter().any(|a| a.is_unset(source)) {
+                    return Err(function.unset_argument());
+                }
                 let values = arguments.iter().map(|a| a.eval(source)).collect::<Result<Vec<_>>>()?;
                 let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
                 function.call(source.env, &lent)?.map(Cow::Owned)
@@ -159,17 +177,24 @@ impl Node {
                 Some(bytes) => part_of(bytes, udt, |parts| parts.get(*field).copied().flatten())?,
                 None => None,
             },
-            Node::Element(of, collection, key) => match (of.eval(source)?, source.term(*key)) {
-                (Some(bytes), Some(key)) => part_of(bytes, collection, |parts| element(collection, parts, key))?,
-                _ => None,
-            },
-            Node::Slice(of, collection, from, to) => match of.eval(source)? {
-                Some(bytes) => {
-                    let (from, to) = (from.map(|t| source.term(t)), to.map(|t| source.term(t)));
-                    slice(collection, &bytes, from, to)?.map(Cow::Owned)
+            Node::Element(of, collection, name, key) => {
+                let key = source.part(*key, "element", name)?;
+                match of.eval(source)? {
+                    Some(bytes) => part_of(bytes, collection, |parts| element(collection, parts, key))?,
+                    None => None,
                 }
-                None => None,
-            },
+            }
+            Node::Slice(of, collection, name, from, to) => {
+                // An end that is unset is open.
+                let end = |end: &Option<usize>| {
+                    end.filter(|t| !source.is_unset(*t)).map(|t| source.part(t, "slice", name)).transpose()
+                };
+                let (from, to) = (end(from)?, end(to)?);
+                match of.eval(source)? {
+                    Some(bytes) => slice(collection, &bytes, from, to)?.map(Cow::Owned),
+                    None => None,
+                }
+            }
             Node::Many(of, nodes) => {
                 let values = nodes.iter().map(|n| Ok(n.eval(source)?.map(Cow::into_owned))).collect::<Result<Vec<_>>>()?;
                 if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
@@ -207,8 +232,8 @@ fn element<'b>(of: &Type, parts: &[Option<&'b [u8]>], key: &[u8]) -> Option<&'b 
     }
 }
 
-/// The elements between two keys, both included. A side that is not given is open; one that is null lets nothing through.
-fn slice(of: &Type, bytes: &[u8], from: Option<Option<&[u8]>>, to: Option<Option<&[u8]>>) -> Result<Option<Vec<u8>>> {
+/// The elements between two keys, both included. A side that is not given is open.
+fn slice(of: &Type, bytes: &[u8], from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
     let (key, each) = match of {
         Type::Map(kv) => (&kv.0, 2),
         Type::Set(of) => (&**of, 1),
@@ -217,8 +242,7 @@ fn slice(of: &Type, bytes: &[u8], from: Option<Option<&[u8]>>, to: Option<Option
     let parts = split(of, bytes)?;
     let inside = |part: &&[Option<&[u8]>]| {
         part[0].is_some_and(|k| {
-            from.is_none_or(|from| from.is_some_and(|from| key.compare(k, from).is_ge()))
-                && to.is_none_or(|to| to.is_some_and(|to| key.compare(k, to).is_le()))
+            from.is_none_or(|from| key.compare(k, from).is_ge()) && to.is_none_or(|to| key.compare(k, to).is_le())
         })
     };
     let kept: Vec<_> = parts.chunks_exact(each).filter(inside).collect();

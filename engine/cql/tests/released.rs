@@ -1,0 +1,189 @@
+//! What a released server answered, byte for byte: statements with bound bytes replayed through a session. `vectors/README.md` says what
+//! `vectors/cql-5.0.jsonl` holds. Where we differ, the difference is listed with its reason in `vectors/differences-5.0.txt`, and one that is
+//! none any more is an error.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_cql::exec::Kind;
+use firn_cql::session::Run;
+use firn_cql::values::{Bound, literal};
+use firn_cql::{Result, Rows, Session};
+use firn_kv::env::mem::MemEnv;
+use firn_wide::store::{self, ManualClock};
+use firn_wide::types::{Type, hex_to_bytes};
+use firn_wide::{Options, Wide};
+use serde_json::{Value as Json, json};
+
+const RECORDED: &str = include_str!("vectors/cql-5.0.jsonl");
+
+fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> Session {
+    let options = Options { store: store::Options { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
+    Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
+}
+
+fn bound(param: &Json) -> Bound {
+    match param {
+        Json::Null => Bound::Null,
+        Json::String(text) if text == "(unset)" => Bound::Unset,
+        Json::String(hex) => Bound::Bytes(hex_to_bytes(hex).unwrap()),
+        other => panic!("{other} is never bound"),
+    }
+}
+
+/// A type's name without `frozen` and without the keyspace of user types.
+fn type_name(of: &Type) -> String {
+    let all = |types: &[Type]| types.iter().map(type_name).collect::<Vec<_>>().join(", ");
+    match of.unreversed() {
+        Type::List(e) => format!("list<{}>", type_name(e)),
+        Type::Set(e) => format!("set<{}>", type_name(e)),
+        Type::Map(kv) => format!("map<{}, {}>", type_name(&kv.0), type_name(&kv.1)),
+        Type::Tuple(types) => format!("tuple<{}>", all(types)),
+        Type::Udt(udt) => udt.name.clone(),
+        simple => simple.cql_name(),
+    }
+}
+
+fn ask(session: &Session, line: &Json) -> Result<Vec<Rows>> {
+    let statement = line["stmt"].as_str().unwrap();
+    let page_size = line["page_size"].as_u64().map(|n| n as usize);
+    let mut how = Run { page_size, ..Run::default() };
+    let mut pages = vec![];
+    loop {
+        let page = match line["params"].as_array() {
+            Some(params) => session.run(&session.prepare(statement)?, params.iter().map(bound).collect::<Vec<_>>(), &how)?,
+            None => session.execute_as(statement, (), &how)?,
+        };
+        how.paging = page.paging().cloned();
+        pages.push(page);
+        if how.paging.is_none() {
+            return Ok(pages);
+        }
+        assert!(pages.len() < 10_000, "{statement}: pages without end");
+    }
+}
+
+/// The fields of our answer that the file has.
+fn ours(answer: &Result<Vec<Rows>>) -> Json {
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let pages = match answer {
+        Err(e) => return json!({"error": {"code": format!("0x{:04x}", e.class().code()), "message": e.to_string()}}),
+        Ok(pages) => pages,
+    };
+    if *pages[0].kind() != Kind::Rows {
+        return json!({"rows": null});
+    }
+    let columns: Vec<Json> = pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect();
+    let rows = pages.iter().flat_map(Rows::iter);
+    let rows: Vec<Json> = rows.map(|row| (0..columns.len()).map(|i| json!(row.bytes(i).map(hex))).collect()).collect();
+    let mut out = json!({"columns": columns, "rows": rows});
+    if !pages[0].warnings().is_empty() {
+        out["warnings"] = json!(pages[0].warnings());
+    }
+    out
+}
+
+fn theirs(line: &Json) -> Json {
+    let mut out = line.clone();
+    for asked in ["stmt", "params", "page_size"] {
+        out.as_object_mut().unwrap().remove(asked);
+    }
+    out
+}
+
+/// Of errors with a place in the text the words are each parser's own; an error that the driver has a class for has no code there.
+fn same(theirs: &Json, ours: &Json) -> bool {
+    let error = |answer: &Json, field: &str| answer["error"][field].as_str().map(str::to_owned);
+    match error(theirs, "class").as_deref() {
+        Some("SyntaxException") => error(ours, "code").as_deref() == Some("0x2000"),
+        Some("AlreadyExists") => error(ours, "code").as_deref() == Some("0x2400"),
+        Some(other) => panic!("the class {other} is not known"),
+        None => theirs == ours,
+    }
+}
+
+/// What an answer says, for people.
+fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
+    match pages {
+        Ok(pages) if *pages[0].kind() == Kind::Rows => {
+            let row = |row: firn_cql::Row<'_>| {
+                let value = |(i, c): (usize, &firn_cql::values::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                row.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | ")
+            };
+            format!("{answer}\n        {}", pages.iter().flat_map(Rows::iter).map(row).collect::<Vec<_>>().join("\n        "))
+        }
+        _ => answer.to_string(),
+    }
+}
+
+/// Where we differ: by the statement and what is bound to it, our answer.
+fn differences() -> BTreeMap<String, String> {
+    let text = include_str!("vectors/differences-5.0.txt");
+    let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
+    let read = |block: &str| {
+        let (asked, rest) = block.trim().split_once("\nhere: ").unwrap_or_else(|| panic!("{block}"));
+        let (answer, why) = rest.split_once("\nwhy: ").unwrap_or_else(|| panic!("{block}"));
+        assert!(why.trim().len() > 10, "{block}");
+        (asked.to_owned(), answer.to_owned())
+    };
+    blocks.map(read).collect()
+}
+
+/// The statement and what is bound to it.
+fn asked(line: &Json) -> String {
+    let statement = line["stmt"].as_str().unwrap();
+    if line["params"].is_null() { statement.to_owned() } else { format!("{statement} {}", line["params"]) }
+}
+
+/// Replays the file; `rough`: at headings all tables are merged and the database is opened again.
+fn replay(rough: bool) {
+    let (env, clock) = (MemEnv::new(11), Arc::new(ManualClock::new(1_763_800_000_000_000)));
+    let mut session = open(&env, &clock);
+    let run = |session: &Session, text: &str| drop(session.execute(text, ()).unwrap());
+    run(&session, "CREATE KEYSPACE rec WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run(&session, "USE rec");
+    let known = differences();
+    let (mut used, mut wrong, mut section, mut count) = (vec![], vec![], String::new(), 0);
+    for line in RECORDED.lines() {
+        let line: Json = serde_json::from_str(line).unwrap();
+        clock.advance(1000);
+        if let Some(name) = line["section"].as_str() {
+            section = name.to_owned();
+            if rough {
+                let db = session.engine().store().db();
+                db.tree_names().iter().for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
+                drop(session);
+                session = open(&env, &clock);
+                run(&session, "USE rec");
+            }
+            continue;
+        }
+        if let Some(millis) = line["sleep_ms"].as_i64() {
+            clock.advance(millis * 1000);
+            continue;
+        }
+        count += 1;
+        let answer = ask(&session, &line);
+        let (theirs, ours, asked) = (theirs(&line), ours(&answer), asked(&line));
+        let told = ours.to_string();
+        match known.get(&asked) {
+            Some(answer) if *answer == told && !same(&theirs, &ours) => used.push(asked),
+            Some(_) if same(&theirs, &ours) => wrong.push(format!("{asked}\n  is a difference no more")),
+            None if same(&theirs, &ours) => {}
+            _ => wrong.push(format!("{asked}\n  [{section}]\n  there {theirs}\n  here  {}", shown(&ours, &answer))),
+        }
+    }
+    let unused: Vec<_> = known.keys().filter(|k| !used.contains(k)).collect();
+    assert!(wrong.is_empty(), "{} of {count} differ\n{}", wrong.len(), wrong.join("\n"));
+    assert!(unused.is_empty(), "differences in what nobody asks: {unused:?}");
+}
+
+#[test]
+fn a_released_server_is_answered_like() {
+    replay(false);
+}
+
+#[test]
+fn a_released_server_is_answered_like_after_merges_and_reopenings() {
+    replay(true);
+}
