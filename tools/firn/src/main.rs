@@ -19,6 +19,7 @@ mod read;
 mod record;
 mod statements;
 mod store;
+mod torture;
 mod verify;
 mod wide;
 
@@ -107,6 +108,9 @@ enum Command {
     /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
+    /// Work a store hard, kill it again and again, and check that nothing is lost or wrong
+    #[command(after_help = torture::EXAMPLES)]
+    Torture(torture::TortureArgs),
 }
 
 fn main() -> ExitCode {
@@ -130,6 +134,7 @@ fn main() -> ExitCode {
         Command::PurgeReport(args) => purge::run(global, args),
         Command::Demo(args) => demo::run(global, args),
         Command::Bench(args) => bench::run(global, args),
+        Command::Torture(args) => torture::run(global, args),
     };
     output::finish(done, global.style(), advice)
 }

@@ -83,6 +83,8 @@ struct Plan(Mutex<PlanState>);
 struct PlanState {
     /// The first operation that fails, how, and whether those after it do too.
     fault: Option<(u64, Fault, bool)>,
+    /// What is called where an operation begins.
+    call: Option<(u64, Arc<dyn Fn() + Send + Sync>)>,
     /// The classes that count; all where empty.
     only: Vec<OpClass>,
     done: Vec<(&'static str, Arc<Path>)>,
@@ -98,6 +100,9 @@ impl Plan {
         }
         let n = plan.done.len() as u64;
         plan.done.push((what, path.clone()));
+        if let Some((_, call)) = plan.call.take_if(|(at, _)| *at == n) {
+            call();
+        }
         let (at, fault, lasting) = plan.fault?;
         if (n == at || (lasting && n > at)) && fault.applies_to(class) {
             plan.injected += 1;
@@ -155,6 +160,11 @@ impl FaultEnv {
     /// Makes operation `n` (from 0) and all later ones fail.
     pub fn fail_from(&self, n: u64, fault: Fault) {
         self.plan.0.lock().fault = Some((n, fault, true));
+    }
+
+    /// Calls `f` where operation `n` (from 0) begins, before it has any effect: for a process that is to end just there.
+    pub fn call_at(&self, n: u64, f: impl Fn() + Send + Sync + 'static) {
+        self.plan.0.lock().call = Some((n, Arc::new(f)));
     }
 
     /// Nothing fails any more: the device is well again. The count goes on.

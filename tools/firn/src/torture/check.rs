@@ -1,0 +1,247 @@
+//! Comparing a store with what is expected of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use firn_kv::{Db, Error, Range, Snapshot, Tree, Value};
+
+use super::expected::{Change, Expected, Keys, Shard};
+use super::layout::{ACCOUNTS, BANK, DEPOSIT, NAMES, SUMS, TREES, TWINS, Version, account, key, number, parse, value};
+
+/// Why a comparison ended.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The store is not as it should be.
+    Wrong(String),
+    /// A call failed.
+    Failed(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(e: Error) -> Trouble {
+        Trouble::Failed(e)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Wrong(words) => f.write_str(words),
+            Trouble::Failed(e) => write!(f, "{e}"),
+        }
+    }
+}
+
+/// What a comparison returns.
+pub type Checked<T = ()> = Result<T, Trouble>;
+
+/// Something that is not as it should be.
+pub fn wrong<T>(words: impl Into<String>) -> Checked<T> {
+    Err(Trouble::Wrong(words.into()))
+}
+
+/// A name for a key in reports.
+fn name(tree: usize, shard: u32, index: u32) -> String {
+    format!("{} shard {shard} key {index}", NAMES[tree])
+}
+
+fn written(tree: usize, version: u64) -> String {
+    if tree == SUMS { format!("the number {version}") } else { format!("what {} wrote", Version(version)) }
+}
+
+fn found(tree: usize, bytes: &[u8]) -> String {
+    match (tree, Version::of(bytes)) {
+        (SUMS, Some(v)) => format!("the number {}", v.0),
+        (_, Some(v)) => format!("what {v} wrote ({} bytes)", bytes.len()),
+        (_, None) => format!("{} bytes that nobody wrote", bytes.len()),
+    }
+}
+
+/// Compares the value of one key.
+pub fn check_value(what: &str, tree: usize, shard: u32, index: u32, expected: Option<u64>, got: Option<&[u8]>) -> Checked {
+    let right = expected.map(|v| value(tree, shard, index, v));
+    if right.as_deref() == got {
+        return Ok(());
+    }
+    let is = got.map_or_else(|| "nothing".to_owned(), |g| found(tree, g));
+    let should = expected.map_or_else(|| "nothing".to_owned(), |v| written(tree, v));
+    let damaged = expected.is_some_and(|v| got.is_some_and(|g| Version::of(g) == Some(Version(v))));
+    let note = if damaged { "; the version is right, the bytes are not" } else { "" };
+    wrong(format!("{what}: {} should be {should}, and is {is}{note}", name(tree, shard, index)))
+}
+
+/// Compares what a walk gives with what is expected, in the order of the walk.
+pub fn check_walk(
+    what: &str,
+    tree: usize,
+    walk: impl Iterator<Item = Result<(Value, Value), Error>>,
+    mut expected: impl Iterator<Item = (u32, u32, u64)>,
+) -> Checked<u64> {
+    let mut n = 0;
+    for item in walk {
+        let (k, v) = item?;
+        n += 1;
+        let at = expected.next();
+        if at.is_some_and(|(shard, index, _)| *k == *key(shard, index)) {
+            if let Some((shard, index, version)) = at {
+                check_value(what, tree, shard, index, Some(version), Some(&v))?;
+            }
+            continue;
+        }
+        let is = match parse(&k) {
+            Some((shard, index)) => format!("{} with {}", name(tree, shard, index), found(tree, &v)),
+            None => format!("a key of {} bytes that nobody wrote", k.len()),
+        };
+        let should =
+            at.map_or_else(|| "the end".to_owned(), |(s, i, v)| format!("{} with {}", name(tree, s, i), written(tree, v)));
+        return wrong(format!("{what}: next should be {should}, and is {is}"));
+    }
+    match expected.next() {
+        Some((s, i, v)) => wrong(format!("{what}: {} with {} is missing at the end", name(tree, s, i), written(tree, v))),
+        None => Ok(n),
+    }
+}
+
+/// The keys of a shard in the form in which walks are compared.
+pub fn of_shard(shard: u32, keys: &Keys) -> impl DoubleEndedIterator<Item = (u32, u32, u64)> {
+    keys.iter().map(move |(index, version)| (shard, *index, *version))
+}
+
+/// The keys of a shard, whatever numbers they have.
+pub fn shard_range(shard: u32) -> std::ops::Range<Vec<u8>> {
+    let edge = |s: u32| (s as u16).to_be_bytes().to_vec();
+    edge(shard)..edge(shard + 1)
+}
+
+/// The trees of a store whose content is known.
+pub fn trees(db: &Db) -> Checked<Vec<Tree>> {
+    Ok(NAMES.iter().map(|n| db.existing_tree(n)).collect::<Result<_, _>>()?)
+}
+
+/// Compares all trees with what is expected. Gives the number of keys.
+pub fn check_all(what: &str, trees: &[Tree], expected: &Expected) -> Checked<u64> {
+    let mut n = 0;
+    for (t, tree) in trees.iter().enumerate() {
+        let all = (0..).zip(&expected.shards).flat_map(|(shard, s): (u32, &Shard)| of_shard(shard, &s[t]));
+        n += check_walk(what, t, tree.iter(), all)?;
+    }
+    Ok(n)
+}
+
+/// Compares a shard of all trees with what is expected.
+pub fn check_shard(what: &str, trees: &[Tree], shard: u32, expected: &Shard) -> Checked {
+    for t in 0..TREES {
+        check_walk(what, t, trees[t].range(shard_range(shard)), of_shard(shard, &expected[t]))?;
+    }
+    Ok(())
+}
+
+/// Settles what became of a step that was begun and not done: the store has all of it or nothing. Applies it where it is there.
+pub fn settle(trees: &[Tree], expected: &mut Expected, changes: &[Change], step: Version) -> Checked<bool> {
+    let mut after = expected.clone_shards(changes);
+    for c in changes {
+        if let Some(shard) = after.get_mut(&c.shard()) {
+            c.apply(shard);
+        }
+    }
+    let (mut with, mut without) = (None, None);
+    for (shard, new) in &after {
+        let old = &expected.shards[*shard as usize];
+        for t in 0..TREES {
+            let indexes = old[t].keys().chain(new[t].keys()).collect::<std::collections::BTreeSet<_>>();
+            for &&index in indexes.iter().filter(|i| old[t].get(i) != new[t].get(i)) {
+                let got = trees[t].get(&key(*shard, index))?;
+                let is = |v: Option<&u64>| v.map(|v| value(t, *shard, index, *v)).as_deref() == got.as_deref();
+                if is(new[t].get(&index)) {
+                    with = Some(name(t, *shard, index));
+                } else if is(old[t].get(&index)) {
+                    without = Some(name(t, *shard, index));
+                } else {
+                    let words = format!("after opening, {step} was not done: neither of before it nor of after it");
+                    check_value(&words, t, *shard, index, new[t].get(&index).copied(), got.as_deref())?;
+                }
+            }
+        }
+    }
+    if let (Some(a), Some(b)) = (&with, &without) {
+        return wrong(format!("after opening, half of {step} is there: {a} is changed, and {b} is not"));
+    }
+    if with.is_some() {
+        for (shard, new) in after {
+            expected.shards[shard as usize] = new;
+        }
+    }
+    Ok(with.is_some())
+}
+
+impl Expected {
+    fn clone_shards(&self, changes: &[Change]) -> BTreeMap<u32, Shard> {
+        changes.iter().map(|c| (c.shard(), self.shards[c.shard() as usize].clone())).collect()
+    }
+}
+
+/// Compares the twins, as a snapshot sees them from some key on: what batches wrote alike is alike.
+pub fn check_twins(what: &str, snapshot: &Snapshot, trees: &[Tree], from: &[u8], most: usize) -> Checked {
+    let walk = |t: usize| -> Range { snapshot.range(&trees[TWINS[t]], from..) };
+    let (mut a, mut b) = (walk(0), walk(1));
+    for _ in 0..most {
+        match (a.next().transpose()?, b.next().transpose()?) {
+            (None, None) => break,
+            (Some((ka, va)), Some((kb, vb))) if *ka == *kb && *va == *vb => {}
+            (x, y) => {
+                let say = |x: Option<(Value, Value)>| {
+                    x.map_or_else(
+                        || "the end".to_owned(),
+                        |(k, v)| {
+                            let (shard, index) = parse(&k).unwrap_or((u32::MAX, 0));
+                            format!("shard {shard} key {index} with {}", found(TWINS[0], &v))
+                        },
+                    )
+                };
+                return wrong(format!("{what}: half a batch: one twin has {}, the other {}", say(x), say(y)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no money was made or lost.
+pub fn check_bank(what: &str, snapshot: &Snapshot, bank: &Tree) -> Checked {
+    let mut sum = 0i64;
+    for n in 0..ACCOUNTS {
+        let Some(v) = snapshot.get(bank, &account(n))? else { return wrong(format!("{what}: account {n} is gone")) };
+        sum += number(&v)? as i64;
+    }
+    if sum != ACCOUNTS as i64 * DEPOSIT {
+        return wrong(format!("{what}: the accounts hold {sum}, and should hold {}", ACCOUNTS as i64 * DEPOSIT));
+    }
+    Ok(())
+}
+
+/// Checks what all threads write to: accounts, and trees that come and go.
+pub fn check_shared(what: &str, db: &Db, trees: &[Tree]) -> Checked {
+    let snapshot = db.snapshot();
+    check_bank(what, &snapshot, &db.existing_tree(BANK)?)?;
+    check_twins(what, &snapshot, trees, b"", usize::MAX)?;
+    for name in super::layout::SCRATCH {
+        let Ok(tree) = db.existing_tree(name) else { continue };
+        for item in snapshot.range::<&[u8]>(&tree, ..) {
+            let (k, v) = match item {
+                Err(e) if e.kind() == firn_kv::ErrorKind::Closed => break,
+                item => item?,
+            };
+            check_scratch(what, &k, &v)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a value of a tree that comes and goes is one that was written for this key.
+pub fn check_scratch(what: &str, k: &[u8], v: &[u8]) -> Checked {
+    let (shard, index) = match parse(k) {
+        Some(of) if Version::of(v).is_some_and(|version| value(0, of.0, of.1, version.0) == v) => return Ok(()),
+        Some(of) => of,
+        None => return wrong(format!("{what}: a tree that comes and goes has a key of {} bytes that nobody wrote", k.len())),
+    };
+    wrong(format!("{what}: a tree that comes and goes has, for shard {shard} key {index}, {}", found(0, v)))
+}

@@ -1,0 +1,222 @@
+//! The process that is killed: opens the store, compares all of it with what is expected, and lets the threads of a cycle loose on it.
+//!
+//! Invariants: the expected state on disk is replaced only after the whole store has been compared with it, and after the journals that
+//! go on from it exist. So a kill at any moment, opening included, leaves an expected state with its journals.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use firn_kv::env::fault::{Fault, FaultEnv};
+use firn_kv::env::{Env, os::OsEnv};
+use firn_kv::{Batch, Db, ErrorKind, Tree};
+use firn_tools::io::Watch;
+use serde_json::{Value, json};
+
+use super::check::{Checked, Trouble, check_all, check_shared, settle, wrong};
+use super::expected::Expected;
+use super::journal::{self, Journal};
+use super::layout::{ACCOUNTS, BANK, DEPOSIT, NAMES, Version, account};
+use super::plan::{End, Plan, Settings};
+use super::work::{Shared, Worker};
+use super::{NEXT, STORE};
+
+/// Tells the supervisor something.
+fn tell(what: Value) {
+    println!("{what}");
+}
+
+/// Carries out a cycle. Gives what is wrong, where anything is.
+pub fn run(settings: &Settings, dir: &Path, cycle: u64) -> Checked {
+    let plan = settings.plan(cycle);
+    let plain = OsEnv::new();
+    let disk = FaultEnv::new(plain.clone());
+    let is_wrapped = plan.failing.is_some() || matches!(plan.end, End::DieAt { .. });
+    let env: Arc<dyn Env> = if is_wrapped { Arc::new(disk.clone()) } else { plain.clone() };
+    disk.only(&plan.counted);
+    if let End::DieAt { operation } = plan.end {
+        disk.call_at(operation, || {
+            tell(json!({ "event": "dies" }));
+            std::process::abort();
+        });
+    }
+    let watch = Watch::start();
+    let (db, opened, keys) = match open(settings, &plan, &*plain, env.clone(), dir) {
+        Err(Trouble::Failed(e)) => return wrong(format!("opening failed: {e}")),
+        other => other?,
+    };
+    tell(json!({ "event": "open", "millis": (watch.seconds() * 1000.0) as u64, "keys": keys, "counts": opened.counts }));
+    let expected = opened.expected;
+    let journals: Vec<Journal> =
+        (0..plan.threads).map(|t| Journal::create(&*plain, dir, cycle, t)).collect::<Result<_, _>>()?;
+    expected.save(&*plain, dir)?;
+    if opened.before > 0 {
+        journal::remove(&*plain, dir, opened.before, settings.threads);
+    }
+    let trees = db.1;
+    let shared = Arc::new(Shared {
+        bank: db.0.existing_tree(BANK)?,
+        db: db.0,
+        trees,
+        space: settings.space(&plan),
+        stop: AtomicBool::new(false),
+        failing: plan.failing.is_some(),
+        drops: Default::default(),
+        dir: dir.to_path_buf(),
+        env: plain.clone(),
+    });
+    tell(json!({ "event": "start" }));
+    if let Some(f) = &plan.failing {
+        let from = disk.count() + f.from;
+        if f.millis > 0 { disk.fail_from(from, f.fault) } else { disk.fail_nth(from, f.fault) }
+    }
+    let results = threads(&shared, &plan, journals, expected, &disk, settings.millis)?;
+    tell(json!({ "event": "stop", "injected": disk.injected() }));
+    for result in results {
+        result?;
+    }
+    disk.heal();
+    close(shared, &plan, dir)
+}
+
+/// What the opening of a store found.
+struct Opened {
+    /// What it holds, as it should.
+    expected: Expected,
+    /// The cycle before, whose journals have been used up.
+    before: u64,
+    /// Steps done by it, by their kinds.
+    counts: BTreeMap<String, u64>,
+}
+
+/// Opens the store and compares all of it with what is expected.
+fn open(
+    settings: &Settings,
+    plan: &Plan,
+    plain: &dyn Env,
+    env: Arc<dyn Env>,
+    dir: &Path,
+) -> Checked<((Db, Vec<Tree>), Opened, u64)> {
+    let mut expected = Expected::load(plain, dir, settings.shards)?;
+    let (before, mut counts, mut open) = (expected.cycle, BTreeMap::new(), vec![]);
+    if before > 0 {
+        let space = settings.space(&settings.plan(before));
+        for thread in 0..space.threads {
+            let progress = journal::read(plain, dir, before, thread)?;
+            let refused: std::collections::BTreeSet<u64> = progress.refused.iter().copied().collect();
+            for number in 0..progress.done {
+                let step = space.step(thread, number);
+                if refused.contains(&number) {
+                    *counts.entry("refused for want of space".to_owned()).or_insert(0) += 1;
+                    continue;
+                }
+                expected.apply(step.done());
+                *counts.entry(step.kind()).or_insert(0) += 1;
+            }
+            if progress.begun > progress.done {
+                open.push((Version::new(before, thread, progress.done), space.step(thread, progress.done)));
+            }
+        }
+    }
+    let db = Db::open_in(env, dir.join(STORE), plan.db.clone())?;
+    let trees = NAMES.iter().zip(&plan.trees).map(|(n, o)| db.tree(n, o.clone())).collect::<Result<Vec<_>, _>>()?;
+    let bank = db.tree(BANK, plan.trees[0].clone())?;
+    if bank.get(&account(0))?.is_none() {
+        if before > 0 {
+            return wrong(format!("the accounts of {BANK} are gone"));
+        }
+        let mut batch = Batch::new();
+        for n in 0..ACCOUNTS {
+            batch.put(&bank, &account(n), &DEPOSIT.to_le_bytes())?;
+        }
+        db.write(batch)?;
+    }
+    for (version, step) in &open {
+        if settle(&trees, &mut expected, step.open(), *version)? {
+            *counts.entry("begun, killed, and there".to_owned()).or_insert(0) += 1;
+        }
+    }
+    let keys = check_all("after opening", &trees, &expected)?;
+    check_shared("after opening", &db, &trees)?;
+    expected.cycle = plan.cycle;
+    Ok(((db, trees), Opened { expected, before, counts }, keys))
+}
+
+/// Runs the threads until the cycle's time is over, or until they give up.
+fn threads(
+    shared: &Arc<Shared>,
+    plan: &Plan,
+    journals: Vec<Journal>,
+    expected: Expected,
+    disk: &FaultEnv,
+    longest: u64,
+) -> Checked<Vec<Checked>> {
+    let mut parts: Vec<HashMap<u32, _>> = (0..plan.threads).map(|_| HashMap::new()).collect();
+    for (n, shard) in (0u32..).zip(expected.shards) {
+        parts[n as usize % plan.threads as usize].insert(n, shard);
+    }
+    let workers: Vec<Worker> = (0..)
+        .zip(journals.into_iter().zip(parts))
+        .map(|(t, (journal, shards))| Worker::new(shared.clone(), t, journal, shards))
+        .collect();
+    let millis = match plan.end {
+        End::Close { millis } => millis,
+        // Killed before, or at an operation that may never come.
+        End::Kill { .. } | End::DieAt { .. } => longest * 2,
+    };
+    let heals = plan.failing.as_ref().map_or(0, |f| f.millis);
+    Ok(std::thread::scope(|scope| {
+        let handles: Vec<_> = workers.into_iter().map(|w| scope.spawn(|| w.run())).collect();
+        let watch = Watch::start();
+        let mut healthy = heals == 0;
+        while !handles.iter().all(|h| h.is_finished()) {
+            let now = (watch.seconds() * 1000.0) as u64;
+            if now >= millis || handles.iter().any(|h| h.is_finished()) {
+                shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            if !healthy && now >= heals.min(millis) {
+                disk.heal();
+                healthy = true;
+            }
+            shared.env.sleep(Duration::from_millis(2));
+        }
+        handles
+            .into_iter()
+            .map(|h| h.join().unwrap_or_else(|_| wrong("a thread panicked; what it said stands above")))
+            .collect()
+    }))
+}
+
+/// Closes a store that nobody killed; before it, makes the copy with which the next cycle goes on, if it is to.
+fn close(shared: Arc<Shared>, plan: &Plan, dir: &Path) -> Checked {
+    let db = shared.db.clone();
+    let latched = db.sync().is_err();
+    if plan.failing.is_none() {
+        if latched {
+            return wrong(format!("the store takes no writes, though nothing has failed: {:?}", db.sync().err()));
+        }
+        db.wait_idle()?;
+        let found = db.verify(|_, _| {})?;
+        if let Some(e) = found.errors.first() {
+            return wrong(format!("verify: {e}"));
+        }
+    } else if !latched {
+        // What was refused for want of space must be taken now that there is some.
+        match db.wait_idle() {
+            Err(e) if e.kind() == ErrorKind::NoSpace => return wrong(format!("there is space again, but: {e}")),
+            _ => {}
+        }
+    }
+    if plan.restore && !latched && plan.failing.is_none() {
+        let next = dir.join(NEXT);
+        super::remove_store(&*shared.env, &next)?;
+        db.checkpoint(&next)?;
+        tell(json!({ "event": "restore" }));
+    }
+    drop(db);
+    drop(shared);
+    tell(json!({ "event": "closed", "latched": latched, "failing": plan.failing.as_ref().map(|f| f.fault != Fault::Enospc) }));
+    Ok(())
+}

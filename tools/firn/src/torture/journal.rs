@@ -1,0 +1,113 @@
+//! How far each thread has got, in a file that outlives its process.
+//!
+//! Steps are computed from their numbers, so all that must be kept is which one was begun last, which one was done last, and which ones
+//! the store refused. The file is written through a map, without a system call, and what was written is there after a SIGKILL.
+//! Invariant: a step is *begun* before its first call of the store, and *done* after the store has acknowledged it. So of a killed
+//! thread at most one step is open, and the store holds all of it or nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::Result;
+use firn_kv::env::{Env, LogFile};
+
+const CAPACITY: u64 = 64 << 10;
+const BEGUN: u64 = 0;
+const DONE: u64 = 8;
+const REFUSALS: u64 = 16;
+const FIRST: u64 = 24;
+
+/// The journal that a thread writes.
+pub struct Journal {
+    file: Arc<dyn LogFile>,
+    refused: u64,
+}
+
+/// What a journal says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps begun.
+    pub begun: u64,
+    /// Steps done, or refused.
+    pub done: u64,
+    /// Numbers of steps that the store refused, changing nothing.
+    pub refused: Vec<u64>,
+}
+
+fn path(dir: &Path, cycle: u64, thread: u64) -> PathBuf {
+    dir.join(format!("journal-{cycle}-{thread}"))
+}
+
+impl Journal {
+    /// A new journal.
+    pub fn create(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Journal> {
+        Ok(Journal { file: Arc::from(env.create_log(&path(dir, cycle, thread), CAPACITY)?), refused: 0 })
+    }
+
+    fn write(&self, at: u64, n: u64) -> Result<()> {
+        self.file.write_at(at, &n.to_le_bytes())
+    }
+
+    /// The step of this number begins.
+    pub fn begin(&self, step: u64) -> Result<()> {
+        self.write(BEGUN, step + 1)
+    }
+
+    /// The step of this number has been acknowledged.
+    pub fn done(&self, step: u64) -> Result<()> {
+        self.write(DONE, step + 1)
+    }
+
+    /// The store has refused the step of this number. False when no more refusals can be kept.
+    pub fn refuse(&mut self, step: u64) -> Result<bool> {
+        let at = FIRST + 8 * self.refused;
+        if at + 8 > CAPACITY {
+            return Ok(false);
+        }
+        self.write(at, step)?;
+        self.refused += 1;
+        self.write(REFUSALS, self.refused)?;
+        self.done(step)?;
+        Ok(true)
+    }
+}
+
+/// What the journal of a thread says; nothing where there is none.
+pub fn read(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Progress> {
+    let path = path(dir, cycle, thread);
+    if env.file_len(&path).is_err() {
+        return Ok(Progress::default());
+    }
+    let bytes = env.read_all(&path, CAPACITY)?;
+    let number = |at: u64| bytes.get(at as usize..).and_then(|b| b.first_chunk::<8>()).map_or(0, |b| u64::from_le_bytes(*b));
+    let refused = (0..number(REFUSALS)).map(|i| number(FIRST + 8 * i)).collect();
+    Ok(Progress { begun: number(BEGUN), done: number(DONE), refused })
+}
+
+/// Removes the journals of a cycle.
+pub fn remove(env: &dyn Env, dir: &Path, cycle: u64, threads: u64) {
+    for thread in 0..threads {
+        // One that stays is not looked at again.
+        let _ = env.remove(&path(dir, cycle, thread));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firn_kv::env::mem::MemEnv;
+
+    #[test]
+    fn a_journal_says_what_was_done() {
+        let (env, dir) = (MemEnv::new(1), Path::new("/t"));
+        env.create_dir_all(dir).unwrap();
+        assert_eq!(read(&env, dir, 1, 0).unwrap(), Progress::default());
+        let mut j = Journal::create(&env, dir, 1, 0).unwrap();
+        j.begin(0).unwrap();
+        j.done(0).unwrap();
+        j.begin(1).unwrap();
+        assert!(j.refuse(1).unwrap());
+        j.begin(2).unwrap();
+        assert_eq!(read(&env, dir, 1, 0).unwrap(), Progress { begun: 3, done: 2, refused: vec![1] });
+    }
+}

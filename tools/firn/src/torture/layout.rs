@@ -1,0 +1,173 @@
+//! What the stores under torture hold: trees, keys and values, all computed from numbers.
+//!
+//! A key belongs to a *shard*, and a shard belongs to one thread at a time, which therefore knows exactly what the shard holds. Shards lie
+//! between each other's, so tables, runs and memtables mix the keys of all threads. A value is computed from its key and its
+//! *version*: the number of the step that wrote it. So the expected state is one number a key, and a wrong value says where it came from.
+
+use std::sync::Arc;
+
+use firn_kv::{Error, Folded, MAX_KEY_LEN, Merge, Result};
+use firn_workload::rng::{Rng, mix};
+
+/// The trees whose content is known exactly.
+pub const TREES: usize = 5;
+/// Plain keys and values.
+pub const PLAIN: [usize; 2] = [0, 1];
+/// Numbers, to which operands are added.
+pub const SUMS: usize = 2;
+/// Two trees that are only written together, each by batches that change both alike.
+pub const TWINS: [usize; 2] = [3, 4];
+/// The names of the trees whose content is known exactly.
+pub const NAMES: [&str; TREES] = ["plain", "other", "sums", "twin-a", "twin-b"];
+/// Accounts, between which all threads move money.
+pub const BANK: &str = "bank";
+/// How many accounts there are.
+pub const ACCOUNTS: u64 = 64;
+/// What an account has at first.
+pub const DEPOSIT: i64 = 1000;
+/// Trees that are made, written and dropped by all threads at once.
+pub const SCRATCH: [&str; 2] = ["scratch-a", "scratch-b"];
+
+/// The number of a step that writes, which is the version of what it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// Of the step `step` of a thread in a cycle.
+    pub fn new(cycle: u64, thread: u64, step: u64) -> Version {
+        Version((cycle & 0xff_ffff) << 40 | (thread & 0xff) << 32 | (step & 0xffff_ffff))
+    }
+
+    /// The version that a value was made with.
+    pub fn of(value: &[u8]) -> Option<Version> {
+        Some(Version(u64::from_le_bytes(value.first_chunk::<8>().copied()?)))
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cycle {} thread {} step {}", self.0 >> 40, self.0 >> 32 & 0xff, self.0 & 0xffff_ffff)
+    }
+}
+
+/// What comes between shard and number in the keys of a shard: nothing, a few bytes, or more than heads of blocks can tell apart.
+fn middle(shard: u32) -> &'static [u8] {
+    match shard % 4 {
+        0 => b"",
+        1 => b"\x00\xff\x00",
+        2 => b"users/by-email/",
+        _ => b"a prefix that all keys of the shard have in common, and that is longer than a head",
+    }
+}
+
+/// The key number `index` of a shard. Keys of a shard are in the order of their numbers.
+pub fn key(shard: u32, index: u32) -> Vec<u8> {
+    let mut k = (shard as u16).to_be_bytes().to_vec();
+    k.extend_from_slice(middle(shard));
+    k.extend_from_slice(&index.to_be_bytes());
+    let len = match index % 512 {
+        7 if index == 7 && shard.is_multiple_of(8) => MAX_KEY_LEN,
+        9 => 5000,
+        n if n % 64 == 5 => 300,
+        _ => k.len(),
+    };
+    k.resize(len.max(k.len()), b'k');
+    k
+}
+
+/// Which shard and number a key is of, if it is one of ours.
+pub fn parse(key_bytes: &[u8]) -> Option<(u32, u32)> {
+    let shard = u32::from(u16::from_be_bytes(*key_bytes.first_chunk::<2>()?));
+    let rest = key_bytes[2..].strip_prefix(middle(shard))?;
+    let index = u32::from_be_bytes(*rest.first_chunk::<4>()?);
+    (key(shard, index) == key_bytes).then_some((shard, index))
+}
+
+/// The value of a key at a version. In the tree of sums, the number itself.
+pub fn value(tree: usize, shard: u32, index: u32, version: u64) -> Vec<u8> {
+    let mut v = version.to_le_bytes().to_vec();
+    if tree == SUMS {
+        return v;
+    }
+    let seed = mix(version ^ u64::from(shard) << 40 ^ u64::from(index));
+    v.extend_from_slice(&seed.to_le_bytes());
+    let more = match seed % 1000 {
+        0 => 200_000,
+        1..=9 => 20_000,
+        10..=199 => seed >> 20 & 0x7ff,
+        _ => seed >> 20 & 0x7f,
+    };
+    let len = v.len() + more as usize;
+    if seed & 1 << 60 == 0 {
+        v.resize(len, seed as u8);
+    } else {
+        let mut rng = Rng::new(seed, 0);
+        while v.len() < len {
+            v.extend_from_slice(&rng.bits().to_le_bytes());
+        }
+        v.truncate(len);
+    }
+    v
+}
+
+/// Adds numbers.
+pub struct Adds;
+
+impl Merge for Adds {
+    fn name(&self) -> &str {
+        "firn.torture.adds"
+    }
+
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        let mut sum = base.map_or(Ok(0), number)?;
+        for operand in operands {
+            sum = sum.wrapping_add(number(operand)?);
+        }
+        Ok(Folded::Value(sum.to_le_bytes().to_vec()))
+    }
+
+    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        Some(number(older).ok()?.wrapping_add(number(newer).ok()?).to_le_bytes().to_vec())
+    }
+}
+
+/// A number as stored.
+pub fn number(bytes: &[u8]) -> Result<u64> {
+    let bytes = bytes.try_into().map_err(|_| Error::invalid(format!("a number has 8 bytes, this one {}", bytes.len())))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// The merge hook of a tree.
+pub fn merge_of(tree: usize) -> Option<Arc<dyn Merge>> {
+    (tree == SUMS).then(|| Arc::new(Adds) as Arc<dyn Merge>)
+}
+
+/// The key of an account.
+pub fn account(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_in_order_and_parse() {
+        for shard in 0..16 {
+            let keys: Vec<_> = (0..600).map(|i| key(shard, i)).collect();
+            assert!(keys.is_sorted() && keys.iter().all(|k| k.len() <= MAX_KEY_LEN));
+            assert!(keys.iter().zip(0..).all(|(k, i)| parse(k) == Some((shard, i))));
+            assert!(keys.last() < Some(&key(shard + 1, 0)));
+        }
+        assert_eq!((parse(b""), parse(b"\0\0\0\0\0"), parse(b"\0\0\0\0\0\x01x")), (None, None, None));
+    }
+
+    #[test]
+    fn values_tell_their_version() {
+        let v = Version::new(3, 1, 77);
+        assert_eq!(Version::of(&value(0, 1, 2, v.0)), Some(v));
+        assert_eq!(v.to_string(), "cycle 3 thread 1 step 77");
+        assert_ne!(value(0, 1, 2, 5), value(0, 1, 3, 5));
+        assert_eq!(value(3, 1, 2, 5), value(4, 1, 2, 5));
+    }
+}

@@ -1,0 +1,148 @@
+//! `firn torture`: a store under random work, killed at random moments, and compared with what it should hold.
+//!
+//! `supervise` starts a process for each cycle (`child`), kills it, and reports; `plan` draws what a cycle is like; `steps` what its threads
+//! do; `work` does it; `journal` and `expected` outlive the process, and `check` compares.
+//!
+//! What is checked: at each opening every key of every tree whose content is known, byte for byte, so nothing acknowledged is lost, nothing
+//! is invented, and what was begun and not acknowledged is there whole or not at all; while threads work, each of their reads, ranges,
+//! cursors and snapshots; batches and transactions of all threads by invariants (two trees that are always alike, a sum of money); and
+//! checkpoints, made beside everything else, by opening them.
+
+mod check;
+mod child;
+mod expected;
+mod journal;
+mod layout;
+mod plan;
+mod steps;
+mod supervise;
+mod work;
+
+use std::path::Path;
+
+use clap::Args;
+use firn_kv::Result;
+use firn_kv::env::{Env, os::OsEnv};
+use firn_tools::output::{Done, Failure};
+use serde_json::json;
+
+use crate::store::Global;
+use check::Trouble;
+use plan::{Faults, Settings};
+
+/// The store's directory within that of the run.
+const STORE: &str = "store";
+/// A checkpoint with which the next cycle goes on.
+const NEXT: &str = "next";
+
+pub const EXAMPLES: &str = "\
+Each cycle is a process of its own that opens the store with options drawn anew, compares all of it with what is expected, and then
+lets threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, make and drop trees and make
+checkpoints, until it is killed (seven times in ten), dies at some operation on its files, or closes. The expected state lies beside the store, in
+DIR, and the run goes on with it when the command is given again. --seed repeats options and steps; the moments of kills and the order of
+threads are the machine's (with --threads 1 less of that is left).
+
+When anything differs, the run ends with exit code 1, says what was expected and what was found, and keeps DIR as it is.
+
+Examples:
+  firn --db /tmp/torture torture                            a minute of it
+  firn --db /tmp/torture torture --seconds 7200             go on for two hours
+  firn --db /tmp/full torture --faults full --seed 7        with a disk that is full now and then
+  firn --db /tmp/bad torture --faults all --keep            with failing syncs and writes; copies the store before each opening";
+
+/// What `firn torture` takes.
+#[derive(Args, Clone, Debug)]
+pub struct TortureArgs {
+    /// How long, in seconds
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+    /// How many cycles at most
+    #[arg(long, value_name = "N")]
+    cycles: Option<u64>,
+    /// What everything is drawn from (of a new directory; drawn anew if not given)
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Most threads of a cycle (of a new directory)
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=64))]
+    threads: u64,
+    /// Keys of each shard in each tree (of a new directory)
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(16..=1_000_000))]
+    keys: u32,
+    /// Shards: parts of the keys that one thread writes (of a new directory)
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    shards: u32,
+    /// Longest time that the threads of a cycle work, in milliseconds (of a new directory)
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(50..=3_600_000))]
+    millis: u64,
+    /// Which failures of the disk are played (of a new directory)
+    #[arg(long, value_enum, default_value = "none")]
+    faults: Faults,
+    /// How long a thread may take for one step before the run is a failure, in seconds
+    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    patience: u64,
+    /// Copy the store before each opening, to DIR/before
+    #[arg(long)]
+    keep: bool,
+    /// Be the process of this cycle
+    #[arg(long, value_name = "N", hide = true)]
+    cycle: Option<u64>,
+}
+
+/// Runs `firn torture`.
+pub fn run(global: &Global, args: &TortureArgs) -> Done {
+    let env = OsEnv::new();
+    let settings = settings(&*env, &global.db, args)?;
+    let Some(cycle) = args.cycle else { return supervise::run(global, args, &settings, &*env) };
+    match child::run(&settings, &global.db, cycle) {
+        Ok(()) => Ok(()),
+        Err(trouble) => {
+            let what = match trouble {
+                Trouble::Wrong(what) => what,
+                Trouble::Failed(e) => format!("the torture itself cannot go on: {e}"),
+            };
+            println!("{}", json!({ "event": "wrong", "what": what }));
+            Err(Failure::Found)
+        }
+    }
+}
+
+/// The settings of the run in `dir`: those that it was begun with, or those given now for a new one.
+fn settings(env: &dyn Env, dir: &Path, args: &TortureArgs) -> Done<Settings> {
+    let path = dir.join("torture.json");
+    if env.file_len(&path).is_ok() {
+        let text = env.read_all(&path, 1 << 16)?;
+        let settings = serde_json::from_slice(&text).ok().and_then(|v| Settings::from_json(&v));
+        return settings.ok_or_else(|| {
+            Failure::with_next(
+                format!("{} is not of a run of firn torture", path.display()),
+                "name another directory with --db",
+            )
+        });
+    }
+    if env.list(dir).is_ok_and(|names| !names.is_empty()) {
+        return Err(Failure::with_next(
+            format!("{} is not empty, and no run of firn torture was begun in it", dir.display()),
+            "name an empty or a new directory with --db; everything in it will be overwritten",
+        ));
+    }
+    let settings = Settings {
+        seed: args.seed.unwrap_or_else(|| env.random() >> 24),
+        shards: args.shards.max(args.threads as u32),
+        keys: args.keys,
+        threads: args.threads,
+        millis: args.millis,
+        faults: args.faults,
+    };
+    env.create_dir_all(dir)?;
+    env.create(&path)?.append(format!("{}\n", settings.to_json()).as_bytes())?;
+    Ok(settings)
+}
+
+/// Removes a store, where there is one: its directory and the files in it.
+fn remove_store(env: &dyn Env, dir: &Path) -> Result<()> {
+    let Ok(names) = env.list(dir) else { return Ok(()) };
+    for name in names {
+        env.remove(&dir.join(name))?;
+    }
+    env.remove_dir(dir)
+}

@@ -1,0 +1,256 @@
+//! What a cycle is like: options, threads, how it ends, what fails. Drawn from the seed and the cycle's number.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use firn_kv::env::fault::{Fault, OpClass};
+use firn_kv::{Compression, DbOptions, Durability, FilterKind, Movement, Policy, ReadMode, TreeOptions};
+use firn_workload::rng::{Rng, mix};
+use serde_json::{Value, json};
+
+use super::layout::{TREES, merge_of};
+use super::steps::Space;
+
+/// Which failures of the disk are played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Faults {
+    /// None
+    None,
+    /// The disk is full for a while
+    Full,
+    /// The disk is full for a while, or an operation or a sync fails
+    All,
+}
+
+/// What is fixed for all cycles of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What everything is drawn from.
+    pub seed: u64,
+    /// Shards.
+    pub shards: u32,
+    /// Keys of a shard in each tree.
+    pub keys: u32,
+    /// Most threads of a cycle.
+    pub threads: u64,
+    /// Longest time of a cycle, in milliseconds.
+    pub millis: u64,
+    /// What may fail.
+    pub faults: Faults,
+}
+
+/// How a cycle ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The threads stop after so many milliseconds, and the store is closed.
+    Close { millis: u64 },
+    /// SIGKILL so many milliseconds after the threads have begun, or after the process has, so that openings are killed too.
+    Kill { millis: u64, opening: bool },
+    /// The process dies where its nth operation on files begins.
+    DieAt { operation: u64 },
+}
+
+/// A failing disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// How.
+    pub fault: Fault,
+    /// The first operation that fails.
+    pub from: u64,
+    /// How long all later ones fail too, in milliseconds; 0 where only one fails.
+    pub millis: u64,
+}
+
+/// A cycle.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Its number, from 1.
+    pub cycle: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Options of the store.
+    pub db: DbOptions,
+    /// Options of each tree.
+    pub trees: Vec<TreeOptions>,
+    /// How it ends.
+    pub end: End,
+    /// What fails.
+    pub failing: Option<Failing>,
+    /// Which operations count for `DieAt` and `failing`; all where empty.
+    pub counted: Vec<OpClass>,
+    /// A cycle that closes the store makes a checkpoint at its end, and the next one goes on with that.
+    pub restore: bool,
+}
+
+/// A number between two, about equally often of each size.
+fn sized(rng: &mut Rng, from: u64, to: u64) -> u64 {
+    let (lo, hi) = ((from as f64).ln(), (to as f64).ln());
+    ((lo + (hi - lo) * rng.unit()).exp() as u64).clamp(from, to)
+}
+
+fn policy(rng: &mut Rng) -> Policy {
+    match rng.below(7) {
+        0 => {
+            let min_runs = 2 + rng.below(5) as u32;
+            let max_runs = min_runs + rng.below(20) as u32;
+            Policy::Tiered { min_runs, max_runs, bucket: 1.1 + 5.0 * rng.unit() }
+        }
+        1 => Policy::Leveled {
+            level0_runs: 1 + rng.below(8) as u32,
+            ratio: 2 + rng.below(10) as u32,
+            base: sized(rng, 64 << 10, 8 << 20),
+            movement: Movement::ALL[rng.below(Movement::ALL.len() as u64) as usize],
+        },
+        2 => Policy::LazyLeveled { ratio: 2 + rng.below(10) as u32 },
+        3 => Policy::Unified {
+            scaling: (0..1 + rng.below(4)).map(|_| rng.below(13) as i32 - 6).collect(),
+            target_table: sized(rng, 64 << 10, 1 << 20),
+            base_shards: 1 + rng.below(8) as u32,
+        },
+        4 => Policy::TimeWindow { window_secs: sized(rng, 1, 3600), min_runs: 2 + rng.below(6) as u32 },
+        // Without bounds: what a bound drops is no loss, and could not be told from one.
+        5 => Policy::Fifo { max_bytes: 0, max_age_secs: 0 },
+        _ => Policy::default(),
+    }
+}
+
+fn list<T: Copy>(rng: &mut Rng, all: &[T]) -> Vec<T> {
+    (0..1 + rng.below(3)).map(|_| all[rng.below(all.len() as u64) as usize]).collect()
+}
+
+/// Options of a tree.
+pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
+    TreeOptions {
+        compression: list(rng, &[Compression::None, Compression::Lz4]),
+        filter: list(rng, &[FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]),
+        block_size: sized(rng, 512, 65_536) as usize,
+        table_size: sized(rng, 64 << 10, 8 << 20),
+        memtable_size: sized(rng, 64 << 10, 4 << 20) as usize,
+        policy: policy(rng),
+        tombstone_age_secs: if rng.below(4) == 0 { 1 + rng.below(20) } else { 0 },
+        merge: merge_of(tree),
+        ..TreeOptions::default()
+    }
+}
+
+fn db_options(rng: &mut Rng) -> DbOptions {
+    DbOptions {
+        memory_budget: sized(rng, 1 << 20, 128 << 20) as usize,
+        background_threads: [0, 1, 2, 2, 3, 4][rng.below(6) as usize],
+        durability: if rng.below(12) == 0 { Durability::Power } else { Durability::Process },
+        read_mode: [ReadMode::Mmap, ReadMode::Pread][rng.below(2) as usize],
+        wal_segment: sized(rng, 64 << 10, 16 << 20),
+        event_log: rng.below(2) == 0,
+        ..DbOptions::default()
+    }
+}
+
+impl Settings {
+    /// As kept beside the store.
+    pub fn to_json(&self) -> Value {
+        let faults = self.faults.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        json!({
+            "firn_torture": 1, "seed": self.seed, "shards": self.shards, "keys": self.keys, "threads": self.threads,
+            "millis": self.millis, "faults": faults,
+        })
+    }
+
+    /// From what is kept beside the store; `None` where it is something else.
+    pub fn from_json(v: &Value) -> Option<Settings> {
+        let small = |name: &str| u32::try_from(v.get(name)?.as_u64()?).ok();
+        Some(Settings {
+            seed: v.get("seed").filter(|_| v.get("firn_torture").is_some_and(|n| n == 1))?.as_u64()?,
+            shards: small("shards")?,
+            keys: small("keys")?,
+            threads: v.get("threads")?.as_u64()?,
+            millis: v.get("millis")?.as_u64()?,
+            faults: Faults::from_str(v.get("faults")?.as_str()?, false).ok()?,
+        })
+    }
+
+    /// The plan of a cycle.
+    pub fn plan(&self, cycle: u64) -> Plan {
+        let mut rng = Rng::new(mix(self.seed) ^ 0x706c_616e, cycle);
+        let millis = sized(&mut rng, 20, self.millis.max(21));
+        let end = match rng.below(10) {
+            0..2 => End::Close { millis },
+            2..4 => End::DieAt { operation: sized(&mut rng, 1, 30_000) },
+            n => End::Kill { millis, opening: n == 9 },
+        };
+        let threads = 1 + rng.below(self.threads);
+        let db = db_options(&mut rng);
+        let trees = (0..TREES).map(|t| tree_options(&mut rng, t)).collect();
+        let failing = self.failing(&mut rng, millis);
+        let counted = match rng.below(3) {
+            0 => vec![OpClass::Dir, OpClass::Sync],
+            1 => vec![OpClass::Dir, OpClass::Sync, OpClass::Write],
+            _ => vec![],
+        };
+        Plan { cycle, threads, db, trees, end, failing, counted, restore: rng.below(3) == 0 }
+    }
+
+    fn failing(&self, rng: &mut Rng, millis: u64) -> Option<Failing> {
+        let kinds: &[Fault] = match self.faults {
+            Faults::None => &[],
+            Faults::Full => &[Fault::Enospc],
+            Faults::All => &[Fault::Enospc, Fault::Enospc, Fault::Eio, Fault::ShortWrite, Fault::SyncFails],
+        };
+        let (dice, from, lasting) = (rng.below(4), sized(rng, 1, 20_000), rng.below(millis.max(1)));
+        let fault = *kinds.get(rng.below(kinds.len().max(1) as u64) as usize)?;
+        (dice == 0).then_some(Failing { fault, from, millis: if fault == Fault::Enospc { lasting } else { 0 } })
+    }
+
+    /// What the steps of a cycle are drawn from.
+    pub fn space(&self, plan: &Plan) -> Space {
+        Space { seed: self.seed, cycle: plan.cycle, threads: plan.threads, shards: self.shards, keys: self.keys }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Close { millis } => write!(f, "closed after {millis} ms"),
+            End::Kill { millis, opening } => {
+                write!(f, "killed after {millis} ms{}", if *opening { " of opening and working" } else { "" })
+            }
+            End::DieAt { operation } => write!(f, "dies at operation {operation} on files"),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "cycle {}: {} threads, {}", self.cycle, self.threads, self.end)?;
+        if let Some(x) = &self.failing {
+            writeln!(f, "  fails: {:?} from operation {} for {} ms", x.fault, x.from, x.millis)?;
+        }
+        if !self.counted.is_empty() {
+            writeln!(f, "  operations that count: {:?}", self.counted)?;
+        }
+        writeln!(f, "  {:?}", self.db)?;
+        for (name, options) in super::layout::NAMES.iter().zip(&self.trees) {
+            writeln!(f, "  {name}: {options:?}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_repeat_and_are_within_bounds() {
+        let s = Settings { seed: 9, shards: 16, keys: 100, threads: 4, millis: 1000, faults: Faults::All };
+        for cycle in 1..3000 {
+            let plan = s.plan(cycle);
+            plan.db.check().unwrap();
+            plan.trees.iter().for_each(|t| t.check().unwrap());
+            assert!((1..=4).contains(&plan.threads));
+            assert_eq!(plan.to_string(), s.plan(cycle).to_string());
+        }
+        assert_eq!(Settings::from_json(&s.to_json()), Some(s.clone()));
+        let plain = Settings { faults: Faults::None, ..s };
+        assert!((1..1000).all(|c| plain.plan(c).failing.is_none()));
+    }
+}

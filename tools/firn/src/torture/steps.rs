@@ -1,0 +1,294 @@
+//! What a thread does, step by step. A step is computed from seed, cycle, thread and its number, and from nothing else: what a killed
+//! thread was doing is known from the number that it left in its journal.
+
+use firn_workload::rng::{Rng, mix};
+
+use super::expected::Change;
+use super::layout::{PLAIN, SUMS, TREES, TWINS, Version};
+
+/// How a step writes its changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    /// By a call for a single key.
+    Single,
+    /// The same, and it survives a power cut.
+    SingleSynced,
+    /// By a batch.
+    Batch,
+    /// The same, and it survives a power cut.
+    BatchSynced,
+    /// By a transaction that reads what it writes.
+    Transaction,
+    /// By `delete_range`.
+    DeleteRange,
+    /// By `drop_range`.
+    DropRange,
+    /// By `ingest`.
+    Ingest,
+    /// By `export` of what is there, a deletion of it, and an `import`: nothing is changed in the end.
+    ExportImport,
+}
+
+/// What a step looks at, or does to the store without changing what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Look {
+    Get,
+    MultiGet,
+    Range,
+    RangeBack,
+    Prefix,
+    Cursor,
+    Snapshot,
+    Walk,
+    Twins,
+    Transfer,
+    Bank,
+    Stats,
+    Verify,
+    Size,
+    Sync,
+    Flush,
+    Compact,
+    CompactRange,
+    Options,
+    Checkpoint,
+    ReadOnly,
+    ScratchWrite,
+    ScratchIngest,
+    ScratchDrop,
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Changes what the store holds.
+    Write { how: How, changes: Vec<Change> },
+    /// Does something else, with random numbers of its own, to this tree and shard.
+    Look { look: Look, tree: usize, shard: u32, draw: u64 },
+}
+
+impl Step {
+    /// What it has changed once it is done.
+    pub fn done(&self) -> &[Change] {
+        match self {
+            Step::Write { how: How::ExportImport, .. } | Step::Look { .. } => &[],
+            Step::Write { changes, .. } => changes,
+        }
+    }
+
+    /// What it may have changed, all of it or nothing, where it was not done.
+    pub fn open(&self) -> &[Change] {
+        match self {
+            Step::Write { changes, .. } => changes,
+            Step::Look { .. } => &[],
+        }
+    }
+
+    /// Its kind, for counting.
+    pub fn kind(&self) -> String {
+        match self {
+            Step::Write { how, .. } => format!("{how:?}"),
+            Step::Look { look, .. } => format!("{look:?}"),
+        }
+    }
+}
+
+/// What steps are drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct Space {
+    /// Seed of the whole run.
+    pub seed: u64,
+    /// The cycle.
+    pub cycle: u64,
+    /// How many threads there are in this cycle.
+    pub threads: u64,
+    /// How many shards.
+    pub shards: u32,
+    /// How many keys a shard may have in a tree.
+    pub keys: u32,
+}
+
+const WRITES: [(How, u64); 9] = [
+    (How::Single, 5000),
+    (How::SingleSynced, 20),
+    (How::Batch, 900),
+    (How::BatchSynced, 5),
+    (How::Transaction, 150),
+    (How::DeleteRange, 60),
+    (How::DropRange, 3),
+    (How::Ingest, 8),
+    (How::ExportImport, 2),
+];
+
+const LOOKS: [(Look, u64); 24] = [
+    (Look::Get, 2000),
+    (Look::MultiGet, 200),
+    (Look::Range, 120),
+    (Look::RangeBack, 80),
+    (Look::Prefix, 40),
+    (Look::Cursor, 60),
+    (Look::Snapshot, 60),
+    (Look::Walk, 20),
+    (Look::Twins, 40),
+    (Look::Transfer, 400),
+    (Look::Bank, 20),
+    (Look::Stats, 10),
+    (Look::Verify, 1),
+    (Look::Size, 20),
+    (Look::Sync, 5),
+    (Look::Flush, 6),
+    (Look::Compact, 1),
+    (Look::CompactRange, 3),
+    (Look::Options, 3),
+    (Look::Checkpoint, 2),
+    (Look::ReadOnly, 2),
+    (Look::ScratchWrite, 200),
+    (Look::ScratchIngest, 16),
+    (Look::ScratchDrop, 12),
+];
+
+fn pick<T: Copy>(weights: &[(T, u64)], mut n: u64) -> Option<T> {
+    for (what, weight) in weights {
+        if n < *weight {
+            return Some(*what);
+        }
+        n -= weight;
+    }
+    None
+}
+
+impl Space {
+    /// The step of this number of a thread.
+    pub fn step(&self, thread: u64, number: u64) -> Step {
+        let mut rng = Rng::new(mix(self.seed ^ mix(self.cycle)) ^ thread << 48, number);
+        let own = (u64::from(self.shards) - thread).div_ceil(self.threads);
+        let shard = (thread + rng.below(own) * self.threads) as u32;
+        let writes: u64 = WRITES.iter().map(|w| w.1).sum();
+        let looks: u64 = LOOKS.iter().map(|w| w.1).sum();
+        let n = rng.below(writes + looks);
+        if let Some(how) = pick(&WRITES, n) {
+            let version = Version::new(self.cycle, thread, number);
+            return Step::Write { how, changes: self.changes(how, &mut rng, shard, version) };
+        }
+        // A number behind the writes is one of the looks.
+        let look = pick(&LOOKS, n - writes).unwrap_or(Look::Get);
+        Step::Look { look, tree: rng.below(TREES as u64) as usize, shard, draw: rng.bits() }
+    }
+
+    /// A key: most are hot, so that keys are written again and again.
+    pub fn index(&self, rng: &mut Rng) -> u32 {
+        let keys = u64::from(self.keys);
+        (if rng.below(4) == 0 { rng.below(keys) } else { rng.below(keys.div_ceil(8)) }) as u32
+    }
+
+    /// A range of keys, mostly a short one.
+    pub fn span(&self, rng: &mut Rng) -> (u32, u32) {
+        let from = self.index(rng);
+        let most = match rng.below(16) {
+            0 => self.keys,
+            1..4 => self.keys.div_ceil(16),
+            _ => 12,
+        };
+        (from, from + rng.below(u64::from(most)) as u32 + 1)
+    }
+
+    fn single(&self, rng: &mut Rng, tree: usize, shard: u32, version: Version) -> Change {
+        let index = self.index(rng);
+        match rng.below(10) {
+            0..3 => Change::Unset { tree, shard, index },
+            3..9 if tree == SUMS => Change::Add { shard, index, by: rng.bits() >> 50 },
+            _ => Change::Set { tree, shard, index, version: version.0 },
+        }
+    }
+
+    fn changes(&self, how: How, rng: &mut Rng, shard: u32, version: Version) -> Vec<Change> {
+        let single = [PLAIN[0], PLAIN[1], SUMS];
+        let tree = single[rng.below(3) as usize];
+        let plain = PLAIN[rng.below(2) as usize];
+        match how {
+            How::Single | How::SingleSynced => vec![self.single(rng, tree, shard, version)],
+            How::Batch | How::BatchSynced | How::Transaction => {
+                let most = if rng.below(50) == 0 { 300 } else { 12 };
+                let mut changes = vec![];
+                for _ in 0..1 + rng.below(most) {
+                    match rng.below(if how == How::Transaction { 2 } else { 3 }) {
+                        // Transactions have no operands.
+                        0 => match self.single(rng, tree, shard, version) {
+                            Change::Add { shard, index, .. } if how == How::Transaction => {
+                                changes.push(Change::Set { tree, shard, index, version: version.0 });
+                            }
+                            change => changes.push(change),
+                        },
+                        1 => {
+                            let change = self.single(rng, TWINS[0], shard, version);
+                            changes.push(twin(&change));
+                            changes.push(change);
+                        }
+                        _ if rng.below(8) == 0 => {
+                            let (from, to) = self.span(rng);
+                            let change = Change::UnsetRange { tree: TWINS[0], shard, from, to };
+                            changes.push(twin(&change));
+                            changes.push(change);
+                        }
+                        _ => changes.push(self.single(rng, plain, shard, version)),
+                    }
+                }
+                changes
+            }
+            How::DeleteRange | How::DropRange => {
+                let (from, to) = self.span(rng);
+                vec![Change::UnsetRange { tree, shard, from, to }]
+            }
+            How::Ingest => {
+                let step = 1 + rng.below(5) as u32;
+                let (from, count) = (self.index(rng), rng.below(200) as u32);
+                (0..count)
+                    .map(|i| from + i * step)
+                    .filter(|i| *i < self.keys)
+                    .map(|index| Change::Set { tree: plain, shard, index, version: version.0 })
+                    .collect()
+            }
+            How::ExportImport => {
+                let (from, to) = self.span(rng);
+                vec![Change::UnsetRange { tree: plain, shard, from, to }]
+            }
+        }
+    }
+}
+
+/// The same change in the other twin.
+fn twin(change: &Change) -> Change {
+    let mut other = change.clone();
+    if let Change::Set { tree, .. } | Change::Unset { tree, .. } | Change::UnsetRange { tree, .. } = &mut other {
+        *tree = TWINS[1];
+    }
+    other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn steps_repeat_keep_to_their_shards_and_cover_everything() {
+        let space = Space { seed: 5, cycle: 2, threads: 3, shards: 16, keys: 100 };
+        let (mut hows, mut looks) = (BTreeSet::new(), BTreeSet::new());
+        for number in 0..40_000 {
+            let thread = number % 3;
+            let step = space.step(thread, number);
+            assert_eq!(step, space.step(thread, number));
+            match step {
+                Step::Write { how, changes } => {
+                    hows.insert(how);
+                    assert!(changes.iter().all(|c| c.shard() < 16 && u64::from(c.shard()) % 3 == thread));
+                }
+                Step::Look { look, shard, .. } => {
+                    looks.insert(look);
+                    assert!(shard < 16 && u64::from(shard) % 3 == thread);
+                }
+            }
+        }
+        assert_eq!((hows.len(), looks.len()), (WRITES.len(), LOOKS.len()));
+    }
+}

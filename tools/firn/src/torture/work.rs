@@ -1,0 +1,513 @@
+//! One thread of a cycle: takes its steps, keeps its journal, and compares all that it reads with what it knows.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use firn_kv::env::Env;
+use firn_kv::{Batch, Db, DbOptions, Durability, Error, ErrorKind, Snapshot, Tree, TreeOptions};
+use firn_workload::rng::Rng;
+
+use super::check::{
+    Checked, Trouble, check_bank, check_scratch, check_shard, check_shared, check_twins, check_value, check_walk, of_shard,
+    shard_range, trees, wrong,
+};
+use super::expected::{Change, Keys, Shard};
+use super::journal::Journal;
+use super::layout::{ACCOUNTS, BANK, NAMES, SCRATCH, SUMS, Version, account, key, number, value};
+use super::plan::tree_options;
+use super::steps::{How, Look, Space, Step};
+
+/// What the threads of a cycle share.
+pub struct Shared {
+    /// The store.
+    pub db: Db,
+    /// The trees whose content is known.
+    pub trees: Vec<Tree>,
+    /// The accounts.
+    pub bank: Tree,
+    /// What steps are drawn from.
+    pub space: Space,
+    /// Set when all should stop.
+    pub stop: AtomicBool,
+    /// Whether failures of the disk are played, so that calls may fail.
+    pub failing: bool,
+    /// How often each tree that comes and goes was begun to be dropped.
+    pub drops: [AtomicU64; 2],
+    /// The directory of the run, for files of its own.
+    pub dir: PathBuf,
+    /// The environment of the store.
+    pub env: Arc<dyn Env>,
+}
+
+/// One thread.
+pub struct Worker {
+    shared: Arc<Shared>,
+    thread: u64,
+    journal: Journal,
+    /// What the shards of this thread hold.
+    shards: HashMap<u32, Shard>,
+    held: Vec<Held>,
+}
+
+/// A snapshot, and what one shard of one tree held when it was taken.
+struct Held {
+    snapshot: Snapshot,
+    tree: usize,
+    shard: u32,
+    keys: Keys,
+    until: u64,
+}
+
+impl Worker {
+    /// A thread with the shards that it is to write.
+    pub fn new(shared: Arc<Shared>, thread: u64, journal: Journal, shards: HashMap<u32, Shard>) -> Worker {
+        Worker { shared, thread, journal, shards, held: vec![] }
+    }
+
+    /// Takes steps until told to stop. Gives what is wrong, if anything is.
+    pub fn run(mut self) -> Checked {
+        for number in 0u64.. {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let step = self.shared.space.step(self.thread, number);
+            self.journal.begin(number)?;
+            match self.take(&step, number) {
+                Ok(()) => {
+                    self.apply(step.done());
+                    self.journal.done(number)?;
+                }
+                Err(Trouble::Failed(e)) if self.shared.failing => match self.refused(&e, &step) {
+                    // A disk that is full for a while. What was refused can be asked for again.
+                    true if self.journal.refuse(number)? => self.shared.env.sleep(std::time::Duration::from_millis(1)),
+                    // What became of the step is seen at the next opening.
+                    _ => return self.look_again(step.open()),
+                },
+                Err(Trouble::Failed(e)) => return wrong(format!("{}: {step:?} failed: {e}", self.at(number))),
+                Err(Trouble::Wrong(words)) => return wrong(format!("{}: {words}", self.at(number))),
+            }
+            self.release(number)?;
+        }
+        self.release(u64::MAX)
+    }
+
+    fn at(&self, step: u64) -> Version {
+        Version::new(self.shared.space.cycle, self.thread, step)
+    }
+
+    /// Whether a call that failed has certainly changed nothing, and the store goes on.
+    fn refused(&self, e: &Error, step: &Step) -> bool {
+        match step {
+            Step::Look { .. } => self.shared.db.sync().is_ok() || e.kind() == ErrorKind::NoSpace,
+            // These write and flush, so what failed may have been the flush.
+            Step::Write { how: How::DropRange | How::ExportImport, .. } => false,
+            Step::Write { .. } => e.kind() == ErrorKind::NoSpace,
+        }
+    }
+
+    /// After a failure that may have ended all writing: what was acknowledged is still read, but for what was being written.
+    fn look_again(&self, open: &[Change]) -> Checked {
+        for (shard, expected) in &self.shards {
+            if open.iter().all(|c| c.shard() != *shard) {
+                match check_shard("after a failure of the disk", &self.shared.trees, *shard, expected) {
+                    // Reading may fail, too, where the disk does.
+                    Err(Trouble::Failed(e)) if e.kind() != ErrorKind::Corruption => {}
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, changes: &[Change]) {
+        for c in changes {
+            if let Some(shard) = self.shards.get_mut(&c.shard()) {
+                c.apply(shard);
+            }
+        }
+    }
+
+    fn keys(&self, tree: usize, shard: u32) -> &Keys {
+        &self.shards[&shard][tree]
+    }
+
+    /// Compares the snapshots whose time has come with what was there when they were taken.
+    fn release(&mut self, number: u64) -> Checked {
+        let (due, held) = std::mem::take(&mut self.held).into_iter().partition(|h| h.until <= number);
+        self.held = held;
+        for h in due {
+            let Held { snapshot, tree, shard, keys, .. } = h;
+            let walk = snapshot.range(&self.shared.trees[tree], shard_range(shard));
+            match check_walk("in a snapshot", tree, walk, of_shard(shard, &keys)) {
+                Err(Trouble::Failed(e)) if self.shared.failing && e.kind() != ErrorKind::Corruption => {}
+                Err(Trouble::Failed(e)) => return wrong(format!("{}: reading a snapshot failed: {e}", self.at(number))),
+                Err(Trouble::Wrong(words)) => return wrong(format!("{}: {words}", self.at(number))),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, step: &Step, number: u64) -> Checked {
+        match step {
+            Step::Write { how, changes } => self.write(*how, changes),
+            Step::Look { look, tree, shard, draw } => self.look(*look, *tree, *shard, Rng::new(*draw, 1), number),
+        }
+    }
+
+    fn write(&self, how: How, changes: &[Change]) -> Checked {
+        let s = &*self.shared;
+        match (how, changes) {
+            (How::Single, [change]) => single(&s.trees, change)?,
+            (How::SingleSynced, [change]) => match change {
+                Change::Set { tree, shard, index, version } => {
+                    let v = value(*tree, *shard, *index, *version);
+                    s.trees[*tree].put_with(&key(*shard, *index), &v, Durability::Power)?;
+                }
+                other => s.db.write_with(batch(&s.trees, std::slice::from_ref(other))?, Durability::Power)?,
+            },
+            (How::BatchSynced, _) => s.db.write_with(batch(&s.trees, changes)?, Durability::Power)?,
+            (How::Transaction, _) => self.transaction(changes)?,
+            (How::DeleteRange, [Change::UnsetRange { tree, shard, from, to }]) => {
+                s.trees[*tree].delete_range(&key(*shard, *from), &key(*shard, *to))?;
+            }
+            (How::DropRange, [Change::UnsetRange { tree, shard, from, to }]) => {
+                s.trees[*tree].drop_range(&key(*shard, *from), &key(*shard, *to))?;
+            }
+            (How::Ingest, [Change::Set { tree, .. }, ..]) => {
+                let pairs = changes.iter().filter_map(|c| match c {
+                    Change::Set { tree, shard, index, version } => {
+                        Some((key(*shard, *index), value(*tree, *shard, *index, *version)))
+                    }
+                    _ => None,
+                });
+                s.trees[*tree].ingest(pairs)?;
+            }
+            (How::ExportImport, [Change::UnsetRange { tree, shard, from, to }]) => {
+                let file = s.dir.join(format!("exported-{}", self.thread));
+                // A killed thread leaves its file.
+                let _ = s.env.remove(&file);
+                let (tree, from, to) = (&s.trees[*tree], key(*shard, *from), key(*shard, *to));
+                let exported = tree.export(from.clone()..to.clone(), &file)?;
+                tree.delete_range(&from, &to)?;
+                // An import of nothing is refused.
+                let imported = if exported > 0 { tree.import(&file)? } else { 0 };
+                s.env.remove(&file)?;
+                if exported != imported {
+                    return wrong(format!("{exported} keys were exported, {imported} imported"));
+                }
+            }
+            _ => s.db.write(batch(&s.trees, changes)?)?,
+        }
+        Ok(())
+    }
+
+    /// Writes changes by a transaction, which reads them first. Nobody else writes these keys, so it never conflicts.
+    fn transaction(&self, changes: &[Change]) -> Checked {
+        let s = &*self.shared;
+        let mut shards = self.shards.clone_of(changes);
+        let mut tx = s.db.transaction();
+        for c in changes {
+            let (Change::Set { tree, shard, index, .. } | Change::Unset { tree, shard, index }) = c else { continue };
+            let k = key(*shard, *index);
+            let got = tx.get(&s.trees[*tree], &k)?;
+            let expected = shards.get(shard).and_then(|s| s[*tree].get(index)).copied();
+            check_value("in a transaction", *tree, *shard, *index, expected, got.as_deref())?;
+            match c {
+                Change::Set { version, .. } => tx.put(&s.trees[*tree], &k, &value(*tree, *shard, *index, *version))?,
+                _ => tx.delete(&s.trees[*tree], &k)?,
+            }
+            if let Some(shard) = shards.get_mut(shard) {
+                c.apply(shard);
+            }
+        }
+        Ok(tx.commit()?)
+    }
+
+    fn look(&mut self, look: Look, tree: usize, shard: u32, mut rng: Rng, number: u64) -> Checked {
+        let s = self.shared.clone();
+        let t = &s.trees[tree];
+        let index = s.space.index(&mut rng);
+        let keys = self.keys(tree, shard);
+        let (from, to) = s.space.span(&mut rng);
+        let span = key(shard, from)..key(shard, to);
+        let in_span = || keys.range(from..to).map(|(i, v)| (shard, *i, *v));
+        match look {
+            Look::Get => {
+                let (k, expected) = (key(shard, index), keys.get(&index).copied());
+                if rng.below(4) == 0 && t.contains(&k)? != expected.is_some() {
+                    return wrong(format!("contains: {} shard {shard} key {index}: expected {expected:?}", NAMES[tree]));
+                }
+                check_value("get", tree, shard, index, expected, t.get(&k)?.as_deref())?;
+            }
+            Look::MultiGet => {
+                let indexes: Vec<u32> = (0..1 + rng.below(40)).map(|_| s.space.index(&mut rng)).collect();
+                let asked: Vec<Vec<u8>> = indexes.iter().map(|i| key(shard, *i)).collect();
+                for (i, got) in indexes.iter().zip(t.multi_get(&asked)?) {
+                    check_value("multi_get", tree, shard, *i, keys.get(i).copied(), got.as_deref())?;
+                }
+            }
+            Look::Range => {
+                check_walk("range", tree, t.range(span), in_span())?;
+            }
+            Look::RangeBack => {
+                let back: Vec<_> = in_span().collect();
+                check_walk("range backward", tree, t.range(span).rev(), back.into_iter().rev())?;
+            }
+            Look::Prefix => {
+                check_walk("prefix", tree, t.prefix(&(shard as u16).to_be_bytes()), of_shard(shard, keys))?;
+            }
+            Look::Cursor => cursor(t, tree, shard, keys, &mut rng, &s.space)?,
+            Look::Snapshot => {
+                let snapshot = if rng.below(2) == 0 { s.db.snapshot() } else { s.db.snapshot_named("held by torture") };
+                let keys = keys.clone();
+                if self.held.len() < 4 {
+                    self.held.push(Held { snapshot, tree, shard, keys, until: number + 1 + rng.below(3000) });
+                }
+            }
+            Look::Walk => walk(t, tree, &key(shard, index))?,
+            Look::Twins => check_twins("twins", &s.db.snapshot(), &s.trees, &key(shard, index), 500)?,
+            Look::Transfer => transfer(&s, &mut rng)?,
+            Look::Bank => check_bank("bank", &s.db.snapshot(), &s.bank)?,
+            Look::Stats => {
+                let stats = s.db.stats();
+                let names = s.db.tree_names();
+                if NAMES.iter().any(|n| !names.iter().any(|m| m == n)) || stats.trees.len() < NAMES.len() {
+                    return wrong(format!("stats: trees are missing: {names:?}"));
+                }
+                t.tables()?;
+            }
+            Look::Verify => {
+                let found = s.db.verify(|_, _| {})?;
+                // An error here is not one of the disk: a failing operation is an error of the call.
+                if let Some(e) = found.errors.first().filter(|e| !s.failing || e.kind() == ErrorKind::Corruption) {
+                    return wrong(format!("verify: {e}"));
+                }
+            }
+            Look::Size => {
+                t.approximate_size(&span.start, &span.end)?;
+            }
+            Look::Sync => s.db.sync()?,
+            Look::Flush => t.flush()?,
+            Look::Compact => t.compact()?,
+            Look::CompactRange => t.compact_range(&span.start, &span.end)?,
+            Look::Options => {
+                s.db.tree(NAMES[tree], tree_options(&mut rng, tree))?;
+            }
+            Look::Checkpoint => self.checkpoint(&mut rng)?,
+            Look::ReadOnly => {
+                let options = DbOptions { create: false, read_only: true, ..DbOptions::default() };
+                let other = Db::open_in(firn_kv::env::os::OsEnv::new(), s.dir.join(super::STORE), options)?;
+                let other_trees = opened(&other)?;
+                check_shard("opened for reading, beside", &other_trees, shard, &self.shards[&shard])?;
+            }
+            Look::ScratchWrite | Look::ScratchIngest | Look::ScratchDrop => {
+                scratch(&s, look, shard, self.at(number), &mut rng)?
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a checkpoint beside all that goes on, opens it, and compares what is known of it.
+    fn checkpoint(&self, rng: &mut Rng) -> Checked {
+        let s = &*self.shared;
+        let dir = s.dir.join(format!("checkpoint-{}", self.thread));
+        super::remove_store(&*s.env, &dir)?;
+        s.db.checkpoint(&dir)?;
+        let threads = rng.below(2) as usize;
+        let options = DbOptions {
+            create: false,
+            background_threads: threads,
+            memory_budget: 8 << 20,
+            wal_segment: 1 << 20,
+            ..DbOptions::default()
+        };
+        let copy = match Db::open_in(firn_kv::env::os::OsEnv::new(), &dir, options) {
+            Ok(copy) => copy,
+            Err(e) if s.failing && e.kind() != ErrorKind::Corruption => return Err(e.into()),
+            Err(e) => return wrong(format!("the checkpoint {} does not open: {e}", dir.display())),
+        };
+        let copies = opened(&copy)?;
+        for (shard, expected) in &self.shards {
+            check_shard("in a checkpoint", &copies, *shard, expected)?;
+        }
+        check_shared("in a checkpoint", &copy, &copies)?;
+        drop((copies, copy));
+        Ok(super::remove_store(&*s.env, &dir)?)
+    }
+}
+
+/// The shards that some changes are about.
+trait CloneOf {
+    fn clone_of(&self, changes: &[Change]) -> HashMap<u32, Shard>;
+}
+
+impl CloneOf for HashMap<u32, Shard> {
+    fn clone_of(&self, changes: &[Change]) -> HashMap<u32, Shard> {
+        changes.iter().filter_map(|c| Some((c.shard(), self.get(&c.shard())?.clone()))).collect()
+    }
+}
+
+/// The trees of a store that was opened anew, with their hooks.
+fn opened(db: &Db) -> Checked<Vec<Tree>> {
+    for (t, tree) in trees(db)?.iter().enumerate() {
+        db.tree(NAMES[t], TreeOptions { merge: super::layout::merge_of(t), ..tree.options() })?;
+    }
+    trees(db)
+}
+
+fn single(trees: &[Tree], change: &Change) -> Checked {
+    match change {
+        Change::Set { tree, shard, index, version } => {
+            trees[*tree].put(&key(*shard, *index), &value(*tree, *shard, *index, *version))?;
+        }
+        Change::Unset { tree, shard, index } => trees[*tree].delete(&key(*shard, *index))?,
+        Change::Add { shard, index, by } => trees[SUMS].merge(&key(*shard, *index), &by.to_le_bytes())?,
+        Change::UnsetRange { tree, shard, from, to } => trees[*tree].delete_range(&key(*shard, *from), &key(*shard, *to))?,
+    }
+    Ok(())
+}
+
+fn batch(trees: &[Tree], changes: &[Change]) -> Checked<Batch> {
+    let mut b = Batch::new();
+    for c in changes {
+        match c {
+            Change::Set { tree, shard, index, version } => {
+                b.put(&trees[*tree], &key(*shard, *index), &value(*tree, *shard, *index, *version))?;
+            }
+            Change::Unset { tree, shard, index } => b.delete(&trees[*tree], &key(*shard, *index))?,
+            Change::Add { shard, index, by } => b.merge(&trees[SUMS], &key(*shard, *index), &by.to_le_bytes())?,
+            Change::UnsetRange { tree, shard, from, to } => {
+                b.delete_range(&trees[*tree], &key(*shard, *from), &key(*shard, *to))?;
+            }
+        }
+    }
+    Ok(b)
+}
+
+/// Moves a cursor over a shard, to and fro.
+fn cursor(t: &Tree, tree: usize, shard: u32, keys: &Keys, rng: &mut Rng, space: &Space) -> Checked {
+    let mut c = t.cursor(shard_range(shard))?;
+    // Where it should be: a key, or nowhere.
+    let mut at: Option<u32> = None;
+    for _ in 0..20 {
+        match (rng.below(6), at) {
+            (0, _) => {
+                c.first()?;
+                at = keys.keys().next().copied();
+            }
+            (1, _) => {
+                c.last()?;
+                at = keys.keys().next_back().copied();
+            }
+            (2, Some(i)) => {
+                c.next()?;
+                at = keys.range(i + 1..).next().map(|(i, _)| *i);
+            }
+            (3, Some(i)) => {
+                c.prev()?;
+                at = keys.range(..i).next_back().map(|(i, _)| *i);
+            }
+            (4, _) => {
+                let i = space.index(rng);
+                c.seek_before(&key(shard, i))?;
+                at = keys.range(..i).next_back().map(|(i, _)| *i);
+            }
+            _ => {
+                let i = space.index(rng);
+                c.seek(&key(shard, i))?;
+                at = keys.range(i..).next().map(|(i, _)| *i);
+            }
+        }
+        match at {
+            Some(i) if c.valid() && c.key() == key(shard, i) => {
+                check_value("cursor", tree, shard, i, keys.get(&i).copied(), Some(c.value()))?;
+            }
+            None if !c.valid() => {}
+            _ => {
+                let is = if c.valid() { format!("at a key of {} bytes", c.key().len()) } else { "nowhere".to_owned() };
+                return wrong(format!("cursor: {} shard {shard}: should be at {at:?}, and is {is}", NAMES[tree]));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Walks over keys of all threads: they are in order, and each has a value that was written for it.
+fn walk(t: &Tree, tree: usize, from: &[u8]) -> Checked {
+    let mut before: Option<Vec<u8>> = None;
+    for item in t.range(from..).take(1000) {
+        let (k, v) = item?;
+        if before.as_deref().is_some_and(|b| b >= &*k) {
+            return wrong(format!("walk: {}: keys are out of order", NAMES[tree]));
+        }
+        if tree != SUMS {
+            check_scratch("walk", &k, &v)?;
+        }
+        before = Some(k.to_vec());
+    }
+    Ok(())
+}
+
+/// Moves money between two accounts; where another thread was quicker, not.
+fn transfer(s: &Shared, rng: &mut Rng) -> Checked {
+    let (a, b, amount) = (account(rng.below(ACCOUNTS)), account(rng.below(ACCOUNTS)), rng.below(100));
+    let mut tx = s.db.transaction();
+    let (Some(from), Some(to)) = (tx.get(&s.bank, &a)?, tx.get(&s.bank, &b)?) else {
+        return wrong(format!("an account of {BANK} is gone"));
+    };
+    if a != b {
+        tx.put(&s.bank, &a, &number(&from)?.wrapping_sub(amount).to_le_bytes())?;
+        tx.put(&s.bank, &b, &number(&to)?.wrapping_add(amount).to_le_bytes())?;
+    }
+    match tx.commit() {
+        Err(e) if e.kind() == ErrorKind::Conflict => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Writes, fills or drops a tree that comes and goes. What is dropped meanwhile may answer that it is closed, and nothing else.
+fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) -> Checked {
+    let which = rng.below(SCRATCH.len() as u64) as usize;
+    let name = SCRATCH[which];
+    let gone = |e: &Error| matches!(e.kind(), ErrorKind::Closed | ErrorKind::NotFound);
+    if look == Look::ScratchDrop {
+        s.drops[which].fetch_add(1, Ordering::SeqCst);
+        return match s.db.drop_tree(name) {
+            Err(e) if gone(&e) => Ok(()),
+            done => Ok(done?),
+        };
+    }
+    let drops = s.drops[which].load(Ordering::SeqCst);
+    let work = || -> Result<(Tree, Vec<u32>), Error> {
+        let options = TreeOptions { memtable_size: 256 << 10, table_size: 256 << 10, ..TreeOptions::default() };
+        let tree = s.db.tree(name, options)?;
+        let from = s.space.keys + rng.below(500) as u32 * 8;
+        let indexes: Vec<u32> = if look == Look::ScratchIngest { (from..from + 40).collect() } else { vec![from] };
+        let pair = |i: &u32| (key(shard, *i), value(0, shard, *i, version.0));
+        if look == Look::ScratchIngest {
+            tree.ingest(indexes.iter().map(pair))?;
+        } else {
+            let (k, v) = pair(&from);
+            tree.put(&k, &v)?;
+        }
+        Ok((tree, indexes))
+    };
+    let mut work = work;
+    let (tree, indexes) = match work() {
+        Err(e) if gone(&e) => return Ok(()),
+        done => done?,
+    };
+    for i in indexes {
+        let got = match tree.get(&key(shard, i)) {
+            Err(e) if gone(&e) => return Ok(()),
+            got => got?,
+        };
+        if s.drops[which].load(Ordering::SeqCst) == drops {
+            check_value("in a tree that comes and goes", 0, shard, i, Some(version.0), got.as_deref())?;
+        }
+    }
+    Ok(())
+}
