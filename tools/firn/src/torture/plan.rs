@@ -181,6 +181,8 @@ impl Settings {
         let db = db_options(&mut rng);
         let trees = (0..TREES).map(|t| tree_options(&mut rng, t)).collect();
         let failing = self.failing(&mut rng, millis);
+        // What failing operations do is seen where the process lives on.
+        let end = if failing.is_some() && rng.below(3) > 0 { End::Close { millis } } else { end };
         let counted = match rng.below(3) {
             0 => vec![OpClass::Dir, OpClass::Sync],
             1 => vec![OpClass::Dir, OpClass::Sync, OpClass::Write],
@@ -195,7 +197,7 @@ impl Settings {
             Faults::Full => &[Fault::Enospc],
             Faults::All => &[Fault::Enospc, Fault::Enospc, Fault::Eio, Fault::ShortWrite, Fault::SyncFails],
         };
-        let (dice, from, lasting) = (rng.below(4), sized(rng, 1, 20_000), rng.below(millis.max(1)));
+        let (dice, from, lasting) = (rng.below(4), sized(rng, 1, 5000), rng.below(millis.max(1)));
         let fault = *kinds.get(rng.below(kinds.len().max(1) as u64) as usize)?;
         (dice == 0).then_some(Failing { fault, from, millis: if fault == Fault::Enospc { lasting } else { 0 } })
     }

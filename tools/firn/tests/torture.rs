@@ -1,0 +1,51 @@
+//! `firn torture` goes on where it was, and says what is wrong when something is.
+
+use serde_json::Value;
+
+mod common;
+use common::Temp;
+
+const SHORT: [&str; 11] = ["torture", "--seed", "11", "--millis", "150", "--keys", "64", "--shards", "8", "--seconds", "300"];
+
+fn torture(t: &Temp, more: &[&str]) -> (Option<i32>, Value) {
+    let args: Vec<&str> = SHORT.iter().chain(more).chain(&["--json"]).copied().collect();
+    let done = t.run("run", &args, b"");
+    let out = String::from_utf8(done.stdout).unwrap();
+    let said = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}\n{}", String::from_utf8_lossy(&done.stderr)));
+    (done.status.code(), said)
+}
+
+#[test]
+fn a_run_goes_on_and_counts_what_was_done() {
+    let t = Temp::new("torture", "goes-on");
+    let (code, first) = torture(&t, &["--cycles", "6", "--faults", "all"]);
+    assert_eq!(code, Some(0), "{first}");
+    assert_eq!((first["cycles"].as_u64(), &first["wrong"]), (Some(6), &Value::Null));
+    let (code, second) = torture(&t, &["--cycles", "3"]);
+    assert_eq!((code, second["settings"]["faults"].as_str()), (Some(0), Some("all")), "{second}");
+    assert!(first["steps"].as_u64() > Some(0) && first["killed_working"].as_u64() > Some(0), "{first}");
+}
+
+#[test]
+fn a_lost_key_is_found_and_named() {
+    let t = Temp::new("torture", "lost-key");
+    assert_eq!(torture(&t, &["--cycles", "3"]).0, Some(0));
+    // Not by a step: somebody else deletes what the first shards have.
+    let gone = t.run("run/store", &["delete", "--tree", "plain", "--hex", "--from", "0000", "--to", "0004"], b"");
+    assert!(gone.status.success(), "{}", String::from_utf8_lossy(&gone.stderr));
+    let (code, said) = torture(&t, &["--cycles", "1"]);
+    assert_eq!(code, Some(1), "{said}");
+    let what = said["wrong"]["what"].as_str().unwrap();
+    assert!(what.contains("plain shard") && what.contains("should be"), "{what}");
+    assert!(t.path("run/failure.txt").exists());
+}
+
+#[test]
+fn other_directories_are_left_alone() {
+    let t = Temp::new("torture", "alone");
+    std::fs::create_dir_all(t.path("run")).unwrap();
+    std::fs::write(t.path("run/letter"), "dear").unwrap();
+    let done = t.run("run", &SHORT, b"");
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("is not empty"));
+}
