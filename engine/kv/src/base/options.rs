@@ -23,7 +23,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Compression {
-    /// As they are; with mmap reading they are served straight from the map.
+    /// As they are; they may be served straight from a map of the file ([`ReadMode`]).
     None = 0,
     /// LZ4 block format. A block that does not shrink by an eighth is stored as it is.
     #[default]
@@ -46,8 +46,13 @@ pub enum FilterKind {
 /// How table files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
-    /// Through a shared map of the file: no copy, no syscall. A failing device ends the process with a signal.
+    /// The engine chooses (the default). Compressed blocks are read with `pread`, one read each. Blocks that are stored as they are are
+    /// served from a shared map of the file while all tables together take at most half of the memory that the process may use, and
+    /// are read with `pread` when they take more.
     #[default]
+    Auto,
+    /// Through a shared map of the file: no copy, no syscall. A block that is not in memory costs a device read for each of its
+    /// pages, and a failing device ends the process with a signal.
     Mmap,
     /// With `pread`: a failing device is an error.
     Pread,
@@ -306,7 +311,7 @@ impl Default for DbOptions {
             memory_budget: 256 << 20,
             background_threads: 2,
             durability: Durability::Process,
-            read_mode: ReadMode::Mmap,
+            read_mode: ReadMode::Auto,
             wal_segment: 64 << 20,
             create: true,
             read_only: false,

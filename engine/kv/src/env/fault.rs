@@ -210,6 +210,14 @@ impl ReadFile for FaultRead {
     fn map(&self) -> Option<&[u8]> {
         self.inner.map()
     }
+
+    fn at_random(&self) {
+        self.inner.at_random();
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.inner.will_need(offset, len);
+    }
 }
 
 struct FaultWrite {
@@ -333,6 +341,10 @@ impl Env for FaultEnv {
 
     fn free_space(&self, dir: &Path) -> Option<u64> {
         self.inner.free_space(dir)
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.inner.memory()
     }
 
     fn wall_micros(&self) -> u64 {

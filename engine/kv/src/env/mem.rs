@@ -48,6 +48,9 @@ const CHECKPOINT_EVERY: usize = 256;
 #[derive(Clone)]
 pub struct MemEnv(Arc<Mutex<State>>);
 
+/// What [`Env::memory`] answers at first.
+const MEMORY: u64 = 16 << 30;
+
 struct State {
     disk: Disk,
     journal: Option<Journal>,
@@ -57,6 +60,7 @@ struct State {
     nanos: u64,
     rng: Rng,
     free_space: Option<u64>,
+    memory: Option<u64>,
 }
 
 #[derive(Default)]
@@ -91,7 +95,7 @@ fn refused(what: &str, path: &Path, kind: io::ErrorKind) -> Error {
 impl State {
     fn new(disk: Disk, seed: u64) -> State {
         let (open, locked) = (HashMap::new(), BTreeSet::new());
-        State { disk, journal: None, open, locked, nanos: 0, rng: Rng(seed), free_space: None }
+        State { disk, journal: None, open, locked, nanos: 0, rng: Rng(seed), free_space: None, memory: Some(MEMORY) }
     }
 
     fn commit(&mut self, op: Op) {
@@ -258,7 +262,7 @@ impl MemEnv {
         let st = self.0.lock();
         let mut copy = State::new(disk, st.rng.0);
         copy.nanos = st.nanos;
-        copy.free_space = st.free_space;
+        (copy.free_space, copy.memory) = (st.free_space, st.memory);
         MemEnv(Arc::new(Mutex::new(copy)))
     }
 
@@ -296,6 +300,11 @@ impl MemEnv {
     /// What [`Env::free_space`] is to answer; `None` (unknown) at first.
     pub fn set_free_space(&self, bytes: Option<u64>) {
         self.0.lock().free_space = bytes;
+    }
+
+    /// What [`Env::memory`] is to answer; 16 GiB at first.
+    pub fn set_memory(&self, bytes: Option<u64>) {
+        self.0.lock().memory = bytes;
     }
 
     fn handle(&self, st: &mut State, ino: Ino, path: &Path) -> Handle {
@@ -633,6 +642,10 @@ impl Env for MemEnv {
 
     fn free_space(&self, _dir: &Path) -> Option<u64> {
         self.0.lock().free_space
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.0.lock().memory
     }
 
     fn wall_micros(&self) -> u64 {

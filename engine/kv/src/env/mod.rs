@@ -18,6 +18,7 @@ use crate::base::error::Result;
 pub mod fault;
 mod map;
 pub mod mem;
+mod memory;
 pub mod os;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,14 @@ pub trait ReadFile: Send + Sync {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
     /// The whole file as a map, when it was opened for mapping and the environment has maps.
     fn map(&self) -> Option<&[u8]>;
+    /// Reads will come at places that no earlier read foretells: the system is to read what it is asked for and nothing beside it,
+    /// through the map too. Best effort; says nothing of what may be read.
+    fn at_random(&self) {}
+    /// These bytes will be read soon: the system is to begin with it, and the call does not wait for it. Best effort, for any range;
+    /// errors are met by the read itself.
+    fn will_need(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// Whether the file has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -108,6 +117,11 @@ pub trait Env: Send + Sync + 'static {
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>>;
     /// Bytes free to this process on the device of `dir`; `None` where unknown.
     fn free_space(&self, dir: &Path) -> Option<u64>;
+    /// Bytes of memory that this process and its files in the page cache may take: the machine's, or less where a limit is set on the
+    /// process's group. `None` where unknown.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 
     /// Wall clock in microseconds since 1970.
     fn wall_micros(&self) -> u64;

@@ -86,6 +86,23 @@ impl ReadFile for OsRead {
     fn map(&self) -> Option<&[u8]> {
         self.map.as_ref().map(ReadMap::bytes)
     }
+
+    fn at_random(&self) {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let _ = rustix::fs::fadvise(&self.named.file, 0, None, rustix::fs::Advice::Random);
+        if let Some(map) = &self.map {
+            map.at_random();
+        }
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(len) = std::num::NonZeroU64::new(len) {
+            let _ = rustix::fs::fadvise(&self.named.file, offset, Some(len), rustix::fs::Advice::WillNeed);
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let _ = (offset, len);
+    }
 }
 
 /// The error of a read that goes past a file's end.
@@ -339,6 +356,10 @@ impl Env for OsEnv {
     fn free_space(&self, dir: &Path) -> Option<u64> {
         let stat = rustix::fs::statvfs(dir).ok()?;
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn memory(&self) -> Option<u64> {
+        super::memory::limit()
     }
 
     fn wall_micros(&self) -> u64 {

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ use crate::base::sync::epoch;
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
-use crate::sstable::{Properties, Table, TableCursor, TableValue, WholeBlock};
+use crate::sstable::{Maps, Properties, Table, TableCursor, TableValue, WholeBlock};
 
 /// A file to be removed, and what still maps it.
 type Dead = (PathBuf, Option<Arc<Table>>);
@@ -36,8 +36,13 @@ pub struct TableOpener {
     pub dir: PathBuf,
     /// The cache of decoded blocks.
     pub cache: Arc<Cache>,
-    /// Map or pread.
-    pub mode: ReadMode,
+    /// Map, pread, or what fits.
+    mode: ReadMode,
+    maps: Arc<Maps>,
+    /// Blocks are served from maps as long as all tables take no more than this, in bytes.
+    most_mapped: u64,
+    /// Bytes of all tables that have a handle.
+    live: AtomicU64,
     /// Set when the Db has been closed: somebody else may have the directory now.
     pub closed: AtomicBool,
     /// Files to be removed by a worker, with what still maps them; `None` where there is no worker.
@@ -50,7 +55,26 @@ impl TableOpener {
     /// Opens tables of the Db in `dir`; with `workers` somebody calls [`bury`](Self::bury) from time to time.
     pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode, workers: bool) -> TableOpener {
         let dead = workers.then(Mutex::default);
-        TableOpener { env, dir: dir.to_path_buf(), cache, mode, closed: AtomicBool::new(false), dead, ready: Mutex::default() }
+        let most_mapped = if mode == ReadMode::Auto { env.memory().map_or(0, |bytes| bytes / 2) } else { u64::MAX };
+        TableOpener {
+            env,
+            dir: dir.to_path_buf(),
+            cache,
+            mode,
+            maps: Maps::new(mode == ReadMode::Mmap),
+            most_mapped,
+            live: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            dead,
+            ready: Mutex::default(),
+        }
+    }
+
+    /// The tables have become `came` bytes larger and `went` bytes smaller.
+    fn resized(&self, came: u64, went: u64) {
+        self.live.fetch_add(came, Ordering::Relaxed);
+        let before = self.live.fetch_sub(went, Ordering::Relaxed);
+        self.maps.serve(before - went <= self.most_mapped);
     }
 
     /// Opens table `id`, which has just been written, and puts `frames` of it into the cache.
@@ -70,8 +94,14 @@ impl TableOpener {
 
     fn open(&self, id: u64, ingested: Seq) -> Result<Arc<Table>> {
         let path = table_path(&self.dir, id);
-        let file = self.env.open_read(&path, self.mode == ReadMode::Mmap)?;
-        Table::open_ingested(file, &path, id, self.cache.clone(), ingested)
+        let file = self.env.open_read(&path, self.mode != ReadMode::Pread)?;
+        // Whoever reads block after block asks for them ahead; nobody else wants more than a block.
+        file.at_random();
+        let mut table = Table::open_ingested(file, &path, id, self.cache.clone(), ingested)?;
+        if let Some(t) = Arc::get_mut(&mut table) {
+            t.use_maps(self.maps.clone());
+        }
+        Ok(table)
     }
 
     /// Removes the files whose last handle has gone.
@@ -134,6 +164,7 @@ impl TableHandle {
     pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>) -> Arc<TableHandle> {
         let table = opener.ready.lock().remove(&meta.id).map_or_else(OnceLock::new, OnceLock::from);
         let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
+        opener.resized(meta.size, 0);
         Arc::new(TableHandle { meta, opener, table, obsolete, filter })
     }
 
@@ -205,6 +236,7 @@ impl TableHandle {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
+        self.opener.resized(0, self.meta.size);
         if !*self.obsolete.get_mut() {
             return;
         }

@@ -88,6 +88,6 @@ impl<'a> WholeBlock<'a> {
 
     /// Gives the stored bytes, checked, to `f`.
     pub(super) fn stored<R>(&self, f: impl FnOnce(Stored<'_>) -> R) -> Result<R> {
-        self.table.place(self.number).stored(self.table.file.map(), |s| Ok(f(s)))
+        self.table.place(self.number).stored(self.table.map_to_decode(), |s| Ok(f(s)))
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::copy::WholeBlock;
 use super::search::{Block, Shape, prefetch};
+use super::stream::Stream;
 use super::table::{Table, TableValue};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
@@ -80,6 +81,7 @@ pub struct TableCursor {
     trailer: Trailer,
     value: Range<u32>,
     ahead: Ahead,
+    stream: Stream,
 }
 
 impl TableCursor {
@@ -100,6 +102,7 @@ impl TableCursor {
             trailer: Trailer(0),
             value: 0..0,
             ahead: Ahead::default(),
+            stream: Stream::new(!fill_cache),
         }
     }
 
@@ -128,14 +131,18 @@ impl TableCursor {
         self.fertile = false;
         self.block = i;
         self.source = if self.table.is_mapped(i) {
+            self.stream.read(&self.table, i);
             Source::Map(self.table.mapped_block(i)?)
         } else if let Some(frame) = self.table.cached(i, self.fill_cache) {
             Source::Frame(frame)
-        } else if self.fill_cache {
-            Source::Frame(self.table.load(i)?)
         } else {
-            self.table.load_into(i, self.table.file.map(), &mut self.buffer)?;
-            Source::Private
+            self.stream.read(&self.table, i);
+            if self.fill_cache {
+                Source::Frame(self.table.load(i)?)
+            } else {
+                self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer)?;
+                Source::Private
+            }
         };
         prefetch(self.bytes());
         let Some(block) = Block::new(self.bytes()) else {

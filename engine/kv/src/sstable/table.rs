@@ -4,15 +4,17 @@
 //! - T1: index, filter, tombstones and properties are read when the table is opened and stay in memory; [`Table::memory`] counts them.
 //! - T2: a decoded block is validated (checksum, then structure) once, when it is decoded or first met in the map, before anything else
 //!   sees it. A block that fails is an error each time it is wanted, never a wrong answer.
-//! - T3: a block that is stored as it is, in a mapped file, is served from the map and never cached; every other block is decoded into a
-//!   frame of the cache, to which the slot with the block's number leads.
+//! - T3: a block that is stored as it is, in a mapped file, is served from the map and not cached, as long as [`Maps`] say so; every
+//!   other block is decoded into a frame of the cache, to which the slot with the block's number leads.
+//! - T4: a block that is not in memory costs one read of the device, whether it is served from the map or decoded.
 //!
 //! The path of a point read is: index (one binary search over 8-byte heads), slot, block (one binary search), entry.
 
+use std::cell::Cell;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::cursor::TableCursor;
 use super::filter::Filter;
@@ -37,8 +39,9 @@ pub struct Table {
     cache: Arc<Cache>,
     slots: Arc<Slots>,
     pub(super) index: Index,
-    /// Whether some block may be served from the map.
+    /// Whether some block may be served from the map, when `maps` say so.
     mapped: bool,
+    maps: Arc<Maps>,
     /// Per block, whether it was found sound in the map.
     checked: Box<[AtomicU64]>,
     pub(super) filter: Option<Filter>,
@@ -47,6 +50,27 @@ pub struct Table {
     tombstones: Arc<Fragments>,
     lift: Seq,
     properties: Properties,
+}
+
+/// What the maps of a Db's tables are used for. Shared by its tables, because it may change while they are open.
+#[derive(Debug)]
+pub struct Maps {
+    /// Blocks that are stored as they are are served from the map.
+    serve: AtomicBool,
+    /// All other blocks are decoded from it, too, instead of being read with a call.
+    decode: bool,
+}
+
+impl Maps {
+    /// For tables of mapped files.
+    pub fn new(decode: bool) -> Arc<Maps> {
+        Arc::new(Maps { serve: AtomicBool::new(true), decode })
+    }
+
+    /// Whether blocks are served from maps from now on. What was handed out stays good.
+    pub fn serve(&self, yes: bool) {
+        self.serve.store(yes, Ordering::Relaxed);
+    }
 }
 
 /// A physical block of a file that is about to be read.
@@ -65,7 +89,7 @@ impl Place<'_> {
         Error::corruption(what).at(self.path, self.offset).block(self.kind.name())
     }
 
-    /// Checks the block's bytes, which are in the map or else read into a buffer, and gives them to `f`.
+    /// Checks the block's bytes, which are in `map` or else read into a buffer, and gives them to `f`.
     pub fn stored<R>(&self, map: Option<&[u8]>, f: impl FnOnce(Stored<'_>) -> Result<R, &'static str>) -> Result<R> {
         let check =
             |block: &[u8]| Stored::check(block, self.kind, self.id, self.offset).and_then(f).map_err(|e| self.corrupt(e));
@@ -76,15 +100,29 @@ impl Place<'_> {
         if let Some(block) = map.and_then(|m| m.get(self.offset as usize..end as usize)) {
             return check(block);
         }
-        let mut block = vec![0; self.len];
-        self.file.read_at(self.offset, &mut block)?;
-        check(&block)
+        let mut block = SCRATCH.take();
+        if block.len() < self.len {
+            block.resize(self.len, 0);
+        }
+        let stored = &mut block[..self.len];
+        let read = self.file.read_at(self.offset, stored).and_then(|()| check(stored));
+        if block.len() <= LARGEST_SCRATCH {
+            SCRATCH.set(block);
+        }
+        read
     }
 
-    /// The same with the decompressed bytes.
+    /// The same with the decompressed bytes, read in one piece.
     pub fn raw<R>(&self, f: impl FnOnce(&[u8]) -> Result<R, &'static str>) -> Result<R> {
-        self.stored(self.file.map(), |s| if s.codec == Compression::None { f(s.bytes) } else { f(&s.to_vec()?) })
+        self.stored(None, |s| if s.codec == Compression::None { f(s.bytes) } else { f(&s.to_vec()?) })
     }
+}
+
+/// Stored blocks up to this length are read into a buffer that the thread keeps.
+const LARGEST_SCRATCH: usize = 64 << 10;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(vec![]) };
 }
 
 /// Checks the structure of a decoded data block.
@@ -232,6 +270,7 @@ impl Table {
             slots,
             index,
             mapped,
+            maps: Maps::new(true),
             checked,
             filter,
             filter_forgotten: false,
@@ -239,6 +278,11 @@ impl Table {
             properties,
             lift: seq,
         }))
+    }
+
+    /// Uses the map as `maps` say; a table that is not told uses it for everything.
+    pub fn use_maps(&mut self, maps: Arc<Maps>) {
+        self.maps = maps;
     }
 
     /// Answers without the filter from now on: nobody knows what part of a key is in it.
@@ -380,7 +424,13 @@ impl Table {
     /// Whether block `i` is served from the map.
     #[inline]
     pub(super) fn is_mapped(&self, i: usize) -> bool {
-        self.mapped && self.index.flags(i) & RAW != 0
+        self.mapped && self.index.flags(i) & RAW != 0 && self.maps.serve.load(Ordering::Relaxed)
+    }
+
+    /// The map, when blocks are decoded from it.
+    #[inline]
+    pub(super) fn map_to_decode(&self) -> Option<&[u8]> {
+        if self.maps.decode { self.file.map() } else { None }
     }
 
     /// Bytes of the map; empty when they are not there.
@@ -395,6 +445,9 @@ impl Table {
     pub(super) fn mapped_block(&self, i: usize) -> Result<Range<usize>> {
         let (word, bit) = (&self.checked[i / 64], 1 << (i % 64));
         if word.load(Ordering::Acquire) & bit == 0 {
+            // The map reads a page at a fault; this is the whole block in one.
+            let (offset, len) = self.index.place(i);
+            self.file.will_need(offset, len as u64);
             self.place(i).stored(self.file.map(), |s| match s.codec {
                 Compression::None => validate(s.bytes),
                 Compression::Lz4 => Err("a block of another compression than the index says"),
@@ -419,7 +472,7 @@ impl Table {
     /// Decodes block `i` into a frame of the cache.
     #[cold]
     pub(super) fn load(&self, i: usize) -> Result<FrameRef> {
-        let frame = self.place(i).stored(self.file.map(), |s| {
+        let frame = self.place(i).stored(self.map_to_decode(), |s| {
             let mut frame = self.cache.allocate(s.raw_len);
             s.unpack(&mut frame)?;
             validate(&frame)?;

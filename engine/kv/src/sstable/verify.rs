@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 
 use super::properties::Properties;
 use super::search::Block;
+use super::stream::Stream;
 use super::table::Table;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
@@ -74,7 +75,9 @@ impl Table {
         };
         let mut report = VerifyReport { filter_checked, ..VerifyReport::default() };
         let (mut raw, mut whole) = (vec![], true);
+        let mut stream = Stream::new(true);
         for i in 0..self.index.len() {
+            stream.read(self, i);
             let len = self.index.place(i).1 as u64;
             let checked = self
                 .load_into(i, None, &mut raw)

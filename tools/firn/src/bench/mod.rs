@@ -17,7 +17,7 @@ mod wide;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use firn_kv::{Compression, Policy};
+use firn_kv::{Compression, Policy, ReadMode};
 use firn_workload::spec::parse_count;
 use firn_workload::{Distribution, ValueSize};
 
@@ -97,6 +97,9 @@ pub struct BenchArgs {
     /// Compression of blocks
     #[arg(long, value_enum, default_value = "lz4")]
     compression: Codec,
+    /// How table files are read
+    #[arg(long, value_enum, default_value = "auto")]
+    read_mode: Reads,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -124,6 +127,26 @@ enum Codec {
     None,
     /// LZ4
     Lz4,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reads {
+    /// As the engine chooses
+    Auto,
+    /// Through maps
+    Mmap,
+    /// With pread
+    Pread,
+}
+
+impl From<Reads> for ReadMode {
+    fn from(r: Reads) -> ReadMode {
+        match r {
+            Reads::Auto => ReadMode::Auto,
+            Reads::Mmap => ReadMode::Mmap,
+            Reads::Pread => ReadMode::Pread,
+        }
+    }
 }
 
 impl From<Codec> for Compression {

@@ -95,6 +95,7 @@ impl Plan {
         let db = DbOptions {
             memory_budget: usize::try_from(args.budget).unwrap_or(usize::MAX),
             durability: args.durability.into(),
+            read_mode: args.read_mode.into(),
             wal_segment: args.memtable.clamp(1 << 20, 64 << 20),
             ..DbOptions::default()
         };

@@ -1,0 +1,67 @@
+//! How much memory this process may use: on Linux the least of the machine's and of the limits of the process's control groups, of
+//! either version.
+//!
+//! Invariant: an answer is never larger than what the system would give; what cannot be found out is not guessed.
+#![allow(clippy::disallowed_methods)] // a part of `os`, the door that the ban leads to
+
+use std::path::{Path, PathBuf};
+
+/// The limit in bytes; `None` where unknown.
+pub(super) fn limit() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|t| total(&t))?;
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = files(&groups).into_iter().filter_map(|f| std::fs::read_to_string(f).ok()?.trim().parse::<u64>().ok());
+    Some(limits.fold(machine, u64::min))
+}
+
+/// What `/proc/meminfo` says of the machine's memory.
+fn total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The files that may hold a limit for the process of this `/proc/self/cgroup`: those of its groups and of all above them. A container
+/// often sees its own group as the root, where the path that is named here does not exist.
+fn files(groups: &str) -> Vec<PathBuf> {
+    let mut files = vec![];
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (root, name) = match controllers {
+            "" => (Path::new("/sys/fs/cgroup"), "memory.max"),
+            c if c.split(',').any(|c| c == "memory") => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let below = Path::new(path.trim_start_matches('/'));
+        files.extend(below.ancestors().map(|p| root.join(p).join(name)));
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_looked_for_in_all_groups_above() {
+        let paths = |text: &str| files(text).iter().map(|p| p.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(
+            paths("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/\n"),
+            [
+                "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory.max",
+            ]
+        );
+        assert!(paths("nothing\n1:cpu:/x").is_empty());
+    }
+
+    #[test]
+    fn the_machine_s_memory_is_read() {
+        assert_eq!(total("MemTotal:       24656304 kB\nMemFree: 1 kB\n"), Some(24_656_304 * 1024));
+        assert_eq!(total("MemFree: 1 kB"), None);
+        #[cfg(target_os = "linux")]
+        assert!(limit().is_some_and(|n| n > 1 << 20));
+    }
+}

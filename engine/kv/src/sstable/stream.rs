@@ -1,0 +1,161 @@
+//! Asks the device for the blocks that a walk is coming to, so that it reads them while others are looked at.
+//!
+//! Invariants: nothing is asked for before a walk has gone on for some blocks, unless it was known from the start to be long: a seek
+//! reads the blocks that it stands in and no others; what is asked for lies among the table's blocks, and no more than [`MOST`] of it
+//! ahead of the walk.
+
+use super::table::Table;
+
+/// Bytes asked for first.
+const LEAST: u64 = 64 << 10;
+/// Most bytes asked for at once.
+const MOST: u64 = 1 << 20;
+/// How many blocks a walk must have read, one behind the other.
+const LONG: u32 = 2;
+/// A walk may have found this many blocks between two that it reads in the cache.
+const GAP: usize = 16;
+
+/// A walk through the blocks of one table, in either direction.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    /// Whether it goes over all blocks.
+    whole: bool,
+    /// The block that was read last, and how many before it in the same direction.
+    last: Option<usize>,
+    length: u32,
+    forward: bool,
+    /// How far the device has been asked: up to, or backward down to, this place in the file.
+    asked: u64,
+    window: u64,
+}
+
+impl Stream {
+    /// A walk that starts now; `whole` when it is known to be long.
+    pub fn new(whole: bool) -> Stream {
+        Stream { whole, forward: true, ..Stream::default() }
+    }
+
+    /// Block `i` is about to be read from the file.
+    pub fn read(&mut self, table: &Table, i: usize) {
+        let Some((offset, len)) = self.next(table, i) else { return };
+        table.file.will_need(offset, len);
+    }
+
+    /// What to ask for, at which offset, now that block `i` is read.
+    fn next(&mut self, table: &Table, i: usize) -> Option<(u64, u64)> {
+        let (begin, len) = table.index.place(i);
+        let end = begin + len as u64;
+        let before = self.last.replace(i);
+        let direction = before.and_then(|b| match i.abs_diff(b) {
+            1..=GAP => Some(i > b),
+            _ => None,
+        });
+        if direction == Some(self.forward) && self.length > 0 {
+            self.length = self.length.saturating_add(1);
+        } else {
+            self.forward = direction.unwrap_or(true);
+            self.length = 1 + u32::from(direction.is_some());
+            self.asked = if self.forward { begin } else { end };
+            self.window = if self.whole { MOST } else { LEAST };
+        }
+        if self.length <= LONG && !self.whole {
+            return None;
+        }
+        let window = self.window;
+        let ask = if self.forward {
+            let from = self.asked.max(begin);
+            let until = (from + window).min(table.index.end());
+            (end + window / 2 > self.asked && from < until).then_some((from, until))
+        } else {
+            let until = self.asked.min(end);
+            let from = until.saturating_sub(window);
+            (begin < self.asked.saturating_add(window / 2) && from < until).then_some((from, until))
+        };
+        let (from, until) = ask?;
+        self.asked = if self.forward { until } else { from };
+        self.window = (2 * window).min(MOST);
+        Some((from, until - from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::base::cursor::Cursor;
+    use crate::base::error::Result;
+    use crate::base::key::{Kind, Trailer};
+    use crate::base::options::Compression;
+    use crate::cache::Cache;
+    use crate::env::mem::MemEnv;
+    use crate::env::{Env, ReadFile};
+    use crate::sstable::{TableOptions, TableWriter};
+
+    /// A file that notes what it is asked for ahead.
+    struct Noting {
+        file: Arc<dyn ReadFile>,
+        asked: Mutex<Vec<(u64, u64)>>,
+    }
+
+    impl ReadFile for Noting {
+        fn len(&self) -> u64 {
+            self.file.len()
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            self.file.read_at(offset, buf)
+        }
+        fn map(&self) -> Option<&[u8]> {
+            self.file.map()
+        }
+        fn will_need(&self, offset: u64, len: u64) {
+            self.asked.lock().unwrap().push((offset, len));
+        }
+    }
+
+    /// A table of some 4 MiB.
+    fn table() -> (Arc<Noting>, Arc<Table>) {
+        let (env, path) = (MemEnv::new(1), Path::new("/t"));
+        let options = TableOptions { block_size: 4032, compression: Compression::None, ..TableOptions::default() };
+        let mut w = TableWriter::new(env.create(path).unwrap(), path, 3, options);
+        (0..40_000u32).for_each(|i| w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &[7; 100]).unwrap());
+        w.finish().unwrap();
+        let file = Arc::new(Noting { file: env.open_read(path, false).unwrap(), asked: Mutex::default() });
+        (file.clone(), Table::open(file, path, 3, Cache::new(64 << 10)).unwrap())
+    }
+
+    #[test]
+    fn a_seek_asks_for_nothing_beside_its_blocks() {
+        let (file, table) = table();
+        for i in (0..40_000u32).step_by(997) {
+            let mut c = table.cursor(true);
+            c.seek(&i.to_be_bytes(), Trailer::NEWEST).unwrap();
+            for _ in 0..10 {
+                c.next().unwrap();
+            }
+        }
+        assert_eq!(*file.asked.lock().unwrap(), []);
+    }
+
+    #[test]
+    fn a_long_walk_asks_for_each_byte_once_and_not_far_ahead() {
+        for (fill, forward) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (file, table) = table();
+            let mut c = table.cursor(fill);
+            if forward { c.first() } else { c.last() }.unwrap();
+            while c.valid() {
+                if forward { c.next() } else { c.prev() }.unwrap();
+            }
+            let mut asked = file.asked.lock().unwrap().clone();
+            assert!(asked.iter().all(|&(_, len)| len <= MOST), "{asked:?}");
+            if !forward {
+                asked.reverse();
+            }
+            assert!(asked.windows(2).all(|w| w[0].0 + w[0].1 == w[1].0), "{asked:?}");
+            let (first, last) = (asked[0], asked[asked.len() - 1]);
+            let missed = table.index.end() - (last.0 + last.1 - first.0);
+            assert!(missed <= if fill { 4 * 4096 } else { 0 }, "{missed} of {}", table.index.end());
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a read asks of the device: one block for a get, and nothing where the answer is in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::env::Env;
+use firn_kv::env::fault::{FaultEnv, OpClass};
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Compression, Db, DbOptions, ReadMode, Tree, TreeOptions};
+
+const KEYS: u32 = 4000;
+
+fn key(i: u32) -> Vec<u8> {
+    format!("key{i:08}").into_bytes()
+}
+
+/// A compacted store that has just been opened, and the environment that counts its reads.
+fn store(memory: Option<u64>, mode: ReadMode, compression: Compression) -> (FaultEnv, Db, Tree) {
+    let mem = MemEnv::new(1);
+    mem.set_memory(memory);
+    let options = || DbOptions { background_threads: 0, read_mode: mode, memory_budget: 16 << 20, ..DbOptions::default() };
+    let tree_options = || TreeOptions { compression: vec![compression], ..TreeOptions::default() };
+    {
+        let db = Db::open_in(Arc::new(mem.clone()), Path::new("/db"), options()).unwrap();
+        let tree = db.tree("t", tree_options()).unwrap();
+        (0..KEYS).for_each(|i| tree.put(&key(i), &[i as u8; 100]).unwrap());
+        tree.compact().unwrap();
+    }
+    let env = FaultEnv::new(Arc::new(mem));
+    env.only(&[OpClass::Read]);
+    let db = Db::open_in(Arc::new(env.clone()) as Arc<dyn Env>, Path::new("/db"), options()).unwrap();
+    let tree = db.tree("t", tree_options()).unwrap();
+    tree.get(&key(0)).unwrap().unwrap(); // opens the table
+    (env, db, tree)
+}
+
+/// Reads of the device that getting this key takes.
+fn cost(env: &FaultEnv, tree: &Tree, i: u32) -> u64 {
+    let before = env.count();
+    assert_eq!(&*tree.get(&key(i)).unwrap().unwrap(), [i as u8; 100]);
+    env.count() - before
+}
+
+#[test]
+fn a_get_reads_one_block_and_only_once() {
+    for (memory, mode, compression) in [
+        (Some(16 << 30), ReadMode::Auto, Compression::Lz4),
+        (Some(64 << 10), ReadMode::Auto, Compression::None),
+        (None, ReadMode::Auto, Compression::None),
+        (Some(16 << 30), ReadMode::Pread, Compression::None),
+    ] {
+        let (env, _db, tree) = store(memory, mode, compression);
+        for i in (500..KEYS).step_by(500) {
+            assert_eq!(cost(&env, &tree, i), 1, "{mode:?} {compression:?}");
+            assert_eq!(cost(&env, &tree, i), 0, "{mode:?} {compression:?}");
+        }
+    }
+}
+
+#[test]
+fn maps_serve_what_fits_in_memory_and_stop_when_it_no_longer_does() {
+    let (env, db, tree) = store(Some(2 << 20), ReadMode::Auto, Compression::None);
+    assert_eq!(cost(&env, &tree, 1000), 0, "from the map");
+    let pinned = tree.get(&key(1000)).unwrap().unwrap();
+    let other = db.tree("other", TreeOptions { compression: vec![Compression::None], ..TreeOptions::default() }).unwrap();
+    (0..2 * KEYS).for_each(|i| other.put(&key(i), &[0; 100]).unwrap());
+    other.flush().unwrap();
+    assert_eq!(cost(&env, &tree, 2000), 1, "more than half of the memory is taken");
+    assert_eq!(&*pinned, [1000u32 as u8; 100]);
+    drop(other);
+    db.drop_tree("other").unwrap();
+    assert_eq!(cost(&env, &tree, 3000), 0, "it fits again");
+}
