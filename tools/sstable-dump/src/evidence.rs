@@ -6,16 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use firn_kv::base::ops::TreeId;
+use firn_kv::base::ops::{NO_TREE, Ops, TreeId};
 use firn_kv::env::Env as _;
 use firn_kv::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
 use firn_kv::merge::run::table_path;
+use firn_kv::sstable::Properties;
+use firn_kv::wal::recover;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::things;
 use serde_json::Value;
 
 use crate::manifest::replay_around;
 use crate::names::{Names, own_name};
+use crate::target::open_file;
 
 /// No event log is read beyond this.
 const MAX_EVENTS: u64 = 64 << 20;
@@ -50,56 +53,199 @@ pub struct Evidence {
     sizes: BTreeMap<u64, u64>,
     /// Flushed positions by name.
     flushed_by_name: BTreeMap<String, u64>,
-    /// A state that is whole: that of the newest manifest, when it is sound.
-    pub whole: Option<State>,
+    /// A state that is whole, and the number of its manifest: of the newest one, when it is sound and fits the tables.
+    pub whole: Option<(State, u64)>,
     /// The last state that could be read in part.
     pub partial: Option<State>,
     /// What has been found.
     pub notes: Vec<String>,
 }
 
-/// Gathers all there is in `dir`; manifests only with `manifests`.
+/// Which manifests are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// The one that `CURRENT` names and older ones, as far as they fit the tables.
+    All,
+    /// The one of this number.
+    Only(u64),
+    /// None.
+    None,
+}
+
+/// Gathers all there is in `dir`.
 ///
 /// # Errors
 /// `Incompatible` for files of a newer version, I/O errors; damage is none.
-pub fn gather(env: &Names, dir: &Path, manifests: bool) -> Result<Evidence> {
+pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
     let mut e = Evidence::default();
-    if manifests {
-        e.read_manifests(env, dir)?;
+    if sources != Sources::None {
+        e.read_manifests(env, dir, sources)?;
     }
-    for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
-        match env.read_all(&dir.join(name), MAX_EVENTS) {
-            Ok(bytes) => e.read_events(&bytes),
-            Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {}
-            Err(err) => return Err(err),
-        }
-    }
+    e.read_event_files(env, dir)?;
     Ok(e)
 }
 
+/// Whether `state` is that of an older time than the files; in words, if so. The proof is a table with a number that it has not given out,
+/// together with one of these: tables that it names are gone; the event log, which is written when a manifest is durable, tells of the
+/// table; the table has sequence numbers behind the last one, which the log does not give back. A flush that a crash ended proves
+/// nothing: the log has all of it. A log that tells of trees with numbers not given out is a proof by itself.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<String>> {
+    let finished = names.finished();
+    let newer: Vec<u64> = finished.into_iter().filter(|&id| id >= state.next_file).collect();
+    let (mut first, mut last, mut unknown_tree) = (None, 0, None);
+    // What is wrong with the log is said where it is read.
+    let _ = recover(names, dir, state.wal_floor, &mut |seq, _, payload| {
+        first.get_or_insert(seq);
+        let mut n = 0;
+        for (tree, _) in Ops::new(payload).flatten() {
+            unknown_tree = unknown_tree.or((tree >= state.next_tree && tree != NO_TREE).then_some(tree));
+            n += 1;
+        }
+        last = last.max(seq.saturating_add(n));
+        Ok(())
+    });
+    if let Some(tree) = unknown_tree {
+        return Ok(Some(format!(
+            "the manifest is of an older time than the log, or its end is lost: the log has operations on tree {tree}, which it does not know"
+        )));
+    }
+    if newer.is_empty() {
+        return Ok(None);
+    }
+    let live = state.trees.values().flat_map(|t| t.tables());
+    let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !path.exists())).count();
+    let mut events = Evidence::default();
+    events.read_event_files(names, dir)?;
+    let mut proof = vec![];
+    if gone > 0 {
+        proof.push(format!("{} gone", things(gone as u64, "table that it names is", "tables that it names are")));
+    }
+    let told: BTreeSet<u64> = events.by_name.values().flatten().chain(&events.dead).copied().collect();
+    let told = newer.iter().filter(|id| told.contains(id) && events.fits(names, dir, **id)).count();
+    if told > 0 {
+        proof.push(format!("the event log tells of {}", things(told as u64, "newer one", "newer ones")));
+    }
+    let is_lost = |p: &Properties| {
+        let logged = first.is_some_and(|f| f <= p.min_seq) && p.max_seq < last;
+        p.max_seq > state.last_seq && !logged
+    };
+    let behind = newer.iter().filter(|&&id| properties(names, id).is_some_and(|p| is_lost(&p))).count();
+    if behind > 0 {
+        proof.push(format!("{} sequence numbers behind its last, not in the log", things(behind as u64, "has", "have")));
+    }
+    Ok((!proof.is_empty()).then(|| {
+        format!(
+            "the manifest is of an older time than the tables, or its end is lost: {} not known to it, and {}",
+            things(newer.len() as u64, "newer table is", "newer tables are"),
+            proof.join(", ")
+        )
+    }))
+}
+
+fn properties(names: &Names, id: u64) -> Option<Properties> {
+    let path = names.table(id)?;
+    let file = names.open_read(&path, false).ok()?;
+    open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
+}
+
+/// Whether `state` is of another store than the tables: none of those that it names is here, and others are, with numbers that it has given
+/// out. In words, if so. One that is only older has not given out the numbers of what is here.
+pub fn foreign(names: &Names, state: &State) -> Option<String> {
+    let live = state.trees.values().flat_map(|t| t.tables()).count();
+    let finished = names.finished();
+    let contradicts = finished.iter().any(|id| *id < state.next_file);
+    (live > 0 && contradicts && names.own_tables(state) == 0).then(|| {
+        format!(
+            "this manifest is of another store: of the {} that it names none is here, and of the {} here it names none",
+            things(live as u64, "table", "tables"),
+            things(finished.len() as u64, "table", "tables")
+        )
+    })
+}
+
+/// Manifests beside that of `number` that are of other stores, and how much of those is here.
+///
+/// # Errors
+/// What the system says of the directory.
+pub fn other_stores(names: &Names, dir: &Path, number: u64, state: &State) -> Result<Vec<Error>> {
+    let mut all = vec![];
+    for other in names.list(dir)?.iter().filter_map(|n| manifest_number(n)).filter(|n| *n != number) {
+        let Ok(found) = manifest::read(names, dir, other).and_then(|log| log.replay()) else { continue };
+        if found.id == state.id {
+            continue;
+        }
+        let live = found.trees.values().flat_map(|t| t.tables()).count() as u64;
+        let words = format!(
+            "this manifest is of another store than {}: two stores lie in one directory, and {} of the {} of this one are here",
+            manifest_name(number),
+            names.own_tables(&found),
+            things(live, "table", "tables"),
+        );
+        all.push(Error::corruption(words).in_file(dir.join(manifest_name(other))));
+    }
+    Ok(all)
+}
+
 impl Evidence {
-    fn read_manifests(&mut self, env: &Names, dir: &Path) -> Result<()> {
+    fn read_event_files(&mut self, env: &Names, dir: &Path) -> Result<()> {
+        for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
+            match env.read_all(&dir.join(name), MAX_EVENTS) {
+                Ok(bytes) => self.read_events(&bytes),
+                // One that cannot be read tells nothing.
+                Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file of table `id` is as long as is told of it.
+    fn fits(&self, names: &Names, dir: &Path, id: u64) -> bool {
+        self.sizes.get(&id).is_none_or(|&n| names.file_len(&table_path(dir, id)).is_ok_and(|len| len == n))
+    }
+
+    fn read_manifests(&mut self, env: &Names, dir: &Path, sources: Sources) -> Result<()> {
         let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
         numbers.sort_unstable();
         let named = match manifest::current(env, dir) {
             Ok(n) => n,
-            Err(e) if e.kind() == ErrorKind::Corruption => {
-                self.notes.push("CURRENT is damaged".into());
+            Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io) => {
+                self.notes.push(format!("CURRENT cannot be read: {}", e.message()));
                 None
             }
             Err(e) => return Err(e),
         };
         // The one that CURRENT names counts; one of a higher number is a new manifest in the making.
-        let newest = named.filter(|n| numbers.contains(n)).or(numbers.last().copied());
+        let mut newest = named.filter(|n| numbers.contains(n)).or(numbers.last().copied());
+        if let Sources::Only(number) = sources {
+            numbers.retain(|n| *n == number);
+            newest = numbers.first().copied();
+        }
         for &number in numbers.iter().filter(|n| Some(**n) <= newest) {
-            let sound = manifest::read(env, dir, number).and_then(|log| log.replay());
+            let name = manifest_name(number);
+            let sound = match manifest::read(env, dir, number).and_then(|log| log.replay()) {
+                Err(e) if e.kind() == ErrorKind::Io => {
+                    self.notes.push(format!("{name} cannot be read: {}", e.message()));
+                    continue;
+                }
+                sound => sound,
+            };
+            if let Ok(state) = &sound
+                && sources == Sources::All
+                && let Some(words) = foreign(env, state)
+            {
+                self.notes.push(format!("{name} is left out: {words}"));
+                continue;
+            }
             if let (Ok(state), true) = (&sound, Some(number) == newest) {
-                let name = manifest_name(number);
-                match env.outdated(state) {
+                match outdated(env, dir, state)? {
                     Some(words) => self.notes.push(format!("{name}: {words}")),
                     None => {
                         self.notes.push(format!("{name} is sound: the store's state is all known"));
-                        self.whole = Some(state.clone());
+                        self.whole = Some((state.clone(), number));
                     }
                 }
             }

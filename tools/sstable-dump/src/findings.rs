@@ -1,51 +1,172 @@
-//! Damage as text for people: blocks in a row in one line, and no more lines of one file than a person reads.
+//! What is wrong, as text for people and as JSON: what kind of trouble, in which file, of which tree and table, and what to do.
 //!
-//! Invariant: numbers in what is printed count everything; only lines are left out, and it says so.
+//! Invariants: numbers in what is printed count everything; only lines are left out, and it says so. An advice never names a command that
+//! overwrites or removes a file.
 
 use std::path::Path;
 
-use firn_kv::Error;
+use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, things};
+use serde_json::{Value, json};
 
 use crate::Screen;
+use crate::definitions::Defined;
 use crate::rescue::Loss;
 
 /// Most lines about one file.
 const MOST: usize = 20;
 
-/// Errors in a row about blocks that follow each other in one file.
+/// What kind of trouble it is: kinds differ where an operator would act differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes are not what was written.
+    Damaged,
+    /// A file that the store needs is not there.
+    Missing,
+    /// What a file holds is under another name.
+    Misnamed,
+    /// A file is of another store, or of another time.
+    Foreign,
+    /// The manifest is of an older time than the tables.
+    Outdated,
+    /// A file is of a newer version.
+    Newer,
+    /// The system does not let it be read.
+    Unreadable,
+    /// Records of the log that the next opening gives up.
+    GivenUp,
+    /// The engine does not take it, though each file is as it was written.
+    Refused,
+}
+
+impl Kind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Damaged => "damaged",
+            Kind::Missing => "missing",
+            Kind::Misnamed => "misnamed",
+            Kind::Foreign => "foreign",
+            Kind::Outdated => "outdated",
+            Kind::Newer => "newer",
+            Kind::Unreadable => "unreadable",
+            Kind::GivenUp => "given up",
+            Kind::Refused => "refused",
+        }
+    }
+
+    /// That of an error of the engine.
+    pub fn of(e: &Error) -> Kind {
+        match e.kind() {
+            ErrorKind::Incompatible => Kind::Newer,
+            ErrorKind::NotFound => Kind::Missing,
+            ErrorKind::Io => Kind::Unreadable,
+            _ => Kind::Damaged,
+        }
+    }
+}
+
+/// The tree that a finding is about.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name.
+    pub tree: String,
+    /// What it is to users.
+    pub defined: Option<Defined>,
+}
+
+impl Place {
+    /// In words.
+    pub fn words(&self) -> String {
+        let tree = format!("tree {:?}", self.tree);
+        self.defined.as_ref().map_or(tree.clone(), |d| format!("{} ({tree})", d.words()))
+    }
+
+    /// Both ends of a range of keys in the tree's own types; `None` where they have none.
+    pub fn typed_keys(&self, keys: (&[u8], &[u8])) -> Option<(String, String)> {
+        let defined = self.defined.as_ref()?;
+        Some((defined.key(keys.0)?, defined.key(keys.1)?))
+    }
+
+    /// Adds its fields to an object.
+    pub fn put(&self, object: &mut Value) {
+        object["tree"] = self.tree.as_str().into();
+        if let Some(d) = &self.defined {
+            object["keyspace"] = d.keyspace.as_str().into();
+            object[if d.cql { "table" } else { "column_family" }] = d.name.as_str().into();
+            if let Some(index) = &d.index {
+                object["index"] = index.as_str().into();
+            }
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What kind of trouble it is.
+    pub kind: Kind,
+    /// What, and where.
+    pub error: Error,
+    /// The tree that it is about, where it is about one.
+    pub place: Option<Place>,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Finding {
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let mut v = firn_tools::json::error(&self.error, &self.advice);
+        v["finding"] = self.kind.word().into();
+        if let Some(place) = &self.place {
+            place.put(&mut v);
+            if let Some((a, b)) = self.error.key_range().and_then(|keys| place.typed_keys(keys)) {
+                v["typed_keys"] = json!([a, b]);
+            }
+        }
+        v
+    }
+
+    fn tree(&self) -> Option<&str> {
+        self.place.as_ref().map(|p| p.tree.as_str())
+    }
+}
+
+/// Findings in a row about blocks that follow each other in one file.
 struct Row<'a> {
-    first: &'a Error,
-    last: &'a Error,
+    first: &'a Finding,
+    last: &'a Finding,
     blocks: usize,
 }
 
 /// Whether `b` is of the block behind that of `a`, and says the same: its keys begin where those of `a` end.
-fn follows(a: &Error, b: &Error) -> bool {
-    let same = a.block_kind() == b.block_kind() && a.message() == b.message() && a.offset() < b.offset();
-    same && a.key_range().is_some_and(|(_, end)| b.key_range().is_some_and(|(start, _)| start == end))
+fn follows(a: &Finding, b: &Finding) -> bool {
+    let (x, y) = (&a.error, &b.error);
+    let same = x.block_kind() == y.block_kind() && x.message() == y.message() && x.offset() < y.offset();
+    same && a.kind == b.kind && x.key_range().is_some_and(|(_, end)| y.key_range().is_some_and(|(start, _)| start == end))
 }
 
-fn rows(errors: &[Error]) -> Vec<Row<'_>> {
-    let rows = errors.chunk_by(follows).filter_map(|c| Some(Row { first: c.first()?, last: c.last()?, blocks: c.len() }));
-    rows.collect()
+fn rows(findings: &[Finding]) -> Vec<Row<'_>> {
+    let rows = findings.chunk_by(follows);
+    rows.filter_map(|c| Some(Row { first: c.first()?, last: c.last()?, blocks: c.len() })).collect()
 }
 
-/// Prints errors found in `path`; `advice` knows what to do about each.
+/// Prints what was found in `path`.
 ///
 /// # Errors
 /// When the output cannot be written.
-pub fn print_errors(screen: &mut Screen<'_>, path: &Path, errors: &[Error], advice: &dyn Fn(&Error) -> String) -> Done {
+pub fn print_findings(screen: &mut Screen<'_>, path: &Path, findings: &[Finding]) -> Done {
     let mut advised = String::new();
-    for of_file in errors.chunk_by(|a, b| a.file() == b.file()) {
+    for of_file in findings.chunk_by(|a, b| a.error.file() == b.error.file() && a.tree() == b.tree()) {
         let rows = rows(of_file);
         for r in rows.iter().take(MOST) {
-            writeln!(screen.out, "{} {}", screen.style.bad("damaged:"), text(r, path))?;
-            let words = advice(r.first);
-            if words != advised {
-                writeln!(screen.out, "         {words}")?;
-                advised = words;
+            let word = format!("{}:", r.first.kind.word());
+            writeln!(screen.out, "{} {}", screen.style.bad(word), text(r, path))?;
+            if r.first.advice != advised {
+                writeln!(screen.out, "         {}", r.first.advice)?;
+                advised.clone_from(&r.first.advice);
             }
         }
         let rest: usize = rows.iter().skip(MOST).map(|r| r.blocks).sum();
@@ -57,19 +178,25 @@ pub fn print_errors(screen: &mut Screen<'_>, path: &Path, errors: &[Error], advi
 }
 
 fn text(r: &Row<'_>, path: &Path) -> String {
-    let mut line = r.first.file().unwrap_or(path).display().to_string();
-    if let Some(o) = r.first.offset() {
+    let (first, last) = (&r.first.error, &r.last.error);
+    let mut line = first.file().unwrap_or(path).display().to_string();
+    if let Some(o) = first.offset() {
         line += &format!(", offset {o}");
-        if let Some(to) = r.last.offset().filter(|_| r.blocks > 1) {
+        if let Some(to) = last.offset().filter(|_| r.blocks > 1) {
             line += &format!(" to {to}, {}", things(r.blocks as u64, "block", "blocks"));
         }
     }
-    if let Some(b) = r.first.block_kind() {
+    if let Some(b) = first.block_kind() {
         line += &format!(", {b}");
     }
-    line += &format!(": {}", r.first.message());
-    if let (Some((a, _)), Some((_, b))) = (r.first.key_range(), r.last.key_range()) {
-        line += &format!("\n         keys {} to {}", escape::words(a), escape::words(b));
+    line += &format!(": {}", first.message());
+    if let Some(place) = &r.first.place {
+        line += &format!("\n         of {}", place.words());
+    }
+    if let (Some((a, _)), Some((_, b))) = (first.key_range(), last.key_range()) {
+        let typed = r.first.place.as_ref().and_then(|p| p.typed_keys((a, b)));
+        let (a, b) = typed.unwrap_or_else(|| (escape::words(a), escape::words(b)));
+        line += &format!("\n         keys {a} to {b}");
     }
     line
 }

@@ -7,6 +7,7 @@
 
 pub mod ages;
 pub mod check;
+pub mod definitions;
 pub mod evidence;
 pub mod filters;
 pub mod find;
@@ -18,13 +19,17 @@ pub mod manifest;
 pub mod merged;
 pub mod names;
 pub mod newstore;
+pub mod opening;
 pub mod props;
 pub mod raw;
 pub mod recompress;
+pub mod records;
+pub mod renames;
 pub mod repair;
 pub mod rescue;
 pub mod salvage;
 pub mod scan;
+pub mod settle;
 pub mod space;
 pub mod survey;
 pub mod target;

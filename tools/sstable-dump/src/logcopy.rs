@@ -25,6 +25,8 @@ pub type Visit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
 pub struct Copied {
     /// Position of the first record; 0 without any segment.
     pub start: u64,
+    /// The segment that it is in.
+    pub first_number: u64,
     /// Position after the last record.
     pub end: u64,
     /// The largest segment number, spares and void ones included.
@@ -33,6 +35,10 @@ pub struct Copied {
     pub records: u64,
     /// Whether there was any segment.
     pub any: bool,
+    /// Whether any of it counts, so that the copy has a segment.
+    pub counts: bool,
+    /// Sequence number behind the last record, where there is one.
+    pub next_seq: Option<u64>,
     /// What was lost.
     pub losses: Vec<Loss>,
     /// What else is to be said.
@@ -57,6 +63,8 @@ struct Copier<'a> {
     next_seq: Option<u64>,
     synced: u64,
     current: Option<Segment>,
+    /// Whether it ended at a hole that cannot be bridged.
+    ended: bool,
     /// Damage that is only a loss when a sound record follows, or when it had been synced.
     pending: Option<(PathBuf, u64, &'static str)>,
     done: Copied,
@@ -110,6 +118,7 @@ pub fn copy(env: &dyn Env, dir: &Path, out: Option<&Path>, floor: u64, visit: &m
         next_seq: None,
         synced: 0,
         current: None,
+        ended: false,
         pending: None,
         done: Copied { any: !list.is_empty(), last_number: list.last().map_or(0, |s| s.number), ..Copied::default() },
     };
@@ -134,6 +143,9 @@ impl Copier<'_> {
             },
         };
         let path = reader.path().to_path_buf();
+        if self.ended {
+            return self.count_lost(reader, path);
+        }
         if base < self.pos {
             // Only a rebuilt base can do so; recovery would not take it either.
             self.done.notes.push(format!("{}: its place in the log is taken; left out", path.display()));
@@ -182,6 +194,22 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// What lies behind a hole that cannot be bridged is lost, though it can be read.
+    fn count_lost(&mut self, mut reader: SegmentReader, file: PathBuf) -> Result<()> {
+        let (mut entries, mut len) = (0, 0);
+        while let Some(item) = reader.next()? {
+            if let Item::Record(r) = item {
+                entries += Ops::new(r.payload).count() as u64;
+                len += r.size;
+            }
+        }
+        let reason = "it lies behind a hole in the log that is too large to be bridged".into();
+        let loss =
+            Loss { offset: None, len, what: "log", reason, entries: Some(entries), keys: None, tree: None, place: None, file };
+        self.done.losses.push(loss);
+        Ok(())
+    }
+
     /// Where a segment whose header is lost began: what its records leave between its neighbours. `None` for one without records.
     fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
         let mut reader = SegmentReader::open(self.env, self.dir, number)?;
@@ -207,13 +235,14 @@ impl Copier<'_> {
         let out = match self.out {
             Some(dir) => {
                 let mut f = self.env.create(&dir.join(segment_name(header.number)))?;
-                f.append(&header.encode())?;
+                // The copy is as long as what is in it; the capacity of the old file would make it look cut off.
+                f.append(&SegmentHeader { capacity: SEGMENT_HEADER, ..header.clone() }.encode())?;
                 Some(f)
             }
             None => None,
         };
         if self.done.start == 0 && self.done.records == 0 && self.current.is_none() {
-            self.done.start = header.base;
+            (self.done.start, self.done.first_number) = (header.base, header.number);
         }
         self.pos = header.base;
         self.current = Some(Segment { number: header.number, base: header.base, path, out });
@@ -266,6 +295,8 @@ impl Copier<'_> {
                 reason: reason.into(),
                 entries: None,
                 keys: None,
+                tree: None,
+                place: None,
             };
             self.done.losses.push(loss);
         }
@@ -273,6 +304,7 @@ impl Copier<'_> {
             self.done
                 .notes
                 .push(format!("a hole of {len} bytes at position {} of the log cannot be bridged; it ends there", self.pos));
+            self.ended = true;
             return Ok(false);
         }
         if let Some(out) = &mut c.out {
@@ -303,7 +335,17 @@ impl Copier<'_> {
             if self.synced > self.pos && self.pos >= self.floor {
                 let reason = format!("{reason}, and positions up to {} had been synced", self.synced);
                 let len = self.synced - self.pos;
-                self.done.losses.push(Loss { file, offset: Some(offset), len, what: "log", reason, entries: None, keys: None });
+                self.done.losses.push(Loss {
+                    file,
+                    offset: Some(offset),
+                    len,
+                    what: "log",
+                    reason,
+                    entries: None,
+                    keys: None,
+                    tree: None,
+                    place: None,
+                });
             } else {
                 self.done
                     .notes
@@ -311,6 +353,8 @@ impl Copier<'_> {
             }
         }
         self.done.end = self.pos;
+        self.done.counts = self.current.is_some();
+        self.done.next_seq = self.next_seq;
         self.close()
     }
 }
@@ -337,6 +381,7 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
         next_seq: None,
         synced: 0,
         current: None,
+        ended: false,
         pending: None,
         done: Copied { any: true, last_number: number, ..Copied::default() },
     };

@@ -16,20 +16,30 @@ use firn_kv::sstable::format::{FOOTER, Footer};
 use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::wal::{Item, SegmentReader, segment_name, segment_number};
 use firn_kv::{Error, ErrorKind, Result};
-use firn_tools::output::things;
 
 use crate::logcopy;
 use crate::target::{dir_of, env, open_file, table_number};
 
-/// Something about a file's name, and what to do.
+/// Something about a file's name.
 #[derive(Clone, Debug)]
 pub struct Told {
     /// What is wrong, and with which file.
     pub error: Error,
-    /// What to do.
-    pub advice: String,
+    /// Whether the file's content is of another store or time; else it is only misnamed.
+    pub foreign: bool,
     /// The live file that is read from elsewhere; `None` when there is nothing to read.
     pub read: Option<PathBuf>,
+}
+
+/// A file that has to get its name back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rename {
+    /// Where it is.
+    pub from: PathBuf,
+    /// Its name.
+    pub to: PathBuf,
+    /// Whether it stays where it is too: a backup, or a file of another folder.
+    pub keep: bool,
 }
 
 /// A directory under its files' true names: an [`Env`] that finds each file there.
@@ -45,6 +55,8 @@ pub struct Names {
     /// Names that hold something else, or something of another store.
     hidden: BTreeSet<String>,
     foreign: BTreeSet<String>,
+    /// The tables that the manifest knows; `None` without one.
+    live: Option<BTreeSet<u64>>,
 }
 
 /// The name that a file ought to have, by its content alone.
@@ -85,21 +97,41 @@ fn is_ours(name: &str) -> bool {
     table_number(name).is_some() || segment_number(name).is_some() || manifest_number(name).is_some()
 }
 
+/// What a file is called while it gets its name back.
+pub const BETWEEN: &str = "found";
+
+/// Whether an interrupted renaming left such a name.
+fn is_between(name: &str) -> bool {
+    name.split_once(&format!(".{BETWEEN}")).is_some_and(|(own, _)| is_ours(own))
+}
+
 impl Names {
     /// Looks at the files in `dir`. What [`fit`](Names::fit) knows better is left to it.
     ///
     /// # Errors
     /// What the system says of the directory; files that cannot be read count as what their names say.
     pub fn of(dir: &Path) -> Result<Names> {
-        let mut n = Names {
-            env: env(),
-            dir: dir.to_path_buf(),
-            wrong: BTreeMap::new(),
-            right: BTreeSet::new(),
-            moved: BTreeMap::new(),
-            hidden: BTreeSet::new(),
-            foreign: BTreeSet::new(),
-        };
+        Names::among(dir, &[])
+    }
+
+    /// The same, with what is found in the folders of `dir`, as `tables` and `lost+found` may be there. Only for a store whose manifest
+    /// tells which tables are its own.
+    ///
+    /// # Errors
+    /// As [`of`](Names::of).
+    pub fn with_folders(dir: &Path, more: &[PathBuf]) -> Result<Names> {
+        let mut folders = vec![];
+        for root in std::iter::once(dir).chain(more.iter().map(PathBuf::as_path)) {
+            if root != dir {
+                folders.push(root.to_path_buf());
+            }
+            folders.extend(env().list(root)?.iter().map(|n| root.join(n)).filter(|p| p.is_dir()));
+        }
+        Names::among(dir, &folders)
+    }
+
+    fn among(dir: &Path, folders: &[PathBuf]) -> Result<Names> {
+        let mut n = Names { env: env(), dir: dir.to_path_buf(), ..Names::empty() };
         for name in n.env.list(dir)? {
             match own_name(&dir.join(&name)) {
                 Ok(Some(own)) if own == name => {
@@ -111,6 +143,16 @@ impl Names {
                 _ => {}
             }
         }
+        for folder in folders {
+            // A folder that is not given to read is passed over: nothing says that there is anything in it.
+            for name in n.env.list(folder).unwrap_or_default() {
+                let path = folder.join(&name);
+                let shown = path.strip_prefix(dir).unwrap_or(&path).to_str().map(str::to_owned);
+                if let (Some(shown), Ok(Some(own))) = (shown, own_name(&path)) {
+                    n.wrong.insert(shown, own);
+                }
+            }
+        }
         for (name, own) in n.wrong.clone() {
             if segment_number(&own).is_none() {
                 n.take(&name, &own);
@@ -119,18 +161,23 @@ impl Names {
         Ok(n)
     }
 
+    fn empty() -> Names {
+        Names {
+            env: env(),
+            dir: PathBuf::new(),
+            wrong: BTreeMap::new(),
+            right: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            hidden: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            live: None,
+        }
+    }
+
     /// A directory in which the file `path` is called `own`.
     pub fn alone(path: &Path, own: &str) -> Names {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
-        Names {
-            env: env(),
-            dir: dir_of(path),
-            wrong: BTreeMap::new(),
-            right: BTreeSet::new(),
-            moved: BTreeMap::from([(own.to_owned(), name)]),
-            hidden: BTreeSet::new(),
-            foreign: BTreeSet::new(),
-        }
+        Names { dir: dir_of(path), moved: BTreeMap::from([(own.to_owned(), name)]), ..Names::empty() }
     }
 
     /// Reads what `own` names from `name`, unless it is found under its own name already.
@@ -167,26 +214,27 @@ impl Names {
                 (self.moved, self.hidden) = before;
             }
         }
-        for m in state.iter().flat_map(|s| s.trees.values()).flat_map(|t| t.tables()) {
+        let tables = || state.iter().flat_map(|s| s.trees.values()).flat_map(|t| t.tables());
+        self.live = state.map(|_| tables().map(|m| m.id).collect());
+        for m in tables() {
             self.fit_table(m)?;
         }
         Ok(())
     }
 
-    /// Whether `state` is that of an older time than the files: tables that it names are gone, and there are finished ones that it cannot
-    /// know yet. In words, if so.
-    pub fn outdated(&self, state: &State) -> Option<String> {
-        let live = state.trees.values().flat_map(|t| t.tables());
-        let gone = live.filter(|m| self.table(m.id).is_none_or(|path| !path.exists())).count();
-        let known = self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n));
-        let newer = known.filter(|&id| id >= state.next_file).count();
-        (gone > 0 && newer > 0).then(|| {
-            format!(
-                "the manifest is of an older time than the tables, or its end is lost: {} are gone, and {} not known to it",
-                things(gone as u64, "table", "tables"),
-                things(newer as u64, "newer one is", "newer ones are")
-            )
-        })
+    /// The tables whose files are finished, under whatever names.
+    pub fn finished(&self) -> BTreeSet<u64> {
+        self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
+    }
+
+    /// How many tables of `state` are here, as the files tell of themselves.
+    pub fn own_tables(&self, state: &State) -> usize {
+        let is_here = |m: &&Arc<TableMeta>| {
+            let own = table_path(Path::new(""), m.id).display().to_string();
+            let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
+            self.right.get(&own).into_iter().chain(candidates).any(|name| self.is_own(name, m) == Some(true))
+        };
+        state.trees.values().flat_map(|t| t.tables()).filter(is_here).count()
     }
 
     /// Position after the last record of a segment.
@@ -250,57 +298,66 @@ impl Names {
         }
     }
 
-    /// All that is to be said of names.
-    pub fn told(&self) -> Vec<Told> {
-        let mut all: Vec<Told> = self.moved.iter().map(|(own, name)| self.told_of(own, name)).collect();
-        let used: BTreeSet<&String> = self.moved.values().collect();
-        for name in self.hidden.iter().filter(|n| !used.contains(n)) {
-            // A second copy of a manifest or segment takes nobody's place that somebody asks for.
-            let is_told = |own: &&String| !self.foreign.contains(name) && table_number(own).is_some();
-            let Some(own) = self.wrong.get(name).filter(is_told) else { continue };
-            let words = format!("this file holds {}, which is under its own name too", holds(own));
-            all.push(Told {
-                error: Error::corruption(words).in_file(self.dir.join(name)),
-                advice: format!(
-                    "put {} back from a backup, or save the rest: `sstable-dump salvage DIR --out NEW`",
-                    holds(name)
-                ),
-                read: None,
-            });
+    /// Whether the store needs what has this name.
+    fn is_needed(&self, own: &str) -> bool {
+        match (table_number(own), &self.live) {
+            (Some(id), Some(live)) => live.contains(&id),
+            _ => true,
         }
+    }
+
+    /// All that is wrong with names of files that the store needs.
+    pub fn told(&self) -> Vec<Told> {
+        let mut all: Vec<Told> =
+            self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(|(own, name)| self.told_of(own, name)).collect();
         for name in &self.foreign {
             let words = "this is not the table of this number that the manifest tells of, but one of another store or time";
-            all.push(Told {
-                error: Error::corruption(words).in_file(self.dir.join(name)),
-                advice: "put the right file here from a backup, or save the rest: `sstable-dump salvage DIR --out NEW`".into(),
-                read: None,
-            });
+            let error = Error::corruption(words).in_file(self.dir.join(name));
+            all.push(Told { error, foreign: true, read: None });
         }
         all
     }
 
-    fn told_of(&self, own: &str, name: &str) -> Told {
-        let path = |n: &str| self.dir.join(n).display().to_string();
-        let (from, to) = (path(name), path(own));
-        let there = self.dir.join(own).exists();
-        let back = self.moved.get(name).is_some_and(|n| n == own);
-        let (first, second) = (from.clone().min(to.clone()), from.clone().max(to.clone()));
-        if there && !is_ours(name) {
-            let words = format!("this file is not {}, or damaged; {from} holds it", holds(own));
-            let error = Error::corruption(words).in_file(self.dir.join(own));
-            return Told { error, advice: format!("put it back: cp {from} {to}"), read: Some(self.dir.join(own)) };
-        }
-        let advice = match (there, back) {
-            (false, _) => format!("give it its name back: mv {from} {to}"),
-            (true, true) => {
-                format!(
-                    "the two have changed names; change them back: mv {first} {first}.x && mv {second} {first} && mv {first}.x {second}"
-                )
+    /// Copies, and tables that the store does not need, under names that are theirs or not: no damage, but worth a note.
+    pub fn strays(&self) -> Vec<String> {
+        let used: BTreeSet<&String> = self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(|(_, name)| name).collect();
+        let stray = |(name, own): (&String, &String)| {
+            if used.contains(name) || self.foreign.contains(name) || !self.hidden.contains(name) {
+                return None;
             }
-            (true, false) => format!("give it its name back: mv {to} {to}.x && mv {from} {to}"),
+            let path = self.dir.join(name).display().to_string();
+            let held = holds(own);
+            Some(match self.right.contains(own) || self.moved.contains_key(own) && self.is_needed(own) {
+                true => format!("{path}: a stray copy of {held}, which is there; it is not used"),
+                false => format!("{path}: it holds {held}, which this store does not need; it is not used"),
+            })
         };
-        let words = format!("this file holds {}", holds(own));
-        Told { error: Error::corruption(words).in_file(self.dir.join(name)), advice, read: Some(self.dir.join(own)) }
+        self.wrong.iter().filter_map(stray).collect()
+    }
+
+    /// What the file of this name holds, when that is something else.
+    pub fn holds(&self, name: &str) -> Option<String> {
+        self.wrong.get(name).map(|own| holds(own))
+    }
+
+    /// The files that have to get their names back, so that the engine finds them.
+    pub fn renames(&self) -> Vec<Rename> {
+        let each = |(own, name): (&String, &String)| Rename {
+            from: self.dir.join(name),
+            to: self.dir.join(own),
+            keep: !is_ours(name) && !is_between(name),
+        };
+        self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(each).collect()
+    }
+
+    fn told_of(&self, own: &str, name: &str) -> Told {
+        let from = self.dir.join(name).display().to_string();
+        let (file, words) = match self.dir.join(own).exists() && !is_ours(name) {
+            true => (own, format!("this file is not {}, or damaged; {from} holds it", holds(own))),
+            false => (name, format!("this file holds {}", holds(own))),
+        };
+        let error = Error::corruption(words).in_file(self.dir.join(file));
+        Told { error, foreign: false, read: Some(self.dir.join(own)) }
     }
 }
 

@@ -3,22 +3,27 @@
 //! Invariants: the old directory is only read; the new one did not exist or was empty; its manifest comes last, so that half of a new
 //! store is not taken for a whole one.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::key::Seq;
-use firn_kv::manifest::{Manifest, RunState, State, TableMeta, TreeState};
+use firn_kv::base::key::{Kind, Seq};
+use firn_kv::base::ops::{Op, Ops, TreeId};
+use firn_kv::manifest::{RunState, State, TableMeta, TreeState};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Table, TableOptions};
-use firn_kv::wal::segment_name;
+use firn_kv::wal::{SegmentReader, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
+use firn_tools::shell;
 use serde_json::{Value, json};
 
+use crate::definitions::Definitions;
+use crate::findings::{Finding, Place};
 use crate::names::Names;
 use crate::rescue::{Loss, Rescued, options_of, rescue};
 use crate::target::{env, open_file};
-use crate::{Screen, check, findings, logcopy, text};
+use crate::{Screen, check, findings, logcopy, settle, text};
 
 /// What came of it all.
 #[derive(Default)]
@@ -39,6 +44,14 @@ pub struct Report {
     pub notes: Vec<String>,
     /// What nobody can know any more.
     pub unknown: Vec<String>,
+    /// Indexes that are built anew at the next opening, since they may lack entries.
+    pub rebuilt: Vec<String>,
+    /// What the new store's trees are to users.
+    pub definitions: Definitions,
+    /// What was found wrong with the new store at the end.
+    pub verdict: Vec<Finding>,
+    /// Entries that the engine read in the new store.
+    pub read: u64,
 }
 
 /// Makes the directory for a new store.
@@ -53,7 +66,11 @@ pub fn make_dir(out: &Path) -> Done {
     Ok(env.create_dir_all(out)?)
 }
 
-fn copy_file(from: &Path, to: &Path) -> firn_kv::Result<()> {
+/// Copies a file, durably.
+///
+/// # Errors
+/// What the files say.
+pub fn copy_file(from: &Path, to: &Path) -> firn_kv::Result<()> {
     let env = env();
     let file = env.open_read(from, false)?;
     let mut out = env.create(to)?;
@@ -130,6 +147,8 @@ pub fn unreadable(e: &Error, from: &Path) -> Loss {
         ),
         entries: None,
         keys: None,
+        tree: None,
+        place: None,
     }
 }
 
@@ -165,6 +184,12 @@ impl Report {
             let read = t.read.map_or(String::new(), |_| ": it has been read as such".into());
             self.notes.push(format!("{file}: {}{read}", t.error.message()));
         }
+        self.notes.extend(names.strays());
+    }
+
+    /// Whether anything of this tree may be lost: a part of a table of it, or of the log, or what nobody can know.
+    pub fn may_have_lost(&self, tree: Option<TreeId>) -> bool {
+        !self.unknown.is_empty() || self.losses.iter().any(|l| l.tree.is_none() || l.tree == tree)
     }
 
     /// Takes note of a table that was taken over.
@@ -204,11 +229,13 @@ fn take_tree(
 ) -> Done<TreeState> {
     let fallback = options_of(tree.id, &tree.options);
     let mut runs = vec![];
+    let before = report.losses.len();
     for run in &tree.runs {
         let mut tables = vec![];
         for m in &run.tables {
             let path = names.table(m.id).unwrap_or_else(|| table_path(dir, m.id));
             let taken = match names.table(m.id) {
+                Some(path) if path.is_dir() => Err(Error::new(ErrorKind::NotFound, "a directory has its name").in_file(path)),
                 Some(path) => take(&path, out, m.id, m.ingested_seq, &fallback),
                 None => Err(Error::new(ErrorKind::NotFound, "under this name is another table")),
             };
@@ -220,20 +247,15 @@ fn take_tree(
                     report.note(&taken, &path);
                     tables.extend(taken.table().map(|t| Arc::new(meta_of(t, Some(m)))));
                 }
-                Err(e) if e.kind() == ErrorKind::NotFound => report.losses.push(Loss {
-                    file: path,
-                    offset: None,
-                    len: m.size,
-                    what: "table",
-                    reason: if names.table(m.id).is_some() {
-                        "the file is missing"
-                    } else {
-                        "another table has its name, and it is not found"
-                    }
-                    .into(),
-                    entries: Some(m.entries),
-                    keys: Some((m.first_key.clone(), m.last_key.clone())),
-                }),
+                Err(e) if e.kind() == ErrorKind::NotFound => report.losses.push(lost_table(
+                    path.clone(),
+                    match names.table(m.id) {
+                        Some(path) if path.is_dir() => "a directory has its name, and it is not found",
+                        Some(_) => "the file is missing",
+                        None => "another table has its name, and it is not found",
+                    },
+                    Some(m),
+                )),
                 Err(e) if is_unreadable(&e, &path) => report.losses.push(Loss {
                     entries: Some(m.entries),
                     keys: Some((m.first_key.clone(), m.last_key.clone())),
@@ -247,6 +269,7 @@ fn take_tree(
             runs.push(RunState { tables, ..run.clone() });
         }
     }
+    report.losses[before..].iter_mut().for_each(|l| l.tree = Some(tree.id));
     Ok(TreeState { runs, ..tree.clone() })
 }
 
@@ -269,60 +292,103 @@ pub fn write(names: &mut Names, dir: &Path, out: &Path, mut state: State, report
     finish(names, dir, out, state, report)
 }
 
-/// Takes over the log and writes the manifest.
+/// A table that is not there.
+pub fn lost_table(file: PathBuf, reason: &str, m: Option<&TableMeta>) -> Loss {
+    Loss {
+        tree: None,
+        place: None,
+        file,
+        offset: None,
+        len: m.map_or(0, |m| m.size),
+        what: "table",
+        reason: reason.into(),
+        entries: m.map(|m| m.entries),
+        keys: m.map(|m| (m.first_key.clone(), m.last_key.clone())),
+    }
+}
+
+fn lost_log(file: PathBuf, len: u64, reason: String, entries: Option<u64>) -> Loss {
+    Loss { tree: None, place: None, file, offset: None, len, what: "log", reason, entries, keys: None }
+}
+
+/// Takes over the log; makes positions of `state` those that it reaches. The engine refuses a log that ends before a position to which a
+/// tree was flushed: what is gone can't be brought back, so the positions go back to its end, behind which nothing has been written yet.
+fn take_log(names: &Names, dir: &Path, out: &Path, state: &mut State, report: &mut Report) -> Done<BTreeSet<TreeId>> {
+    let mut merges = BTreeSet::new();
+    let known_seq = state.last_seq;
+    let mut last_seq = state.last_seq;
+    let log = logcopy::copy(names, dir, Some(out), state.wal_floor, &mut |seq, _, payload| {
+        let mut n = 0;
+        for (tree, op) in Ops::new(payload).flatten() {
+            if matches!(op, Op::Point { kind: Kind::Merge, .. }) {
+                merges.insert(tree);
+            }
+            n += 1;
+        }
+        last_seq = last_seq.max(seq.saturating_add(n.max(1)) - 1);
+    })?;
+    state.last_seq = last_seq;
+    report.records = log.records;
+    report.losses.extend(log.losses);
+    report.notes.extend(log.notes);
+    let flushed = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
+    let end = if log.counts { log.end.max(state.wal_floor) } else { state.wal_floor };
+    let lost_end = logcopy::lost_end(names, dir)?;
+    if flushed > end {
+        let file = lost_end.map_or_else(|| dir.to_path_buf(), |n| dir.join(segment_name(n)));
+        // Numbers that tables and manifest know, and the log does not: some of them may be in tables.
+        let most = log.next_seq.map(|next| (known_seq + 1).saturating_sub(next));
+        let what = if log.any { "the log ends there, its end is missing" } else { "there is no log" };
+        let reason = format!(
+            "{what}, though it had reached position {flushed}; of what was written behind, only what tables hold is left"
+        );
+        report.losses.push(lost_log(file, flushed - end, reason, most));
+    } else if let Some(n) = lost_end {
+        report.losses.push(lost_log(dir.join(segment_name(n)), 0, logcopy::LOST_END.into(), None));
+    } else if !log.any {
+        report
+            .unknown
+            .push("there is no log: what was written last and not yet in a table is lost, however much that was".into());
+    }
+    if log.counts && log.start > state.wal_floor {
+        let words = "the log begins behind the position from which it is needed: its first segments are missing";
+        let missing = SegmentReader::open(names, dir, log.first_number)?.header().map_or(0, |h| h.previous);
+        let file = if missing > 0 { dir.join(segment_name(missing)) } else { dir.to_path_buf() };
+        report.losses.push(lost_log(file, log.start - state.wal_floor, words.into(), None));
+        state.wal_floor = log.start;
+    }
+    for t in state.trees.values_mut() {
+        t.flushed = t.flushed.min(end);
+    }
+    Ok(merges)
+}
+
+/// Takes over the log, writes the manifest, settles what the data model needs, and lets the engine have the last word.
 ///
 /// # Errors
 /// What the files say; damage is none.
 pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
-    let mut last_seq = state.last_seq;
-    let log = logcopy::copy(names, dir, Some(out), state.wal_floor, &mut |seq, _, payload| {
-        let n = firn_kv::base::ops::Ops::new(payload).count() as u64;
-        last_seq = last_seq.max(seq.saturating_add(n.max(1)) - 1);
-    })?;
-    report.records = log.records;
-    report.losses.extend(log.losses);
-    report.notes.extend(log.notes);
-    report.losses.extend(logcopy::lost_end(names, dir)?.map(|n| Loss {
-        file: dir.join(segment_name(n)),
-        offset: None,
-        len: 0,
-        what: "log",
-        reason: logcopy::LOST_END.into(),
-        entries: None,
-        keys: None,
-    }));
-    if !log.any {
-        report
-            .unknown
-            .push("there is no log: what was written last and not yet in a table is lost, however much that was".into());
-    } else if log.start > state.wal_floor {
-        let words = "the log begins behind the position from which it is needed: its first segments are missing";
-        report.losses.push(Loss {
-            file: dir.to_path_buf(),
-            offset: None,
-            len: log.start - state.wal_floor,
-            what: "log",
-            reason: words.into(),
-            entries: None,
-            keys: None,
-        });
-        state.wal_floor = log.start;
-    } else if log.end < state.wal_floor {
-        // Nothing in it is needed, and the next position must not have been used.
-        report.notes.push("the log ends before the position from which it is needed".into());
-    }
-    let env = env();
-    env.sync_dir(out)?;
+    let mut merges = take_log(names, dir, out, &mut state, report)?;
+    merges.extend(state.trees.values().filter(|t| t.tables().any(|m| m.merges > 0)).map(|t| t.id));
+    env().sync_dir(out)?;
     state.check().map_err(|e| e.context("the new store's state is not sound"))?;
-    Manifest::create(&*env, out, 1, &state)?;
-    let f = check::check(out)?;
-    if let Some(e) = f.errors.first() {
-        return Err(Failure::Engine(Error::clone(e).context("the new store is not sound")));
+    settle::write_manifest(out, &state)?;
+    settle::hooks(out, &mut state, &merges, report)?;
+    if let Err(e) = settle::records(out, &state, report) {
+        report.unknown.push(format!("whether indexes and records of the store are right: they could not be made anew: {e}"));
     }
+    for l in &mut report.losses {
+        if let Some(t) = l.tree.and_then(|id| state.trees.get(&id)) {
+            l.place = Some(Place { tree: t.name.clone(), defined: report.definitions.of_tree(&t.name).cloned() });
+        }
+    }
+    let f = check::check(out)?;
+    report.read = f.read;
+    report.verdict = f.all;
     Ok(())
 }
 
-/// Prints what was saved and what was lost; [`Failure::Found`] when anything was.
+/// Prints what was saved and what was lost; [`Failure::Found`] when anything was, another failure when the new store is not sound.
 ///
 /// # Errors
 /// As told.
@@ -332,7 +398,8 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &Report) -> Don
         let v = json!({
             "from": dir.display().to_string(), "to": out.display().to_string(), "tables_copied": r.copied, "tables_rescued": r.rescued,
             "entries": r.entries, "bytes": r.bytes, "log_records": r.records, "notes": r.notes, "unknown": r.unknown,
-            "losses": r.losses.iter().map(Loss::json).collect::<Vec<Value>>(),
+            "losses": r.losses.iter().map(Loss::json).collect::<Vec<Value>>(), "indexes_to_rebuild": r.rebuilt,
+            "sound": r.verdict.is_empty(), "read": r.read, "errors": r.verdict.iter().map(Finding::json).collect::<Vec<_>>(),
         });
         writeln!(screen.out, "{v:#}")?;
     } else {
@@ -348,13 +415,32 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &Report) -> Don
             bytes(r.bytes)
         )?;
         print_losses(screen, &r.losses)?;
+        for index in &r.rebuilt {
+            writeln!(screen.out, "to be built anew: {index}: it may lack entries, and is built when the store is opened next")?;
+        }
         for n in &r.notes {
             writeln!(screen.out, "note: {n}")?;
         }
         for u in &r.unknown {
             writeln!(screen.out, "{} {u}", style.bad("not known:"))?;
         }
-        writeln!(screen.out, "the new store has been checked: {}", style.good("sound"))?;
+        if r.verdict.is_empty() {
+            let read = things(r.read, "pair", "pairs");
+            writeln!(
+                screen.out,
+                "the new store has been checked: {}; the engine opened it and read {read}",
+                style.good("sound")
+            )?;
+        } else {
+            findings::print_findings(screen, out, &r.verdict)?;
+        }
+    }
+    if !r.verdict.is_empty() {
+        let here = shell::path(dir);
+        return Err(Failure::with_next(
+            format!("{}: the new store is NOT sound, see above; keep the old one", out.display()),
+            format!("`sstable-dump repair {here} --out OTHER --without-manifest` goes by the tables and the log alone"),
+        ));
     }
     if r.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
 }

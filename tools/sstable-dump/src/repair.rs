@@ -20,29 +20,37 @@ use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::key::Trailer;
 use firn_kv::base::ops::{NO_TREE, Op, Ops, TreeId};
 use firn_kv::env::Env as _;
-use firn_kv::manifest::{PersistedOptions, RunState, State, TableMeta, TreeState};
+use firn_kv::manifest::{PersistedOptions, RunState, State, TreeState, manifest_number};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Properties, Table, TableOptions};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
 
-use crate::evidence::{Evidence, gather, nothing};
+use crate::definitions::is_wide;
+use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
 use crate::names::Names;
-use crate::newstore::{self, Report, Taken, make_dir, meta_of, take};
+use crate::newstore::{self, Report, Taken, lost_table, make_dir, meta_of, take};
 use crate::rescue::{Loss, options_of};
 use crate::target::{Kind, env, kind, table_number};
-use crate::{Screen, ages, logcopy};
+use crate::{Screen, ages, logcopy, renames};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Builds a new store in a new directory; the old one is never touched. When a sound manifest is left it is used, else names, options and
 what was live are put together from what is left of manifests, the event log, the tables and the log, and what nobody can know any
-more is said. Also when the manifest is older than the tables. Damaged tables and a damaged log are salvaged on the way. Exit code 1 if anything was lost.
+more is said. A manifest that is older than the tables, or of another store, is recognised and not believed. Damaged tables and a damaged
+log are salvaged on the way; the hooks of column families and CQL tables are found by their definitions. The new store is opened and read
+at the end. Exit code 1 if anything was lost, 2 if the new store is not sound.
+
+With --rename nothing is rebuilt: files under wrong names get their names back, in the store itself and under its lock. What is in the
+way is moved aside (*.aside), nothing is overwritten or removed, and an interrupted run is gone on with by running it again.
 
 Examples:
   sstable-dump repair firn-data --out repaired
   sstable-dump repair firn-data --out repaired --json | jq '.unknown[]'
-  sstable-dump repair firn-data --out repaired --without-manifest     do not believe what is left of manifests";
+  sstable-dump repair firn-data --out repaired --manifest MANIFEST-000007   believe this one of several
+  sstable-dump repair firn-data --out repaired --without-manifest     do not believe what is left of manifests
+  sstable-dump repair firn-data --rename                              give misnamed files their names back";
 
 /// What `repair` takes.
 #[derive(Args, Clone, Debug)]
@@ -51,11 +59,17 @@ pub struct RepairArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// The directory to make
-    #[arg(long, value_name = "NEW")]
-    pub out: PathBuf,
+    #[arg(long, value_name = "NEW", required_unless_present = "rename")]
+    pub out: Option<PathBuf>,
     /// Go by tables, log and event log alone
-    #[arg(long)]
+    #[arg(long, conflicts_with = "manifest")]
     pub without_manifest: bool,
+    /// Go by this manifest, whatever CURRENT says
+    #[arg(long, value_name = "NAME")]
+    pub manifest: Option<String>,
+    /// Give misnamed files their names back, in the store itself, and do nothing else
+    #[arg(long, conflicts_with_all = ["out", "manifest", "without_manifest"])]
+    pub rename: bool,
 }
 
 /// What the log says of a tree.
@@ -119,7 +133,10 @@ fn take_all(
                 report.notes.push(format!("table {id} is left out: it is empty, so it was never finished"));
             }
             _ => {
+                let before = report.losses.len();
                 report.note(&taken, &path);
+                let its = taken.table().map(|t| t.properties().tree).or(tree);
+                report.losses[before..].iter_mut().for_each(|l| l.tree = l.tree.or(its));
                 tables.extend(taken.table().cloned());
             }
         }
@@ -148,18 +165,6 @@ fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut 
     for id in gone {
         let reason = "the file is missing, and nothing tells that it was merged into others";
         report.losses.push(lost_table(table_path(dir, id), reason, e.metas.get(&id)));
-    }
-}
-
-fn lost_table(file: PathBuf, reason: &str, m: Option<&TableMeta>) -> Loss {
-    Loss {
-        file,
-        offset: None,
-        len: m.map_or(0, |m| m.size),
-        what: "table",
-        reason: reason.into(),
-        entries: m.map(|m| m.entries),
-        keys: m.map(|m| (m.first_key.clone(), m.last_key.clone())),
     }
 }
 
@@ -396,6 +401,8 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, report: &mut
             ),
             entries: None,
             keys: None,
+            tree: None,
+            place: None,
         });
     }
     Ok(state)
@@ -423,7 +430,9 @@ fn rebuild_tree(
     let options = facts.options.unwrap_or_else(|| {
         let by = tables.iter().max_by_key(|t| t.id()).map(|t| options_by(t.properties()));
         by.unwrap_or_else(|| {
-            report.unknown.push(format!("the hooks of tree {id} {name:?}, which is in the log only: none are taken"));
+            if !is_wide(&name) {
+                report.unknown.push(format!("the hooks of tree {id} {name:?}, which is in the log only: none are taken"));
+            }
             PersistedOptions::of(&TreeOptions::default())
         })
     });
@@ -453,20 +462,31 @@ fn say_what_is_unknown(e: &Evidence, report: &mut Report) {
 
 /// Runs `repair`.
 pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
-    let (dir, out) = (&args.dir, &args.out);
+    let dir = &args.dir;
     if kind(dir)? != Kind::Store {
         return Err(Failure::with_next("this is a file", "name the store's directory; `salvage` saves single files"));
     }
+    let Some(out) = &args.out else { return renames::run(screen, dir) };
     let mut names = Names::of(dir)?;
     if !names.list(dir)?.iter().any(|n| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-")) {
         return Err(nothing(dir).into());
     }
+    let sources = match &args.manifest {
+        _ if args.without_manifest => Sources::None,
+        None => Sources::All,
+        Some(name) => Sources::Only(chosen(&names, dir, name)?),
+    };
     make_dir(out)?;
-    let mut e = gather(&names, dir, !args.without_manifest)?;
+    let mut e = gather(&names, dir, sources)?;
     let mut report = Report::default();
     report.notes.append(&mut e.notes);
     match e.whole.take() {
-        Some(state) => newstore::write(&mut names, dir, out, state, &mut report)?,
+        Some((state, number)) => {
+            let others = other_stores(&names, dir, number, &state)?;
+            report.notes.extend(others.iter().map(|e| format!("{e}; `--manifest` takes that one")));
+            names = Names::with_folders(dir, &[])?;
+            newstore::write(&mut names, dir, out, state, &mut report)?;
+        }
         None => {
             names.fit(None)?;
             report.tell(&names);
@@ -475,4 +495,19 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
         }
     }
     newstore::print(screen, dir, out, &report)
+}
+
+/// The number of the manifest that the user named, by its name or its number.
+fn chosen(names: &Names, dir: &Path, name: &str) -> Done<u64> {
+    let last = Path::new(name).file_name().and_then(|n| n.to_str()).unwrap_or(name);
+    let there: Vec<String> = names.list(dir)?.into_iter().filter(|n| manifest_number(n).is_some()).collect();
+    let number = manifest_number(last).or(last.parse().ok());
+    number.filter(|n| there.iter().any(|t| manifest_number(t) == Some(*n))).ok_or_else(|| {
+        let next = if there.is_empty() {
+            "there is none; leave --manifest out".into()
+        } else {
+            format!("there are: {}", there.join(", "))
+        };
+        Failure::with_next(format!("there is no manifest {name} in {}", dir.display()), next)
+    })
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_kv::base::key::Kind;
+use firn_kv::base::ops::TreeId;
 use firn_kv::env::ReadFile;
 use firn_kv::manifest::{PersistedOptions, TableMeta};
 use firn_kv::sstable::format::{BlockKind, Stored};
@@ -16,14 +17,19 @@ use firn_tools::escape;
 use firn_tools::output::{count, things};
 use serde_json::{Value, json};
 
+use crate::findings::Place;
 use crate::from_json::KeptSummary;
 use crate::survey::{Region, Survey, What, survey};
 use crate::target::{env, open_file};
 use crate::text;
 
 /// Something that could not be saved.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Loss {
+    /// The tree that it belongs to, where that is known.
+    pub tree: Option<TreeId>,
+    /// The tree by name, and what it is to users, once that is known.
+    pub place: Option<Place>,
     /// The file it was in.
     pub file: PathBuf,
     /// Where, where that is known.
@@ -53,18 +59,33 @@ impl Loss {
             Some(n) => s += &format!("; {}", things(n, one.0, one.1)),
             None => s += &format!("; {} not known how many", one.1),
         }
+        if let Some(p) = &self.place {
+            s += &format!(", of {}", p.words());
+        }
         if let Some(k) = &self.keys {
-            s += &format!(", keys {}", text::keys(k));
+            let typed = self.place.as_ref().and_then(|p| p.typed_keys((&k.0, &k.1)));
+            s += &match typed {
+                Some((a, b)) if a == b => format!(", keys of {a}"),
+                Some((a, b)) => format!(", keys {a} to {b}"),
+                None => format!(", keys {}", text::keys(k)),
+            };
         }
         s
     }
 
     /// As JSON.
     pub fn json(&self) -> Value {
-        json!({
+        let mut v = json!({
             "file": self.file.display().to_string(), "offset": self.offset, "bytes": self.len, "what": self.what, "reason": self.reason,
             "entries": self.entries, "keys": self.keys.as_ref().map(|(a, b)| json!([escape::words(a), escape::words(b)])),
-        })
+        });
+        if let Some(place) = &self.place {
+            place.put(&mut v);
+            if let Some((a, b)) = self.keys.as_ref().and_then(|k| place.typed_keys((&k.0, &k.1))) {
+                v["typed_keys"] = json!([a, b]);
+            }
+        }
+        v
     }
 }
 
@@ -137,6 +158,8 @@ fn losses(s: &Survey) -> Vec<Loss> {
         .filter(data)
         .filter(|r| r.offset < end)
         .map(|r| Loss {
+            tree: s.properties.as_ref().map(|p| p.tree),
+            place: None,
             file: s.path.clone(),
             offset: Some(r.offset),
             len: r.len,
@@ -175,6 +198,8 @@ fn lost_tombstones(s: &Survey) -> Option<Loss> {
     let reason =
         if known { "the range deletions of the table cannot be read" } else { "range deletions, if the table had any" };
     lost.then(|| Loss {
+        tree: s.properties.as_ref().map(|p| p.tree),
+        place: None,
         file: s.path.clone(),
         offset: at.map(|a| a.0),
         len: at.map_or(0, |a| a.1 as u64),
@@ -190,6 +215,8 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
     let last = s.sound(BlockKind::Data).filter_map(|r| r.keys.as_ref()).last().map(|k| k.1.clone());
     let upper = s.properties.as_ref().map(|p| p.last_key.clone());
     Loss {
+        tree: s.properties.as_ref().map(|p| p.tree),
+        place: None,
         file: s.path.clone(),
         offset: Some(s.len),
         len: 0,
@@ -278,12 +305,28 @@ impl Rescued {
         if self.losses.iter().any(|l| l.what == "data" && l.entries.is_none() && l.len > 0) {
             self.losses.retain(|l| l.what != "data" || l.len > 0);
         }
+        self.settle_unknown(m, saved);
+    }
+
+    /// Where it is not known how many entries each of several places had, they are one loss: of all of them together it is known.
+    fn settle_unknown(&mut self, m: &TableMeta, saved: u64) {
+        let is_unknown = |l: &&mut Loss| l.what == "data" && l.entries.is_none();
         let known: u64 = self.losses.iter().filter(|l| l.what == "data").filter_map(|l| l.entries).sum();
-        let mut unknown: Vec<&mut Loss> = self.losses.iter_mut().filter(|l| l.what == "data" && l.entries.is_none()).collect();
-        if let [only] = &mut unknown[..] {
-            only.entries = m.entries.checked_sub(saved + known);
-            only.keys.get_or_insert_with(|| (m.first_key.clone(), m.last_key.clone()));
+        let Some(entries) = m.entries.checked_sub(saved + known) else { return };
+        let mut unknown = self.losses.iter_mut().filter(is_unknown);
+        let Some(first) = unknown.next() else { return };
+        let (mut len, mut places) = (first.len, 1u64);
+        let mut keys = first.keys.clone();
+        for other in unknown {
+            (len, places) = (len + other.len, places + 1);
+            keys = keys.zip(other.keys.clone()).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
         }
+        (first.len, first.entries) = (len, Some(entries));
+        first.keys = Some(keys.unwrap_or_else(|| (m.first_key.clone(), m.last_key.clone())));
+        if places > 1 {
+            first.reason = format!("{}, and {} behind it", first.reason, things(places - 1, "more place", "more places"));
+        }
+        self.losses.retain(|l| l.what != "data" || l.entries.is_some());
     }
 
     /// In one line, what was saved.

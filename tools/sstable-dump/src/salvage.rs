@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use firn_kv::ErrorKind;
 use firn_kv::manifest::Manifest;
-use firn_kv::{ErrorKind, Result};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, bytes, things};
+use firn_tools::shell;
 use serde_json::json;
 
+use crate::evidence::{foreign, other_stores, outdated};
 use crate::from_json::refuse_existing;
 use crate::names::{Names, holds, own_name};
 use crate::newstore::{self, Report, make_dir, print_losses};
@@ -20,10 +22,14 @@ use crate::{Screen, logcopy};
 pub const EXAMPLES: &str = "\
 Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
 The old one is never touched. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
-is read past its damage. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was lost.
+is read past its damage. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too, also in the
+store's folders (lost+found) and in further directories that are named. Indexes that may lack entries are built anew at the next opening.
+The new store is opened and read at the end. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was
+lost, 2 if the new store is not sound.
 
 Examples:
   sstable-dump salvage firn-data --out saved
+  sstable-dump salvage firn-data backup-monday /lost+found --out saved      also with tables from these directories
   sstable-dump salvage firn-data/00000012.sst --out saved/00000012.sst
   sstable-dump salvage firn-data/00000003.wal --out saved/00000003.wal
   sstable-dump salvage firn-data --out saved --json | jq '.losses[].keys'";
@@ -34,6 +40,9 @@ pub struct SalvageArgs {
     /// A table, a log segment or a store
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
+    /// Directories that may hold more of the store's files
+    #[arg(value_name = "MORE")]
+    pub more: Vec<PathBuf>,
     /// The file or directory to make
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
@@ -91,27 +100,30 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Don
     if c.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
 }
 
-fn store(screen: &mut Screen<'_>, dir: &Path, out: &Path) -> Done {
-    let mut names = Names::of(dir)?;
-    let loaded: Result<_> = Manifest::load(&names, dir);
-    let state = match loaded {
-        Ok(Some((state, _))) => match names.outdated(&state) {
-            Some(words) => {
-                return Err(Failure::with_next(words, "`sstable-dump repair DIR --out NEW` goes by the tables and the log"));
+fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> Done {
+    let mut names = Names::with_folders(dir, more)?;
+    let repair = format!("`sstable-dump repair {} --out NEW` goes by the tables and the log", shell::path(dir));
+    let (state, number) = match Manifest::load(&names, dir) {
+        Ok(Some((state, number))) => {
+            let not_its = match foreign(&names, &state) {
+                None => outdated(&names, dir, &state)?,
+                words => words,
+            };
+            if let Some(words) = not_its {
+                return Err(Failure::with_next(words, repair));
             }
-            None => state,
-        },
-        Ok(None) => return Err(Failure::with_next("there is no manifest", "`sstable-dump repair DIR --out NEW` rebuilds it")),
-        Err(e) if e.kind() == ErrorKind::Corruption => {
-            return Err(Failure::with_next(
-                e.to_string(),
-                "`sstable-dump repair DIR --out NEW` rebuilds the manifest, and salvages too",
-            ));
+            (state, number)
+        }
+        Ok(None) => return Err(Failure::with_next("there is no manifest", repair)),
+        Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) => {
+            return Err(Failure::with_next(e.to_string(), format!("{repair}, and salvages too")));
         }
         Err(e) => return Err(e.into()),
     };
     make_dir(out)?;
     let mut report = Report::default();
+    let others = other_stores(&names, dir, number, &state)?;
+    report.notes.extend(others.iter().map(|e| format!("{e}; `sstable-dump repair --manifest` takes that one")));
     newstore::write(&mut names, dir, out, state, &mut report)?;
     newstore::print(screen, dir, out, &report)
 }
@@ -126,6 +138,10 @@ pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
             format!("copy it under its own name, {own}, and salvage that"),
         ));
     }
+    if let Some(more) = args.more.iter().find(|p| kind != Kind::Store || !p.is_dir()) {
+        let next = "name the store's directory first, then directories with more of its files";
+        return Err(Failure::with_next(format!("{}: only a store takes more, and only directories", more.display()), next));
+    }
     match kind {
         Kind::Table(_) => table(screen, &args.path, &args.out),
         Kind::Wal(number) => segment(screen, &args.path, number, &args.out),
@@ -133,6 +149,6 @@ pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
             "a manifest is saved by rebuilding it",
             "`sstable-dump repair DIR --out NEW`, DIR being the store",
         )),
-        Kind::Store => store(screen, &args.path, &args.out),
+        Kind::Store => store(screen, &args.path, &args.more, &args.out),
     }
 }

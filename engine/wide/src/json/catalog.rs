@@ -26,6 +26,7 @@ pub struct Described {
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     families: BTreeMap<u32, Described>,
+    partitioner: Option<Partitioner>,
     problems: Vec<String>,
 }
 
@@ -43,6 +44,7 @@ impl Catalog {
             }
             None => return catalog,
         };
+        catalog.partitioner = Some(partitioner);
         let is_family = |k: &[u8]| k.starts_with(b"schema/family/");
         let schema: Vec<_> = records.iter().filter(|(k, _)| k.starts_with(RECORD_PREFIX)).collect();
         // One by one, so that one that can't be read doesn't take the others with it.
@@ -68,6 +70,11 @@ impl Catalog {
     /// The families.
     pub fn families(&self) -> impl Iterator<Item = &Described> {
         self.families.values()
+    }
+
+    /// How keys are spread; `None` where no record tells.
+    pub fn partitioner(&self) -> Option<Partitioner> {
+        self.partitioner
     }
 
     /// What could not be read, and why.

@@ -29,7 +29,8 @@ fn tree_name(id: u32) -> String {
     format!("ix-{id}")
 }
 
-fn built_record(id: u32) -> Vec<u8> {
+/// The record that an index has been built.
+pub(super) fn built_record(id: u32) -> Vec<u8> {
     [&b"\0built"[..], &id.to_be_bytes()].concat()
 }
 

@@ -16,6 +16,7 @@ mod clock;
 mod family;
 mod index;
 mod indexed;
+pub mod loss;
 mod mutation;
 mod point;
 mod purge;

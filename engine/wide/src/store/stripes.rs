@@ -35,6 +35,18 @@ pub(super) struct Held<'a> {
     rest: Vec<(usize, MutexGuard<'a, Stripe>)>,
 }
 
+/// Adds to a batch what puts all bounds on record above `newest`; those that are higher stay.
+pub(super) fn raise_all(schema: &Tree, newest: i64, batch: &mut Batch) -> Result<()> {
+    for number in 0..COUNT {
+        let key = record(number);
+        let bound = schema.get(&key)?.map_or(Ok(i64::MIN), |v| super::number(&v))?;
+        if bound < newest.saturating_add(AHEAD) {
+            batch.put(schema, &key, &newest.saturating_add(AHEAD).to_le_bytes())?;
+        }
+    }
+    Ok(())
+}
+
 impl Stripes {
     pub fn load(schema: &Tree) -> Result<Stripes> {
         let stripe = |number| {

@@ -1,0 +1,168 @@
+//! The log of a store, and one segment by itself.
+//!
+//! Invariant: what recovery would give up or refuse is said with the numbers, and a file that is not there by its own name.
+
+use std::path::Path;
+
+use firn_kv::base::ops::Ops;
+use firn_kv::env::Env;
+use firn_kv::manifest::State;
+use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
+use firn_kv::wal::{Item, Recovered, SegmentReader, TornTail, recover_durable, segment_name, segments};
+use firn_kv::{Error, Result};
+use firn_tools::output::{Done, things};
+
+use super::Findings;
+use crate::findings::Kind;
+use crate::logcopy;
+use crate::names::Names;
+use crate::target::dir_of;
+
+/// A segment with a sound header.
+struct Sound {
+    header: SegmentHeader,
+    len: u64,
+    end: u64,
+}
+
+fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
+    let mut all = vec![];
+    for info in segments(env, dir)? {
+        let reader = SegmentReader::open(env, dir, info.number)?;
+        if let Some(header) = reader.header() {
+            all.push(Sound { header: header.clone(), len: reader.file_len(), end: info.end });
+        }
+    }
+    Ok(all)
+}
+
+/// Checks the log from where the manifest says that it is needed.
+pub fn check(names: &Names, dir: &Path, state: &State, f: &mut Findings) {
+    if let Err(e) = check_files(names, dir, state, f) {
+        f.add(e);
+    }
+    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
+    let recovered = recover_durable(names, dir, state.wal_floor, durable, &mut |_, _, payload| {
+        f.records += 1;
+        match Ops::new(payload).all(|op| op.is_some()) {
+            true => Ok(()),
+            false => Err(Error::corruption("a log record with a sound checksum holds no sound operations")),
+        }
+    });
+    match recovered {
+        Ok(Recovered { end, torn: Some(t), .. }) => check_torn(names, dir, end, &t, f),
+        Ok(_) => {}
+        // Where a file is missing, recovery names the one before or behind it.
+        Err(_) if f.all.iter().any(|x| x.kind == Kind::Missing && is_segment(&x.error)) => {}
+        Err(e) => f.add(e),
+    }
+}
+
+fn is_segment(e: &Error) -> bool {
+    e.file().and_then(Path::extension).is_some_and(|x| x == "wal")
+}
+
+/// Segments that are missing or cut off.
+fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Result<()> {
+    let all = sound_segments(names, dir)?;
+    let needed: Vec<&Sound> = all.iter().filter(|s| s.end > state.wal_floor).collect();
+    for s in &needed {
+        if s.len < s.header.capacity {
+            let words = format!(
+                "the file has been cut off: it has {} of the {} that it was made with; what was written behind is lost",
+                things(s.len, "byte", "bytes"),
+                s.header.capacity
+            );
+            f.add(Error::corruption(words).at(dir.join(segment_name(s.header.number)), s.len).block("wal segment"));
+        }
+    }
+    let mut reached = state.wal_floor;
+    for s in &needed {
+        let (base, before) = (s.header.base, s.header.previous);
+        let there = all.iter().any(|o| o.header.number == before);
+        if before > 0 && base > reached && !there {
+            let name = segment_name(before);
+            let holds = names.holds(&name).map_or(String::new(), |held| format!(" (the file of this name holds {held})"));
+            let words = format!("the segment is missing{holds}: it had the log up to position {base}");
+            f.add_as(Kind::Missing, Error::corruption(words).in_file(dir.join(name)));
+        }
+        // What it holds reaches at least to where a later one begins.
+        reached = if s.end == u64::MAX { base } else { s.end };
+    }
+    if let Some(n) = logcopy::lost_end(names, dir)? {
+        f.add_as(Kind::Missing, Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n))));
+    }
+    Ok(())
+}
+
+/// An end as a crash leaves it, unless sound records lie behind it.
+fn check_torn(names: &Names, dir: &Path, end: u64, t: &TornTail, f: &mut Findings) {
+    if t.records_beyond == 0 {
+        f.notes.push(format!(
+            "the log ends at offset {} of {} with {}: what a crash leaves, nothing that was synced is missing",
+            t.offset,
+            t.file.display(),
+            t.reason,
+        ));
+        return;
+    }
+    let (mut records, mut ops) = (0, 0);
+    let copied = logcopy::copy(names, dir, None, end, &mut |_, to, payload| {
+        if to > end {
+            records += 1;
+            ops += Ops::new(payload).count() as u64;
+        }
+    });
+    let saves = match copied {
+        Ok(_) => format!("salvage saves {} of them with {}", records, things(ops, "operation", "operations")),
+        Err(e) => format!("what salvage would save of them is not known: {e}"),
+    };
+    let words = format!(
+        "the log has {} here, and {} behind it; nothing proves that they were synced, so the next opening gives them up; {saves}",
+        t.reason,
+        things(t.records_beyond, "sound record", "sound records"),
+    );
+    f.add_as(Kind::GivenUp, Error::corruption(words).at(&t.file, t.offset).block("wal record"));
+}
+
+/// Checks one segment by itself.
+pub fn check_segment(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -> Done<Findings> {
+    let mut r = SegmentReader::open(env, &dir_of(path), number)?;
+    let (len, mut synced, mut last) = (r.file_len(), 0, None);
+    let mut damages = vec![];
+    let header = r.header().cloned();
+    while let Some(item) = r.next()? {
+        match item {
+            Item::Record(rec) => {
+                f.records += 1;
+                synced = synced.max(rec.synced);
+                last = Some(rec.offset);
+                if !rec.mark && !Ops::new(rec.payload).all(|op| op.is_some()) {
+                    let e = Error::corruption("a log record with a sound checksum holds no sound operations");
+                    f.add(e.at(path, rec.offset).block("wal record"));
+                }
+            }
+            Item::Damage(d) => damages.push(d),
+        }
+    }
+    f.bytes = len;
+    match &header {
+        None if f.records > 0 => f.add(Error::corruption("the header is damaged").at(path, 0).block("wal segment header")),
+        None => f.notes.push(format!("{}: never used, or not under this name", path.display())),
+        Some(h) => {
+            if len < h.capacity {
+                let words = format!("the file has been cut off: it has {len} of its {} bytes", h.capacity);
+                f.add(Error::corruption(words).at(path, len).block("wal segment"));
+            }
+            for d in damages {
+                let lsn = h.base + (d.offset - SEGMENT_HEADER);
+                if last.is_some_and(|l| l > d.offset) || synced > lsn {
+                    f.add(Error::corruption(format!("{} ({} bytes)", d.reason, d.len)).at(path, d.offset).block("wal record"));
+                } else {
+                    f.notes.push(format!("{}: torn end at offset {}: {}", path.display(), d.offset, d.reason));
+                }
+            }
+        }
+    }
+    Ok(f)
+}

@@ -1,0 +1,287 @@
+//! `sstable-dump check`: everything that can be verified in a file or a store, past the first error to all of them.
+//!
+//! Of a store: `CURRENT` and manifest; every live table, by itself and against what the manifest says of it; the age of versions
+//! across runs; the log from where it is still needed; at last the engine opens it and reads every entry. Nothing is written and no lock
+//! taken; a store that a program is writing to is read again when a file has vanished meanwhile.
+//!
+//! Invariant: a store is called sound only when the engine opened it by its own rules and all of it was read.
+
+mod log;
+mod store;
+mod table;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use firn_kv::env::Env;
+use firn_kv::manifest::{self, manifest_number};
+use firn_kv::wal::segment_number;
+use firn_kv::{Error, ErrorKind};
+use firn_tools::output::{Done, Failure, bytes, things};
+use firn_tools::shell;
+use serde_json::json;
+
+use crate::Screen;
+use crate::definitions::Definitions;
+use crate::findings::{Finding, Kind as Trouble, Place, print_findings};
+use crate::names::{Names, Rename, holds, own_name};
+use crate::target::{Kind, dir_of, env, kind, table_number};
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "\
+Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
+store also the manifest, what it says of each table, that newer runs hold newer versions, and the log; at last the engine opens the
+store for reading and reads every entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing,
+misnamed, foreign, outdated, newer, unreadable, given up, refused), names tree, table, file, offset, block and keys, and what to do; a file under a
+wrong name is known by its content, and read as what it is. Exit code 1 if anything is wrong.
+
+Examples:
+  sstable-dump check firn-data
+  sstable-dump check firn-data/00000012.sst
+  sstable-dump check firn-data --json | jq '.errors[] | .finding, .file, .table, .typed_keys'
+  sstable-dump check *.sst && echo all sound";
+
+/// What `check` takes.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// Stores, tables, log segments, manifests
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+}
+
+/// What has been looked at, and what is wrong.
+#[derive(Default)]
+pub struct Findings {
+    tables: u64,
+    blocks: u64,
+    entries: u64,
+    bytes: u64,
+    records: u64,
+    /// What is wrong.
+    pub all: Vec<Finding>,
+    /// What is no damage but worth knowing.
+    pub notes: Vec<String>,
+    /// The store, for advice; `None` for a single file.
+    dir: Option<PathBuf>,
+    /// Files that have to get their names back.
+    renames: Vec<Rename>,
+    /// Whether the engine opens the store; `None` for a single file.
+    pub opens: Option<bool>,
+    /// Entries that the engine read.
+    pub read: u64,
+    /// The tree that is being looked at.
+    place: Option<Place>,
+    /// What trees are to users.
+    definitions: Definitions,
+}
+
+impl Findings {
+    /// Takes up an error, of the kind that it says.
+    fn add(&mut self, error: Error) {
+        self.add_as(Trouble::of(&error), error);
+    }
+
+    fn add_as(&mut self, kind: Trouble, error: Error) {
+        let advice = self.advice(kind, &error);
+        self.all.push(Finding { kind, error, place: self.place.clone(), advice });
+    }
+
+    fn about(&mut self, tree: Option<&str>) {
+        self.place = tree.map(|tree| Place { tree: tree.to_owned(), defined: self.definitions.of_tree(tree).cloned() });
+    }
+
+    /// What to do about it.
+    fn advice(&self, kind: Trouble, e: &Error) -> String {
+        let path = e.file().unwrap_or(Path::new(""));
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let what = self.dir.as_deref().unwrap_or(path);
+        let here = shell::path(what);
+        let save = format!("save the rest: `sstable-dump salvage {here} --out NEW`");
+        let of_manifest = name.starts_with("MANIFEST") || name == "CURRENT";
+        match kind {
+            Trouble::Misnamed => {
+                format!("`sstable-dump repair {here} --rename` gives all files their names back, and overwrites none")
+            }
+            Trouble::Unreadable => format!(
+                "nothing says that it is damaged: make it readable (look at its owner, its permissions and the device) and check again, or {save}"
+            ),
+            Trouble::Outdated => format!(
+                "put back the newest manifest and CURRENT from a backup, or rebuild them by the tables: `sstable-dump repair {here} --out NEW`"
+            ),
+            Trouble::Foreign if of_manifest => format!(
+                "choose the one that counts: `sstable-dump repair {here} --out NEW --manifest NAME`, or `--without-manifest`"
+            ),
+            Trouble::Newer => "use the version of Firn that wrote it; this one must not change the store".into(),
+            Trouble::Foreign => {
+                format!("put the right file here from a backup, or {save}; this one belongs to another store or time")
+            }
+            Trouble::GivenUp => format!(
+                "save them before a program opens the store for writing, which makes the loss final: `sstable-dump salvage {here} --out NEW`"
+            ),
+            Trouble::Refused => {
+                format!("make a store that opens, of all that is there: `sstable-dump repair {here} --out NEW`")
+            }
+            Trouble::Damaged | Trouble::Missing if of_manifest => {
+                format!("put back the file from a backup, or rebuild it: `sstable-dump repair {here} --out NEW`")
+            }
+            Trouble::Damaged | Trouble::Missing if name.ends_with(".sst") || name.ends_with(".wal") => {
+                format!("put back the file of this name from a backup, or {save}")
+            }
+            Trouble::Damaged | Trouble::Missing if e.file().is_none() || path == what => format!(
+                "restore the store from a backup, or rebuild it from what is there: `sstable-dump repair {here} --out NEW`"
+            ),
+            Trouble::Damaged | Trouble::Missing => format!("put back the file from a backup, or {save}"),
+        }
+    }
+
+    fn count(&mut self, size: u64, r: firn_kv::sstable::VerifyReport) {
+        self.tables += 1;
+        self.blocks += r.blocks;
+        self.entries += r.entries;
+        self.bytes += size;
+    }
+}
+
+fn check_manifest(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -> Done<Findings> {
+    f.bytes = env.file_len(path)?;
+    match manifest::read(env, &dir_of(path), number).and_then(|log| log.replay().map(|_| log)) {
+        Ok(log) => {
+            f.records = log.frames.len() as u64;
+            if log.end < f.bytes {
+                f.notes.push(format!("{}: torn end at offset {}", path.display(), log.end));
+            }
+        }
+        Err(e) if e.kind() == ErrorKind::Corruption => f.add(e),
+        Err(e) => return Err(e.into()),
+    }
+    Ok(f)
+}
+
+/// Checks whatever `path` is.
+///
+/// # Errors
+/// What keeps it from being read; damage is a finding.
+pub fn check(path: &Path) -> Done<Findings> {
+    let kind = kind(path)?;
+    if kind == Kind::Store {
+        return store::check(path);
+    }
+    let mut f = Findings::default();
+    let own = own_name(path)?.filter(|own| path.file_name() != Some(own.as_ref()));
+    if let Some(own) = &own {
+        let words = format!("{}: this file holds {}, and is checked as that", path.display(), holds(own));
+        match kind {
+            // It may be a copy on purpose, or a segment that shows an earlier life until it is used again.
+            Kind::Table(None) | Kind::Wal(_) => f.notes.push(words),
+            _ => {
+                let error = Error::corruption(format!("this file holds {}", holds(own))).in_file(path);
+                let advice = format!("give it its name back, {own}, or put back what was here");
+                f.all.push(Finding { kind: Trouble::Misnamed, error, place: None, advice });
+            }
+        }
+    }
+    let alone = own.as_deref().map(|own| Names::alone(path, own));
+    let env: &dyn Env = match &alone {
+        Some(names) => names,
+        None => &*env(),
+    };
+    let own = own.unwrap_or_default();
+    match (kind, segment_number(&own), manifest_number(&own)) {
+        (_, Some(number), _) | (Kind::Wal(number), _, None) if table_number(&own).is_none() => {
+            log::check_segment(env, path, number, f)
+        }
+        (_, _, Some(number)) | (Kind::Manifest(number), ..) if table_number(&own).is_none() => {
+            check_manifest(env, path, number, f)
+        }
+        _ => {
+            table::check(path, 0, None, &mut f)?;
+            Ok(f)
+        }
+    }
+}
+
+/// Runs `check`.
+pub fn run(screen: &mut Screen<'_>, args: &CheckArgs) -> Done {
+    let (mut wrong, mut all) = (false, vec![]);
+    for path in &args.paths {
+        let f = check(path)?;
+        wrong |= !f.all.is_empty();
+        if screen.json {
+            all.push(f.json(path));
+            continue;
+        }
+        print(screen, path, &f)?;
+    }
+    if screen.json {
+        let v = if all.len() == 1 { all.remove(0) } else { all.into() };
+        writeln!(screen.out, "{v:#}")?;
+    }
+    if wrong { Err(Failure::Found) } else { Ok(()) }
+}
+
+impl Findings {
+    /// As JSON.
+    fn json(&self, path: &Path) -> serde_json::Value {
+        let counts: BTreeMap<&str, u64> = self.counts().into_iter().collect();
+        let renames: Vec<_> = self
+            .renames
+            .iter()
+            .map(|r| json!({ "from": r.from.display().to_string(), "to": r.to.display().to_string() }))
+            .collect();
+        json!({
+            "path": path.display().to_string(), "sound": self.all.is_empty(), "opens": self.opens, "read": self.read,
+            "tables": self.tables, "blocks": self.blocks, "entries": self.entries, "bytes": self.bytes, "records": self.records,
+            "found": counts, "notes": self.notes, "renames": renames,
+            "errors": self.all.iter().map(Finding::json).collect::<Vec<_>>(),
+        })
+    }
+
+    /// How many there are of each kind of trouble.
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let mut counts: Vec<(&'static str, u64)> = vec![];
+        for finding in &self.all {
+            let word = finding.kind.word();
+            match counts.iter_mut().find(|c| c.0 == word) {
+                Some(c) => c.1 += 1,
+                None => counts.push((word, 1)),
+            }
+        }
+        counts
+    }
+}
+
+fn print(screen: &mut Screen<'_>, path: &Path, f: &Findings) -> Done {
+    let style = screen.style;
+    print_findings(screen, path, &f.all)?;
+    for r in &f.renames {
+        writeln!(screen.out, "to be renamed: {} to {}", r.from.display(), r.to.display())?;
+    }
+    for n in &f.notes {
+        writeln!(screen.out, "note: {n}")?;
+    }
+    let mut what = vec![];
+    if f.tables > 0 {
+        what.push(things(f.tables, "table", "tables"));
+        what.push(things(f.blocks, "block", "blocks"));
+        what.push(things(f.entries, "entry", "entries"));
+    }
+    if f.records > 0 {
+        what.push(things(f.records, "record", "records"));
+    }
+    what.push(bytes(f.bytes));
+    let verdict = match f.all.len() as u64 {
+        0 => style.good("sound"),
+        n => {
+            let counts = f.counts();
+            let kinds = counts.iter().map(|(word, n)| format!("{n} {word}")).collect::<Vec<_>>().join(", ");
+            style.bad(format!("{}: {kinds}", things(n, "finding", "findings")))
+        }
+    };
+    let opened = match f.opens {
+        Some(true) => format!("; the engine opens it, and read {}", things(f.read, "pair", "pairs")),
+        Some(false) => "; the engine does not open it".into(),
+        None => String::new(),
+    };
+    Ok(writeln!(screen.out, "{}: {verdict} ({}{opened})", path.display(), what.join(", "))?)
+}

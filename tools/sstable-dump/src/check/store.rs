@@ -1,0 +1,209 @@
+//! A whole store.
+
+use std::path::Path;
+
+use firn_kv::env::Env as _;
+use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name};
+use firn_kv::merge::run::table_path;
+use firn_kv::wal::segment_number;
+use firn_kv::{Error, ErrorKind};
+use firn_tools::output::{Done, Failure, Progress, things};
+
+use super::{Findings, log, table};
+use crate::evidence::{foreign, other_stores, outdated};
+use crate::findings::Kind;
+use crate::names::Names;
+use crate::opening;
+use crate::records::definitions;
+use crate::target::table_number;
+
+/// How often a store is read again when its files change underneath.
+const TRIES: usize = 10;
+
+/// Checks the store in `dir`.
+pub fn check(dir: &Path) -> Done<Findings> {
+    let mut before = None;
+    for _ in 0..TRIES {
+        let f = check_once(dir)?;
+        // A writer may have moved on: what is wrong twice in the same way is wrong.
+        let told: Vec<String> = f.all.iter().map(|x| x.error.to_string()).collect();
+        if told.is_empty() || before.as_ref() == Some(&told) {
+            return Ok(f);
+        }
+        before = Some(told);
+    }
+    check_once(dir)
+}
+
+fn check_once(dir: &Path) -> Done<Findings> {
+    let mut f = Findings { dir: Some(dir.to_path_buf()), opens: Some(false), ..Findings::default() };
+    let mut names = Names::with_folders(dir, &[])?;
+    match Manifest::load(&names, dir) {
+        Ok(Some((state, number))) => {
+            let path = dir.join(manifest_name(number));
+            if let Some(words) = foreign(&names, &state) {
+                f.add_as(Kind::Foreign, Error::corruption(words).in_file(path));
+                check_loose_tables(dir, &mut f)?;
+            } else if let Some(words) = outdated(&names, dir, &state)? {
+                f.add_as(Kind::Outdated, Error::corruption(words).in_file(path));
+                check_loose_tables(dir, &mut f)?;
+            } else {
+                check_known(dir, &mut names, &state, number, &mut f)?;
+            }
+        }
+        Ok(None) => {
+            let all = names.list(dir)?;
+            let what = match () {
+                () if all.iter().any(|n| table_number(n).is_some()) => "tables",
+                () if all.iter().any(|n| segment_number(n).is_some()) => "log segments",
+                () => {
+                    let e = Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir);
+                    return Err(e.into());
+                }
+            };
+            let words = format!("there are {what} but no CURRENT file: the manifest is lost");
+            f.add(Error::corruption(words).in_file(dir));
+            check_loose_tables(dir, &mut f)?;
+        }
+        // It says which file cannot be read: a directory in its place, or one that is not given to read.
+        Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) => {
+            f.add(e);
+            check_loose_tables(dir, &mut f)?;
+        }
+        Err(e) => return Err(e.into()),
+    }
+    check_opening(dir, &mut f);
+    Ok(f)
+}
+
+/// A store whose manifest can be believed.
+fn check_known(dir: &Path, names: &mut Names, state: &State, number: u64, f: &mut Findings) -> Done {
+    names.fit(Some(state))?;
+    f.definitions = definitions(names, dir, state);
+    f.renames = names.renames();
+    for t in names.told() {
+        let id = t.read.as_ref().or(t.error.file().map(Path::to_path_buf).as_ref()).and_then(|p| number_of(p));
+        f.about(state.trees.values().find(|tree| tree.tables().any(|m| Some(m.id) == id)).map(|t| t.name.as_str()));
+        f.add_as(if t.foreign { Kind::Foreign } else { Kind::Misnamed }, t.error);
+    }
+    f.about(None);
+    f.notes.extend(names.strays());
+    let (_, gaps) = manifest::read_around(names, dir, number)?;
+    for g in gaps {
+        let name = manifest_name(number);
+        f.notes.push(format!(
+            "{name}: {} at offset {} are no frame: the torn end of a crash",
+            things(g.len, "byte", "bytes"),
+            g.offset
+        ));
+    }
+    let total = state.trees.values().flat_map(TreeState::tables).map(|t| t.size).sum();
+    let progress = Progress::bytes("check", Some(total));
+    let mut done = 0;
+    for tree in state.trees.values() {
+        f.about(Some(&tree.name));
+        check_tree(names, dir, tree, f, &progress, &mut done)?;
+    }
+    f.about(None);
+    log::check(names, dir, state, f);
+    other_stores(names, dir, number, state)?.into_iter().for_each(|e| f.add_as(Kind::Foreign, e));
+    let live = |id| state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id);
+    let dead = names.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count() as u64;
+    if dead > 0 {
+        let tables = things(dead, "table", "tables");
+        f.notes.push(format!("the directory holds {tables} that the store does not know: the next open for writing removes what is not the store's"));
+    }
+    Ok(())
+}
+
+fn number_of(path: &Path) -> Option<u64> {
+    table_number(path.file_name()?.to_str()?)
+}
+
+fn check_tree(names: &Names, dir: &Path, tree: &TreeState, f: &mut Findings, progress: &Progress, done: &mut u64) -> Done {
+    let (mut tables, mut runs) = (vec![], vec![]);
+    for (i, run) in tree.runs.iter().enumerate() {
+        for m in &run.tables {
+            if let Some(path) = names.table(m.id).filter(|path| path.is_file()) {
+                match table::check(&path, m.ingested_seq, Some(m), f) {
+                    Ok(Some(t)) => {
+                        table::check_meta(&t, m, &path, f);
+                        tables.push(t);
+                        runs.push(i);
+                    }
+                    Ok(None) => {}
+                    // Removed by a writer, unreadable, of a newer version: there are other files.
+                    Err(Failure::Engine(e)) if e.kind() == ErrorKind::NotFound => missing(names, dir, m, f),
+                    Err(Failure::Engine(e)) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) => {
+                        let e = if e.file().is_some() { e } else { e.in_file(&path) };
+                        f.add(e.keys(&m.first_key, &m.last_key));
+                    }
+                    Err(e) => return Err(e),
+                }
+            } else {
+                missing(names, dir, m, f);
+            }
+            *done += m.size;
+            progress.at(*done);
+        }
+    }
+    if tree.runs.len() > 1 { table::check_age(tree, &tables, &runs, f) } else { Ok(()) }
+}
+
+/// A live table is not there.
+fn missing(names: &Names, dir: &Path, m: &TableMeta, f: &mut Findings) {
+    let path = table_path(dir, m.id);
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let why = match names.holds(name) {
+        Some(held) => format!("a live table is missing: the file of its name holds {held}"),
+        None if path.is_dir() => "a live table is missing: there is a directory of its name, which has to be moved away".into(),
+        None if path.symlink_metadata().is_ok() && !path.exists() => "a live table is missing: this link leads nowhere".into(),
+        None => "a live table is missing".into(),
+    };
+    let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
+    f.add_as(Kind::Missing, Error::corruption(words).in_file(&path).keys(&m.first_key, &m.last_key));
+}
+
+/// Tables of a directory without a manifest, each by itself.
+fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
+    let mut names = Names::of(dir)?;
+    names.fit(None)?;
+    for t in names.told() {
+        f.add_as(if t.foreign { Kind::Foreign } else { Kind::Misnamed }, t.error);
+    }
+    f.notes.extend(names.strays());
+    for id in names.list(dir)?.iter().filter_map(|n| table_number(n)) {
+        let Some(path) = names.table(id).filter(|path| path.is_file()) else { continue };
+        match table::check(&path, 0, None, f) {
+            Err(Failure::Engine(e)) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible | ErrorKind::NotFound) => {
+                f.add(if e.file().is_some() { e } else { e.in_file(&path) });
+            }
+            done => drop(done?),
+        }
+    }
+    Ok(())
+}
+
+/// Lets the engine open the store and read it. What it says is a finding of its own unless its place is among the findings already.
+fn check_opening(dir: &Path, f: &mut Findings) {
+    let opened = opening::open_and_read(dir);
+    (f.opens, f.read) = (Some(opened.opens), opened.entries);
+    f.notes.extend(opened.notes);
+    if f.definitions.iter().next().is_none() {
+        f.definitions = opened.definitions;
+    }
+    for (tree, e) in opened.errors {
+        let known = f.all.iter().any(|x| x.error.file().is_some() && x.error.file() == e.file());
+        // What is missing or damaged has been said; what the engine says of another place follows from it.
+        if known || (!opened.opens && !f.all.is_empty() && e.kind() == ErrorKind::Corruption) {
+            continue;
+        }
+        f.about(tree.as_deref());
+        let kind = match Kind::of(&e) {
+            Kind::Damaged | Kind::Newer => Kind::Refused,
+            kind => kind,
+        };
+        f.add_as(kind, e);
+    }
+    f.about(None);
+}

@@ -1,0 +1,110 @@
+//! One table: by itself, against what the manifest says of it, and against the other tables of its tree.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::manifest::{TableMeta, TreeState};
+use firn_kv::merge::run::same_bounds;
+use firn_kv::sstable::Table;
+use firn_kv::{Error, ErrorKind};
+use firn_tools::output::Done;
+
+use super::Findings;
+use crate::target::{env, open_file, table_file};
+use crate::{merged, survey};
+
+/// Checks one table; gives it back when it can be opened and is sound.
+pub fn check(path: &Path, seq: u64, meta: Option<&TableMeta>, f: &mut Findings) -> Done<Option<Arc<Table>>> {
+    let (file, id) = match meta {
+        Some(m) => (env().open_read(path, false)?, m.id),
+        None => table_file(path)?,
+    };
+    let size = file.len();
+    match open_file(file.clone(), path, id, seq) {
+        Ok(t) => {
+            let mut errors = vec![];
+            let r = t.verify_each(None, |_| {}, &mut |e| {
+                errors.push(e);
+                ControlFlow::Continue(())
+            });
+            f.count(size, r);
+            if !r.filter_checked && t.properties().filter != firn_kv::FilterKind::None {
+                let words = "the filter holds prefixes that only the program knows; it was not checked";
+                f.notes.push(format!("{}: {words}", path.display()));
+            }
+            let sound = errors.is_empty();
+            errors.into_iter().for_each(|e| f.add(e));
+            Ok(sound.then_some(t))
+        }
+        Err(e) if e.kind() == ErrorKind::Corruption => {
+            let s = survey::survey(file, path, id)?;
+            let mut found = s.errors();
+            if !found.iter().any(|x| x.offset() == e.offset()) {
+                let (first, last) = meta.map_or((&[][..], &[][..]), |m| (&m.first_key, &m.last_key));
+                found.insert(0, if e.key_range().is_none() && meta.is_some() { e.keys(first, last) } else { e });
+            }
+            found.into_iter().for_each(|e| f.add(e));
+            f.tables += 1;
+            f.entries += s.entries();
+            f.bytes += size;
+            Ok(None)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// What the manifest says of a table against what the table says of itself.
+pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
+    let p = t.properties();
+    let (min, max) = if m.ingested_seq > 0 { (m.ingested_seq, m.ingested_seq) } else { (p.min_seq, p.max_seq) };
+    let same = [
+        ("bytes", m.size, t.size()),
+        ("entries", m.entries, p.entries),
+        ("deletes", m.deletes, p.deletes),
+        ("merge operands", m.merges, p.merges),
+        ("range deletes", m.range_deletes, p.range_deletes),
+        ("bytes of keys and values", m.raw_bytes, p.raw_key_bytes.saturating_add(p.raw_value_bytes)),
+        ("as smallest sequence number", m.min_seq, min),
+        ("as largest sequence number", m.max_seq, max),
+    ];
+    for (what, told, found) in same.into_iter().filter(|s| s.1 != s.2) {
+        let words = format!("the manifest tells of {told} {what}, the table of {found}");
+        f.add(Error::corruption(words).in_file(path).keys(&m.first_key, &m.last_key));
+    }
+    if !same_bounds(m, p) {
+        let words = "the table's bounds are not those in the manifest";
+        f.add(Error::corruption(words).in_file(path).keys(&p.first_key, &p.last_key));
+    }
+}
+
+/// That of one key newer runs hold newer versions. `tables` are the tree's, newest run first; `runs` the place of each one's run.
+pub fn check_age(tree: &TreeState, tables: &[Arc<Table>], runs: &[usize], f: &mut Findings) -> Done {
+    let mut last: Option<(Vec<u8>, u64, usize)> = None;
+    let mut wrong = 0u64;
+    merged::each(tables, &mut |key, t, i| {
+        let at = (key.to_vec(), t.seq(), i);
+        if let Some((k, seq, j)) = last.replace(at)
+            && k == key
+            && j != i
+            && (runs[j] >= runs[i] || seq == t.seq())
+        {
+            wrong += 1;
+            if wrong <= 10 {
+                let words = format!(
+                    "of one key table {} holds sequence number {seq}, and table {}, in a newer or the same run of tree {:?}, the older {}",
+                    tables[j].id(),
+                    tables[i].id(),
+                    tree.name,
+                    t.seq()
+                );
+                f.add(Error::corruption(words).keys(key, key));
+            }
+        }
+        Ok(())
+    })?;
+    if wrong > 10 {
+        f.notes.push(format!("tree {:?}: {} keys in all have versions in runs of the wrong age", tree.name, wrong));
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! The definitions of a store that the engine may not open: from the tables and the log of its tree `system.schema`, as far as they can
+//! be read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::key::Kind;
+use firn_kv::base::ops::{Op, Ops};
+use firn_kv::env::Env as _;
+use firn_kv::manifest::State;
+
+use crate::definitions::{Definitions, SCHEMA};
+use crate::logcopy;
+use crate::names::Names;
+use crate::target::open_file;
+
+/// A key's newest version: its sequence number, and its value unless it was deleted.
+type Newest = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
+
+fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
+    let newer = all.get(key).is_none_or(|(s, _)| *s <= seq);
+    if newer {
+        all.insert(key.to_vec(), (seq, value.map(<[u8]>::to_vec)));
+    }
+}
+
+/// What can be read of them; none where there is no such tree.
+pub fn definitions(names: &Names, dir: &Path, state: &State) -> Definitions {
+    let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA) else { return Definitions::default() };
+    let mut all = Newest::new();
+    for m in tree.tables() {
+        let Some(path) = names.table(m.id) else { continue };
+        let opened = names.open_read(&path, false).and_then(|file| open_file(file, &path, m.id, m.ingested_seq));
+        let Ok(table) = opened else { continue };
+        let mut c = table.cursor(false);
+        let mut more = c.first();
+        // The rest of a table behind a damaged block is left out: names are for people.
+        while more.is_ok() && c.valid() {
+            let value = (c.trailer().kind() == Some(Kind::Put)).then(|| c.value().to_vec());
+            take(&mut all, c.key(), c.trailer().seq(), value.as_deref());
+            more = c.next();
+        }
+    }
+    // What cannot be read of the log is said where the log is checked.
+    let _ = logcopy::copy(names, dir, None, state.wal_floor, &mut |seq, _, payload| {
+        for (i, (id, op)) in Ops::new(payload).flatten().enumerate() {
+            if let Op::Point { kind, key, value } = op
+                && id == tree.id
+            {
+                take(&mut all, key, seq + i as u64, (kind == Kind::Put).then_some(value));
+            }
+        }
+    });
+    let records: Vec<_> = all.into_iter().filter_map(|(k, (_, v))| Some((k, v?))).collect();
+    Definitions::read(&records)
+}

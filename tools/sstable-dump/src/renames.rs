@@ -1,0 +1,107 @@
+//! Giving files their names back: `sstable-dump repair DIR --rename`.
+//!
+//! Invariants: no file is removed or overwritten, what is in the way is moved aside; what a file is, its content tells, so that an
+//! interrupted run is gone on with by running it again; the store's lock is held.
+
+use std::path::{Path, PathBuf};
+
+use firn_kv::manifest::Manifest;
+use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::output::{Done, Failure, things};
+use serde_json::json;
+
+use crate::Screen;
+use crate::names::{BETWEEN, Names, Rename};
+use crate::newstore::copy_file;
+use crate::target::env;
+
+/// A name in the same folder that is not taken: `path` with `suffix`, then with numbers.
+fn free(path: &Path, suffix: &str) -> PathBuf {
+    let with = |end: String| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    let numbered = (2u64..).map(|n| with(format!(".{suffix}-{n}")));
+    // There is no end of numbers, so one is free.
+    std::iter::once(with(format!(".{suffix}"))).chain(numbered).find(|p| p.symlink_metadata().is_err()).unwrap_or_default()
+}
+
+/// First all files go to names that nothing has, then to their own: so any permutation comes right, and whatever is in between is there
+/// under one name or the other.
+fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let env = env();
+    let mut waiting = vec![];
+    for r in renames {
+        let between = free(&r.to, BETWEEN);
+        if r.keep {
+            let part = free(&r.to, "part");
+            copy_file(&r.from, &part)?;
+            env.rename(&part, &between)?;
+        } else {
+            env.rename(&r.from, &between)?;
+        }
+        waiting.push((between, &r.to));
+    }
+    env.sync_dir(dir)?;
+    let mut aside = vec![];
+    for (between, to) in waiting {
+        if to.symlink_metadata().is_ok() {
+            let other = free(to, "aside");
+            env.rename(to, &other)?;
+            aside.push((to.clone(), other));
+        }
+        env.rename(&between, to)?;
+    }
+    env.sync_dir(dir)?;
+    Ok(aside)
+}
+
+/// Runs `repair --rename`.
+///
+/// # Errors
+/// `Locked` when a program has the store open; when the manifest cannot be read, which alone tells what is the store's; I/O errors.
+pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
+    let env = env();
+    let _lock = env.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
+        ErrorKind::Locked => Failure::with_next(e.to_string(), "end the program that has the store open, then run this again"),
+        _ => e.into(),
+    })?;
+    let mut names = Names::with_folders(dir, &[])?;
+    let state = match Manifest::load(&names, dir) {
+        Ok(Some((state, _))) => state,
+        Ok(None) => return Err(no_manifest(Error::new(ErrorKind::NotFound, "there is no manifest").in_file(dir))),
+        Err(e) if e.kind() == ErrorKind::Corruption => return Err(no_manifest(e)),
+        Err(e) => return Err(e.into()),
+    };
+    names.fit(Some(&state))?;
+    let renames = names.renames();
+    let aside = carry_out(dir, &renames)?;
+    if screen.json {
+        let renamed: Vec<_> = renames
+            .iter()
+            .map(|r| json!({ "from": r.from.display().to_string(), "to": r.to.display().to_string(), "copied": r.keep }))
+            .collect();
+        let aside: Vec<_> =
+            aside.iter().map(|(a, b)| json!({ "from": a.display().to_string(), "to": b.display().to_string() })).collect();
+        writeln!(screen.out, "{:#}", json!({ "dir": dir.display().to_string(), "renamed": renamed, "aside": aside }))?;
+        return Ok(());
+    }
+    for r in &renames {
+        let how = if r.keep { "copied" } else { "renamed" };
+        writeln!(screen.out, "{how}: {} to {}", r.from.display(), r.to.display())?;
+    }
+    for (from, to) in &aside {
+        writeln!(screen.out, "moved aside: what was {} is {} now", from.display(), to.display())?;
+    }
+    let files = things(renames.len() as u64, "file has", "files have");
+    writeln!(screen.out, "{}: {files} got their names back; look at the store with `sstable-dump check`", dir.display())?;
+    Ok(())
+}
+
+fn no_manifest(e: Error) -> Failure {
+    Failure::with_next(
+        format!("only the manifest tells what is the store's: {e}"),
+        "`sstable-dump repair DIR --out NEW` finds files by what they hold, and makes a new store",
+    )
+}

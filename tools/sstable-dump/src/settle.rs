@@ -1,0 +1,130 @@
+//! The last steps of a new store that has the data model in it: hooks by the definitions, and after a loss what the store's own records
+//! can no longer vouch for.
+//!
+//! Invariants: the new store alone is written to; a tree whose definition is lost keeps its data under a name that no opening drops.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use firn_kv::base::ops::TreeId;
+use firn_kv::manifest::{CURRENT, Manifest, PersistedOptions, State, manifest_name};
+use firn_kv::{Db, DbOptions, TreeOptions};
+use firn_tools::output::Done;
+use firn_wide::store::loss;
+
+use crate::definitions::{Definitions, SCHEMA, family_hooks, index_hooks, is_wide};
+use crate::newstore::Report;
+use crate::opening;
+use crate::target::env;
+
+/// Writes the manifest of the new store in `out`. Its number is 1, of which one frame needs no log.
+pub fn write_manifest(out: &Path, state: &State) -> firn_kv::Result<()> {
+    let env = env();
+    for name in [CURRENT.to_owned(), manifest_name(1)] {
+        if env.file_len(&out.join(&name)).is_ok() {
+            env.remove(&out.join(&name))?;
+        }
+    }
+    Manifest::create(&*env, out, 1, state).map(drop)
+}
+
+/// What the new store defines; nothing where it has no schema, or none that can be read.
+fn definitions(out: &Path) -> Definitions {
+    let records = opening::open(out).and_then(|db| opening::pairs(&db.existing_tree(SCHEMA)?));
+    records.map_or_else(|_| Definitions::default(), |records| Definitions::read(&records))
+}
+
+/// The hooks of a tree by its name, as good as can be guessed without a definition; `None` for a tree with nothing of the data model.
+fn guessed(name: &str, has: &PersistedOptions, merges: u64) -> Option<TreeOptions> {
+    let any = has.merge.is_some() || has.purge.is_some() || has.summary.is_some() || has.filter_prefix.is_some();
+    match () {
+        () if any || name == SCHEMA || !is_wide(name) => None,
+        () if name.starts_with("ix-") => Some(index_hooks()),
+        // Of the partitioner that most stores have.
+        () => Some(family_hooks(merges > 0, 8)),
+    }
+}
+
+fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
+    let named = PersistedOptions::of(hooks);
+    let before = o.clone();
+    (o.merge, o.purge, o.summary, o.filter_prefix) = (named.merge, named.purge, named.summary, named.filter_prefix);
+    *o != before
+}
+
+/// Gives the trees the hooks that their definitions ask for, and keeps trees whose definitions are lost from being dropped. `merges` tells
+/// which trees have merge operands. The manifest has been written.
+///
+/// # Errors
+/// I/O errors of writing the manifest again.
+pub fn hooks(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &mut Report) -> Done {
+    if !state.trees.values().any(|t| is_wide(&t.name)) {
+        return Ok(());
+    }
+    report.definitions = definitions(out);
+    let schema = state.trees.values().find(|t| t.name == SCHEMA).map(|t| t.id);
+    let may_lack = report.may_have_lost(schema) || schema.is_none();
+    let mut changed = false;
+    for t in state.trees.values_mut() {
+        let defined = report.definitions.of_tree(&t.name);
+        let hooks = match defined {
+            Some(d) => Some(d.hooks()),
+            None => guessed(&t.name, &t.options, u64::from(merges.contains(&t.id))),
+        };
+        if let Some(hooks) = hooks
+            && set_hooks(&mut t.options, &hooks)
+        {
+            changed = true;
+            let by = if defined.is_some() { "its definition" } else { "its name" };
+            report.notes.push(format!("tree {} {:?}: its hooks are those that {by} asks for", t.id, t.name));
+        }
+        if defined.is_none() && t.name != SCHEMA && is_wide(&t.name) && may_lack {
+            let name = format!("lost.{}", t.name);
+            report.unknown.push(format!(
+                "what tree {:?} was: its definition is lost; its data is kept in the tree {name:?}, which no opening drops",
+                t.name
+            ));
+            (t.name, changed) = (name, true);
+        }
+    }
+    if changed {
+        write_manifest(out, state)?;
+    }
+    Ok(())
+}
+
+/// After a loss: lets indexes be built anew, and renews the records by which reads and writes are spared a look.
+///
+/// # Errors
+/// What the engine says on opening the new store for writing.
+pub fn records(out: &Path, state: &State, report: &mut Report) -> firn_wide::Result<()> {
+    let Some(schema) = state.trees.values().find(|t| t.name == SCHEMA).map(|t| t.id) else { return Ok(()) };
+    if report.losses.is_empty() && report.unknown.is_empty() {
+        return Ok(());
+    }
+    let of_indexes: Option<Vec<u32>> = report
+        .losses
+        .iter()
+        .map(|l| state.trees.get(&l.tree?).and_then(|t| t.name.strip_prefix("ix-")?.parse().ok()))
+        .collect::<Option<_>>()
+        .filter(|_| report.unknown.is_empty());
+    let options = DbOptions { create: false, background_threads: 0, event_log: false, ..DbOptions::default() };
+    let db = Db::open_in(env(), out, options)?;
+    let ids: BTreeSet<u32> = loss::forget_built(&db, of_indexes.as_deref())?.into_iter().collect();
+    for id in ids {
+        let defined = report.definitions.of_tree(&format!("ix-{id}"));
+        let what = defined.map_or_else(|| format!("index {id}"), |d| d.words());
+        report.rebuilt.push(what);
+    }
+    if report.may_have_lost(Some(schema)) {
+        let families = state.trees.values().filter_map(|t| {
+            let id = t.name.strip_prefix("cf-")?.parse().ok()?;
+            report.definitions.of_tree(&t.name)?;
+            Some((id, t.name.clone(), opening::known_hooks(&t.options)?))
+        });
+        loss::renew_records(&db, families.collect())?;
+        report.notes.push("the store's own records about deletions and timestamps are made anew".into());
+    }
+    db.sync()?;
+    Ok(())
+}

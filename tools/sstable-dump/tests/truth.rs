@@ -1,0 +1,287 @@
+//! What `check`, `salvage` and `repair` say is so: what is called sound opens, what was saved can be used by what wrote it, and no advice
+//! destroys anything.
+#![allow(clippy::disallowed_methods)] // files under test are damaged directly
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use firn_cql::Session;
+use firn_kv::env::os::OsEnv;
+use firn_kv::manifest::Manifest;
+use firn_kv::merge::run::table_path;
+use firn_kv::{Db, DbOptions};
+use serde_json::Value;
+use support::{Room, arg, content, copy, dump, options, tree_options};
+
+fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()).collect();
+    all.retain(|p| p.to_str().unwrap().ends_with(end) || p.file_name().unwrap().to_str().unwrap().starts_with(end));
+    all.sort();
+    all
+}
+
+fn remove_manifests(dir: &Path) {
+    files(dir, "MANIFEST").iter().chain(&files(dir, "CURRENT")).for_each(|f| fs::remove_file(f).unwrap());
+}
+
+/// What a command says in JSON, and its exit code.
+fn json(args: &[&str]) -> (Value, i32) {
+    let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+    let (text, code) = dump(&args);
+    // An error that ends a command is told behind what it printed.
+    let end = text.find("\nerror: ").map_or(text.len(), |at| at + 1);
+    (serde_json::from_str(&text[..end]).unwrap_or_else(|e| panic!("{e}: {text}")), code)
+}
+
+/// The kinds of trouble that `check` finds.
+fn found(dir: &Path) -> Vec<String> {
+    let (v, code) = json(&["check", &arg(dir)]);
+    let all: Vec<String> = v["errors"].as_array().unwrap().iter().map(|e| e["finding"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(code, i32::from(!all.is_empty()), "{v:#}");
+    assert_eq!(v["sound"], all.is_empty());
+    all
+}
+
+/// Trees whose log fills some segments: the second is flushed last.
+fn two_trees(dir: &Path) {
+    let db = Db::open_with(dir, options()).unwrap();
+    let (a, b) = (db.tree("a", tree_options()).unwrap(), db.tree("b", tree_options()).unwrap());
+    for i in 0..2000 {
+        a.put(format!("key{i:05}").as_bytes(), &[b'x'; 100]).unwrap();
+    }
+    for i in 0..200 {
+        b.put(format!("user{i:05}").as_bytes(), b"name").unwrap();
+    }
+    b.compact().unwrap();
+    db.sync().unwrap();
+}
+
+#[test]
+fn a_log_that_ends_below_what_was_flushed() {
+    let room = Room::new("short-log");
+    let (dir, bad) = (room.path("s"), room.path("bad"));
+    two_trees(&dir);
+    let segments = files(&dir, ".wal").len();
+    assert!(segments > 3);
+    for kept in [0, 1, 2] {
+        copy(&dir, &bad);
+        files(&bad, ".wal").iter().skip(kept).for_each(|w| fs::remove_file(w).unwrap());
+        assert!(Db::open_with(&bad, DbOptions { create: false, ..options() }).is_err());
+        assert!(!found(&bad).is_empty(), "{kept} segments");
+        for (i, how) in [&["salvage"][..], &["repair"], &["repair", "--without-manifest"]].into_iter().enumerate() {
+            let (new, again) = (room.path(&format!("new{kept}{i}")), room.path(&format!("again{kept}{i}")));
+            let args: Vec<String> = how.iter().map(|s| (*s).to_owned()).chain([arg(&bad), "--out".into(), arg(&new)]).collect();
+            let (v, code) = json(&args.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(code, i32::from(i < 2 || !v["losses"].as_array().unwrap().is_empty()), "{v:#}");
+            assert_eq!(v["sound"], true);
+            if i < 2 {
+                let log: Vec<_> = v["losses"].as_array().unwrap().iter().filter(|l| l["what"] == "log").collect();
+                assert!(!log.is_empty(), "{v:#}");
+                // How many operations, at the most, unless the whole log is gone.
+                let told: Option<u64> = log.iter().map(|l| l["entries"].as_u64()).sum();
+                let lost = 2000 - v["log_records"].as_u64().unwrap();
+                assert!(kept == 0 || told.is_some_and(|n| n >= lost && n <= lost + 200), "{lost} {v:#}");
+            }
+            assert_eq!(json(&["salvage", &arg(&new), "--out", &arg(&again)]).1, 0);
+            let trees = content(&new);
+            let b = trees.iter().find(|t| t.0 == "b").unwrap();
+            assert_eq!(b.1.len(), 200, "{v:#}");
+            // It takes writes.
+            let db = Db::open_with(&new, options()).unwrap();
+            let tree = db.existing_tree("b").unwrap();
+            tree.put(b"more", b"of it").unwrap();
+            drop((tree, db));
+            assert_eq!(content(&new).iter().find(|t| t.0 == "b").unwrap().1.len(), 201);
+        }
+    }
+}
+
+#[test]
+fn an_older_manifest_over_newer_tables() {
+    let room = Room::new("older");
+    let (dir, old, bad) = (room.path("s"), room.path("old"), room.path("bad"));
+    let fill = |tree: &str, from: u32| {
+        let db = Db::open_with(&dir, options()).unwrap();
+        let t = db.tree(tree, tree_options()).unwrap();
+        (from..from + 1500).for_each(|i| t.put(format!("key{i:05}").as_bytes(), &[b'v'; 100]).unwrap());
+        t.flush().unwrap();
+    };
+    fill("one", 0);
+    copy(&dir, &old);
+    fill("one", 1000);
+    fill("two", 0);
+    let truth = content(&dir);
+    for events in [true, false] {
+        copy(&dir, &bad);
+        remove_manifests(&bad);
+        files(&old, "MANIFEST").iter().chain(&files(&old, "CURRENT")).for_each(|f| {
+            fs::copy(f, bad.join(f.file_name().unwrap())).unwrap();
+        });
+        if !events {
+            fs::remove_file(bad.join("EVENTS.jsonl")).unwrap();
+        }
+        assert!(found(&bad).contains(&"outdated".into()), "{events}");
+        let (text, code) = dump(&["salvage", &arg(&bad), "--out", &arg(&room.path("no"))]);
+        assert!(code == 2 && text.contains("repair"), "{text}");
+        let new = room.path(&format!("new{events}"));
+        let (text, code) = dump(&["repair", &arg(&bad), "--out", &arg(&new)]);
+        assert_eq!(code, 0, "{text}");
+        let mut wanted = truth.clone();
+        // Only the event log knows the name of the newer tree.
+        wanted.iter_mut().filter(|t| t.0 == "two" && !events).for_each(|t| t.0 = "tree-2".into());
+        assert_eq!(content(&new), wanted, "{text}");
+    }
+}
+
+/// What a flush leaves that a crash ended before the manifest knew of it is no proof of an older manifest.
+#[test]
+fn a_table_of_an_unfinished_flush() {
+    let room = Room::new("unfinished-flush");
+    let (dir, before) = (room.path("s"), room.path("before"));
+    let db = Db::open_with(&dir, options()).unwrap();
+    let t = db.tree("t", tree_options()).unwrap();
+    (0..100).for_each(|i| t.put(format!("key{i:03}").as_bytes(), b"value").unwrap());
+    copy(&dir, &before);
+    t.flush().unwrap();
+    let table = files(&dir, ".sst").remove(0);
+    fs::copy(&table, before.join(table.file_name().unwrap())).unwrap();
+    assert_eq!(found(&before), [""; 0]);
+}
+
+#[test]
+fn any_permutation_of_names_is_put_right() {
+    let room = Room::new("a store's [tables] (1)");
+    let (dir, bad) = (room.path("s"), room.path("bad one"));
+    let db = Db::open_with(&dir, options()).unwrap();
+    for tree in ["a", "b", "c"] {
+        let t = db.tree(tree, tree_options()).unwrap();
+        (0..50).for_each(|i| t.put(format!("{tree}{i:03}").as_bytes(), b"value").unwrap());
+        t.flush().unwrap();
+    }
+    drop(db);
+    let truth = content(&dir);
+    let tables = files(&dir, ".sst");
+    let name = |i: usize| tables[i].file_name().unwrap();
+    for order in [[1, 2, 0], [2, 0, 1], [1, 0, 2], [0, 2, 1]] {
+        copy(&dir, &bad);
+        (0..3).for_each(|i| assert!(fs::copy(&tables[i], bad.join(name(order[i]))).is_ok()));
+        let (text, code) = dump(&["check", &arg(&bad)]);
+        assert_eq!(code, 1);
+        assert!(!text.contains("mv ") && !text.contains("cp "), "{text}");
+        let quoted = firn_tools::shell::path(&bad);
+        assert!(quoted.starts_with('\'') && text.contains(&format!("sstable-dump repair {quoted} --rename")), "{text}");
+        let (text, code) = dump(&["repair", &arg(&bad), "--rename"]);
+        assert_eq!(code, 0, "{text}");
+        assert_eq!(
+            files(&bad, ".sst").iter().map(|f| fs::read(f).unwrap()).collect::<Vec<_>>(),
+            tables.iter().map(|f| fs::read(f).unwrap()).collect::<Vec<_>>()
+        );
+        assert_eq!(found(&bad), [""; 0]);
+        assert_eq!(content(&bad), truth);
+    }
+    // Interrupted: one has been taken away, and another is damaged, with a copy of it elsewhere.
+    copy(&dir, &bad);
+    fs::rename(bad.join(name(0)), bad.join(format!("{}.found", name(0).to_str().unwrap()))).unwrap();
+    fs::write(bad.join(name(1)), b"what somebody wrote here").unwrap();
+    fs::create_dir(bad.join("lost+found")).unwrap();
+    fs::copy(&tables[1], bad.join("lost+found/#1234")).unwrap();
+    let (text, code) = dump(&["repair", &arg(&bad), "--rename"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(content(&bad), truth);
+    assert_eq!(fs::read(bad.join(format!("{}.aside", name(1).to_str().unwrap()))).unwrap(), b"what somebody wrote here");
+    assert!(bad.join("lost+found/#1234").exists());
+    let db = Db::open_with(&bad, options()).unwrap();
+    let (text, code) = dump(&["repair", &arg(&bad), "--rename"]);
+    assert!(code == 2 && text.contains("end the program"), "{text}");
+    drop(db);
+}
+
+const ROWS: usize = 300;
+
+/// A table of the first tree whose name begins so.
+fn table_of(dir: &Path, tree: &str) -> PathBuf {
+    let (state, _) = Manifest::load(&*OsEnv::new(), dir).unwrap().unwrap();
+    let tree = state.trees.values().find(|t| t.name.starts_with(tree)).unwrap();
+    table_path(dir, tree.tables().next().unwrap().id)
+}
+
+/// A CQL store with an index and counters.
+fn cql_store(dir: &Path, flush: bool) {
+    let s = Session::open(dir).unwrap();
+    let run = |cql: &str| drop(s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")));
+    run("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run("CREATE TABLE shop.items (id int PRIMARY KEY, name text, price int)");
+    run("CREATE INDEX items_name ON shop.items (name)");
+    run("CREATE TABLE shop.hits (page text PRIMARY KEY, n counter)");
+    for i in 0..ROWS {
+        run(&format!("INSERT INTO shop.items (id, name, price) VALUES ({i}, 'n{}', {i})", i % 10));
+    }
+    for _ in 0..5 {
+        run("UPDATE shop.hits SET n = n + 2 WHERE page = 'home'");
+    }
+    run("DELETE FROM shop.items WHERE id = 0");
+    let db = s.engine().store().db().clone();
+    if flush {
+        for name in db.tree_names() {
+            db.existing_tree(&name).unwrap().flush().unwrap();
+        }
+    }
+}
+
+fn count(s: &Session, cql: &str) -> i64 {
+    s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")).row(0).unwrap().at::<i64>(0).unwrap()
+}
+
+fn check_cql_store(dir: &Path) {
+    let s = Session::open(dir).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(count(&s, "SELECT count(*) FROM shop.items"), ROWS as i64 - 1);
+    assert_eq!(count(&s, "SELECT count(*) FROM shop.items WHERE name = 'n7'"), ROWS as i64 / 10);
+    s.execute("UPDATE shop.hits SET n = n + 1 WHERE page = 'home'", ()).unwrap();
+    assert_eq!(count(&s, "SELECT n FROM shop.hits WHERE page = 'home'"), 11);
+    s.execute("INSERT INTO shop.items (id, name) VALUES (100000, 'new')", ()).unwrap();
+    let db = s.engine().store().db().clone();
+    for name in db.tree_names() {
+        db.existing_tree(&name).unwrap().compact().unwrap();
+    }
+    assert_eq!(count(&s, "SELECT n FROM shop.hits WHERE page = 'home'"), 11);
+    assert_eq!(count(&s, "SELECT count(*) FROM shop.items WHERE name = 'new'"), 1);
+}
+
+#[test]
+fn a_store_of_tables_without_its_manifest_is_usable() {
+    let room = Room::new("cql-repair");
+    for flush in [false, true] {
+        let (dir, new) = (room.path(&format!("s{flush}")), room.path(&format!("new{flush}")));
+        cql_store(&dir, flush);
+        remove_manifests(&dir);
+        let (v, code) = json(&["repair", &arg(&dir), "--out", &arg(&new)]);
+        assert_eq!((code, &v["sound"]), (0, &true.into()), "{v:#}");
+        check_cql_store(&new);
+    }
+}
+
+/// The tables of an index, of the definitions or of a table are lost, or a part of the log.
+#[test]
+fn what_indexes_lost_is_built_again() {
+    let room = Room::new("cql-index");
+    let (dir, bad) = (room.path("s"), room.path("bad"));
+    cql_store(&dir, true);
+    assert_eq!(found(&dir), [""; 0]);
+    let table = table_of(&dir, "ix-");
+    copy(&dir, &bad);
+    fs::remove_file(bad.join(table.file_name().unwrap())).unwrap();
+    let (v, code) = json(&["check", &arg(&bad)]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        (&v["errors"][0]["finding"], &v["errors"][0]["keyspace"], &v["errors"][0]["table"], &v["errors"][0]["index"]),
+        (&"missing".into(), &"shop".into(), &"items".into(), &"items_name".into()),
+        "{v:#}"
+    );
+    let new = room.path("new");
+    let (v, code) = json(&["salvage", &arg(&bad), "--out", &arg(&new)]);
+    assert_eq!((code, &v["sound"]), (1, &true.into()), "{v:#}");
+    assert_eq!(v["indexes_to_rebuild"][0], "index items_name of table shop.items", "{v:#}");
+    check_cql_store(&new);
+}
