@@ -1,15 +1,18 @@
 //! Checkpoints (a second Db made of hard links), verification, and size estimates.
 //!
-//! Invariant of a checkpoint: it holds exactly the writes before one position of the log, in all trees. For that all memtables
-//! are sealed at one moment under the write lock, and no tree may flush anything newer until the state has been copied.
+//! Invariant of a checkpoint: it holds exactly the writes before one position of the log, in all trees that there were then. For that
+//! all memtables are sealed at one moment under the write lock, with the catalogue's lock held, so that no tree is made meanwhile; no
+//! tree of those flushes, ingests or is dropped until the state has been copied; and trees that are made later are left out.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, manifest_number};
 use crate::merge::run::table_path;
 
 use super::core::Core;
+use super::flush::table_number;
 use super::open::create_dir;
 use super::pins::PinKind;
 use super::{Db, Tree};
@@ -36,7 +39,7 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a Db opened read-only, and I/O errors; what was made of the
-    /// checkpoint by then is left for inspection, without a `CURRENT` file.
+    /// checkpoint by then is removed again as far as possible, and what stays has no `CURRENT` file.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.core().checkpoint(dir.as_ref())
     }
@@ -116,14 +119,36 @@ impl Core {
             return Err(Error::invalid(format!("the directory is not empty ({n}); name an empty or a new one")).in_file(dir));
         }
         let _task = self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
-        let trees = self.trees.read().clone();
-        let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
-        let end = {
+        let copied = self.copy_to(dir);
+        if copied.is_err() {
+            // Only names of a Db's own files, as at open: the directory was empty, but a stranger may have put something there.
+            let ours = |n: &&String| {
+                table_number(n).is_some() || manifest_number(n).is_some() || [CURRENT, CURRENT_NEW].contains(&n.as_str())
+            };
+            for name in self.env.list(dir).unwrap_or_default().iter().filter(ours) {
+                let _ = self.env.remove(&dir.join(name));
+            }
+        }
+        copied
+    }
+
+    fn copy_to(&self, dir: &Path) -> Result<()> {
+        let mut trees = self.trees.read().clone();
+        let (locks, end, next_tree) = loop {
+            let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
+            let c = self.catalog.lock();
+            let now = self.trees.read().clone();
+            if now.len() != trees.len() || !now.iter().zip(&trees).all(|(a, b)| Arc::ptr_eq(a, b)) {
+                // One was made or dropped meanwhile, whose lock is missing or one too many.
+                drop((c, locks));
+                trees = now;
+                continue;
+            }
             let w = self.write.lock();
             for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
                 self.seal(&w, t, 0)?;
             }
-            w.end()
+            break (locks, w.end(), c.state.next_tree);
         };
         for (t, one) in trees.iter().zip(&locks) {
             // Only what was sealed until now: memtables are sealed in order of their ends.
@@ -133,10 +158,12 @@ impl Core {
         }
         let state = {
             let c = self.catalog.lock();
-            for t in c.state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
+            let mut state = c.state.clone();
+            // Of what was written to trees that have been made since, some is in tables and some in a log that the copy has not.
+            state.trees.retain(|id, _| *id < next_tree);
+            for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
                 self.env.hard_link(&table_path(&self.dir, t.id), &table_path(dir, t.id))?;
             }
-            let mut state = c.state.clone();
             state.last_seq = self.read_point();
             // The copy starts with a log of its own, behind everything that its tables hold.
             state.wal_floor = end;

@@ -89,7 +89,7 @@ impl Core {
         })
     }
 
-    fn claim_by(
+    pub(super) fn claim_by(
         &self,
         tree: &Arc<TreeCore>,
         choose: impl FnOnce(&TreeOptions, &Shape, &[u64]) -> Result<Option<Job>>,

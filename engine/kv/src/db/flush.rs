@@ -26,7 +26,7 @@ use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{TableHandle, table_path};
 use crate::sstable::{TableFacts, TableOptions, TableWriter};
 
-use super::core::Core;
+use super::core::{Catalog, Core};
 use super::meters::Timed;
 use super::pins::{PinKind, Task};
 use super::tree::{TreeCore, build_version};
@@ -248,8 +248,12 @@ impl Core {
         let floor;
         {
             let mut c = self.catalog.lock();
-            if !c.state.trees.contains_key(&tree.id) {
-                return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", tree.name)));
+            if let Err(e) = check_known(&c, tree) {
+                drop(c);
+                // What was written for it will never have a name; tables that move have left with the tree.
+                let made: Vec<u64> = added.iter().map(|(_, _, t)| t.id).filter(|id| !removed.contains(id)).collect();
+                remove_tables(self, &made);
+                return Err(e);
             }
             let added: Vec<_> =
                 added.into_iter().map(|(level, run, m)| AddedTable { level, run, table: Arc::new(m) }).collect();
@@ -283,6 +287,14 @@ impl Core {
         self.signal_done();
         Ok(floor)
     }
+}
+
+/// An error when the tree has left the manifest. Asked under the lock under which trees are dropped.
+pub(super) fn check_known(c: &Catalog, tree: &TreeCore) -> Result<()> {
+    if c.state.trees.contains_key(&tree.id) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", tree.name)))
 }
 
 /// The sealed memtables of a view but one.

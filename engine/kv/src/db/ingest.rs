@@ -7,6 +7,7 @@
 //! - At that moment no memtable may hold anything in their key range: it is older and must come to lie beneath them. So memtables
 //!   are flushed first, as often as writers put something there again.
 
+use std::collections::HashSet;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::sstable::{Table, TableOptions, TableWriter};
 use super::Tree;
 use super::batch::{check_key, check_value};
 use super::core::Core;
-use super::flush::{NewTables, meta, remove_tables};
+use super::flush::{NewTables, check_known, meta, remove_tables};
 use super::iter::key_range;
 use super::pins::PinKind;
 use super::tree::{TreeCore, build_version};
@@ -108,14 +109,23 @@ impl Tree {
     }
 
     /// Deletes every key in `[start, end)` and gives the space back as far as that is possible at once: tables that lie wholly in
-    /// the range are dropped without being read, unless a snapshot may still see them.
+    /// the range are dropped without being read, unless a snapshot may still see them or a merge is reading them. What other threads
+    /// write into the range after the deletion stays.
     ///
     /// # Errors
     /// As [`put`](Tree::put) and [`flush`](Tree::flush).
     pub fn drop_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
-        self.delete_range(start, end)?;
+        let older = self.tables_within(start, end);
+        let deletion = self.delete_range_numbered(start, end)?;
         self.flush()?;
-        self.handle.core.drop_tables(&self.core, start, end)
+        self.handle.core.drop_tables(&self.core, &older, deletion)
+    }
+
+    /// The tables that lie wholly in `[start, end)` now.
+    pub(super) fn tables_within(&self, start: &[u8], end: &[u8]) -> HashSet<u64> {
+        let view = self.core.view.load_full();
+        let within = |t: &&Arc<TableHandle>| t.meta.first_key.as_slice() >= start && t.meta.last_key.as_slice() < end;
+        view.version.runs.iter().flat_map(|r| &r.tables).filter(within).map(|t| t.meta.id).collect()
     }
 }
 
@@ -161,6 +171,7 @@ impl Core {
             // Flushes of this tree would give their runs newer numbers than the one taken above.
             let _flushing = tree.flushing.lock();
             let mut c = self.catalog.lock();
+            check_known(&c, tree)?;
             let mut files = tree.files.lock();
             let mut w = self.write.lock();
             let view = tree.view.load_full();
@@ -196,30 +207,19 @@ impl Core {
         Err(Error::new(ErrorKind::Conflict, "other threads kept writing into the range to be loaded").keys(&first, &last))
     }
 
-    /// Drops tables that lie wholly in a range that has been deleted, where no snapshot and no job needs them.
-    fn drop_tables(&self, tree: &TreeCore, start: &[u8], end: &[u8]) -> Result<()> {
-        let oldest = self.snapshots.list().first().copied();
+    /// Drops those of the tables `older`, all keys of which have been deleted since, that no snapshot and no job needs. The deletion
+    /// itself is in a table, and stays. That they were there before the deletion is what says that they hold nothing newer: their
+    /// sequence numbers do not, because merges settle entries that nobody can ask about to number 0.
+    pub(super) fn drop_tables(&self, tree: &TreeCore, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
         let gone: Vec<u64> = {
             let mut files = tree.files.lock();
             let view = tree.view.load_full();
-            let runs = view.version.runs.iter();
-            // The run of the deletion itself stays, and with it everything as new as the deletion.
-            let deletion: Seq = runs
-                .clone()
-                .flat_map(|r| &r.tables)
-                .filter(|t| t.meta.range_deletes > 0)
-                .map(|t| t.meta.max_seq)
-                .max()
-                .unwrap_or(0);
-            let inside = |t: &&Arc<TableHandle>| {
-                t.meta.first_key.as_slice() >= start
-                    && t.meta.last_key.as_slice() < end
-                    && t.meta.range_deletes == 0
-                    && t.meta.max_seq < deletion
-                    && oldest.is_none_or(|s| s >= deletion)
-                    && !files.busy.contains(&t.meta.id)
-            };
-            let gone: Vec<u64> = runs.flat_map(|r| &r.tables).filter(inside).map(|t| t.meta.id).collect();
+            // A snapshot that is taken from now on sees the deletion.
+            let snapshots = self.snapshots.list();
+            let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
+            let free = |t: &&Arc<TableHandle>| older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains(&t.meta.id);
+            let tables = view.version.runs.iter().flat_map(|r| &r.tables);
+            let gone: Vec<u64> = tables.filter(free).map(|t| t.meta.id).collect();
             files.busy.extend(&gone);
             gone
         };

@@ -1,6 +1,6 @@
 //! Walking the keys of a tree: [`Cursor`] (lends slices, fastest) and [`Range`] (a double-ended iterator of owned handles).
 //!
-//! Invariant: both see one state: the view and the read point are taken once, the view first, and held until the end. Files and
+//! Invariant: both see one state: the view and the read point are of [one moment](View::at_one_moment) and held until the end. Files and
 //! memtables that they need stay until they are dropped.
 
 use std::ops::RangeBounds;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::key::{Seq, prefix_end};
+use crate::base::sync::epoch;
 use crate::merge::merging::Source;
 use crate::merge::run::RunCursor;
 use crate::merge::shadow::Shadow;
@@ -250,6 +251,17 @@ impl Tree {
         range
     }
 
+    fn at_one_moment(&self) -> (Arc<View>, Seq) {
+        let guard = epoch::pin();
+        loop {
+            let (view, read) = View::at_one_moment(&self.core, &self.handle.core.visible, &guard);
+            let held = self.core.view.get_arc(&guard);
+            if std::ptr::eq(view, &*held) {
+                return (held, read);
+            }
+        }
+    }
+
     fn range_of(&self, range: KeyRange, view: Arc<View>, read: Seq, snapshot: Option<Snapshot>) -> Range {
         let refused = self.core.check_live().err();
         Range { view, range, read, front: None, back: None, done: false, refused, _snapshot: snapshot }
@@ -279,15 +291,13 @@ impl Tree {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
-        let view = self.core.view.load_full();
-        let read = self.handle.core.read_point();
+        let (view, read) = self.at_one_moment();
         self.range_of(key_range(range), view, read, None)
     }
 
     /// The keys that start with `prefix`, in order, from both ends.
     pub fn prefix(&self, prefix: &[u8]) -> Range {
-        let view = self.core.view.load_full();
-        let read = self.handle.core.read_point();
+        let (view, read) = self.at_one_moment();
         self.range_of(KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) }, view, read, None)
     }
 
@@ -302,8 +312,7 @@ impl Tree {
     /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range deletions.
     pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Cursor> {
         self.core.check_live()?;
-        let view = self.core.view.load_full();
-        let read = self.handle.core.read_point();
+        let (view, read) = self.at_one_moment();
         Ok(Cursor { inner: visible(&view, key_range(range), read)?, view, _snapshot: None })
     }
 }

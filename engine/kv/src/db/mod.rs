@@ -19,6 +19,8 @@ mod read;
 mod snapshot;
 mod stats;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod txn;
 mod view;
@@ -32,7 +34,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Kind;
+use crate::base::key::{Kind, Seq};
 use crate::base::options::{DbOptions, Durability, TreeOptions};
 use crate::base::sync::epoch;
 use crate::env::{Env, Thread};
@@ -133,14 +135,25 @@ impl Db {
     pub fn tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
         options.check()?;
         let core = self.core();
-        let there = core.trees.read().iter().find(|t| t.name == name).cloned();
-        let tree = match there {
-            Some(t) => {
-                core.reopen_tree(&t, options)?;
-                core.shorten_log(&t)?;
-                t
+        let tree = loop {
+            let there = core.trees.read().iter().find(|t| t.name == name).cloned();
+            match there {
+                Some(t) => match core.reopen_tree(&t, options.clone()) {
+                    Ok(()) => {
+                        core.shorten_log(&t)?;
+                        break t;
+                    }
+                    // Another thread has dropped it meanwhile.
+                    Err(e) if e.kind() == ErrorKind::Closed => {}
+                    Err(e) => return Err(e),
+                },
+                // `None` when another thread has made it meanwhile, with whatever options.
+                None => {
+                    if let Some(t) = core.create_tree(name, options.clone())? {
+                        break t;
+                    }
+                }
             }
-            None => core.create_tree(name, options)?,
         };
         let options = tree.view.load_full().options.clone();
         core.events.note("tree", |e| {
@@ -193,7 +206,7 @@ impl Db {
     /// As [`write`](Db::write).
     pub fn write_with(&self, batch: Batch, durability: Durability) -> Result<()> {
         self.check_own(&batch)?;
-        self.core().write_batch(&batch, durability, None)
+        self.core().write_batch(&batch, durability, None).map(|_| ())
     }
 
     fn check_own(&self, batch: &Batch) -> Result<()> {
@@ -332,6 +345,11 @@ impl Tree {
     /// # Errors
     /// As [`put`](Tree::put).
     pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.delete_range_numbered(start, end).map(|_| ())
+    }
+
+    /// As [`delete_range`](Tree::delete_range); gives the deletion's sequence number.
+    fn delete_range_numbered(&self, start: &[u8], end: &[u8]) -> Result<Seq> {
         self.core.check_live()?;
         self.handle.core.check_writable()?;
         let mut batch = Batch::new();
@@ -389,14 +407,15 @@ impl Tree {
 }
 
 impl Core {
-    fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Arc<TreeCore>> {
+    /// Makes a tree; `None` when there is one of that name already.
+    fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Option<Arc<TreeCore>>> {
         if name.is_empty() || name.len() > 255 {
             return Err(Error::invalid(format!("a tree's name has 1 to 255 bytes, this one {}", name.len())));
         }
         let start = self.sync_log()?;
         let mut c = self.catalog.lock();
-        if let Some(t) = self.trees.read().iter().find(|t| t.name == name) {
-            return Ok(t.clone());
+        if self.trees.read().iter().any(|t| t.name == name) {
+            return Ok(None);
         }
         let id = c.state.next_tree;
         let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options), flushed: start };
@@ -409,7 +428,7 @@ impl Core {
         self.events.note("tree", |e| {
             e.str("tree", name).num("id", id as u64);
         });
-        Ok(tree)
+        Ok(Some(tree))
     }
 
     fn reopen_tree(&self, t: &TreeCore, options: TreeOptions) -> Result<()> {
@@ -422,11 +441,12 @@ impl Core {
         if persisted != state.options && !self.options.read_only {
             self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
         }
-        drop(c);
-        // So that nobody writes to a memtable that is gone over.
+        // Under the catalogue's lock still: of two callers the one whose options the manifest has is the one whose are in force. And
+        // under the write lock, so that nobody writes to a memtable that is gone over.
+        let files = t.files.lock();
         let w = self.write.lock();
-        t.set_options(options)?;
-        drop(w);
+        t.set_options(options, &files)?;
+        drop((w, files, c));
         self.signal_work();
         Ok(())
     }
@@ -437,6 +457,9 @@ impl Core {
         let _one = t.flushing.lock();
         self.sync_log()?;
         let mut c = self.catalog.lock();
+        if !c.state.trees.contains_key(&t.id) {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}: another thread has dropped it")));
+        }
         self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
         self.events.note("tree dropped", |e| {
             e.str("tree", &t.name).num("id", t.id as u64);

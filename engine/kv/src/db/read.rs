@@ -1,8 +1,8 @@
 //! The read path of one key: memtables, then runs, newest first, until a version decides.
 //!
 //! Invariants:
-//! - The view is taken before the read point, so the view may lack writes newer than itself but never part of an older one: the
-//!   answer is the state at the moment the view was taken, or later.
+//! - The view is taken before the read point. A lone key whose newest version decides needs no more: what the view lacks is newer than
+//!   the call, and what its memtable has is newer still. Several keys, and operands, are read [at one moment](View::at_one_moment).
 //! - Without operands, the first version that may be seen decides; a range deletion in a newer source hides all older sources.
 //! - The key is hashed once (twice where filters hold prefixes).
 
@@ -43,8 +43,14 @@ impl Core {
     pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
         let began = self.watch.meters.begin();
         let guard = epoch::pin();
-        let view = tree.view.load(&guard);
-        let found = search(view, key, self.read_point(), &guard);
+        let found = match search(tree.view.load(&guard), key, self.read_point(), &guard) {
+            Ok(Found::Operands) => {
+                let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
+                gather(view, key, read)
+            }
+            Ok(Found::Is(value)) => Ok(value),
+            Err(e) => Err(e),
+        };
         self.watch.meters.end(Timed::Get, began);
         found
     }
@@ -53,7 +59,7 @@ impl Core {
     pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
         let began = self.watch.meters.begin();
         let guard = epoch::pin();
-        let found = search(tree.view.load(&guard), key, read, &guard);
+        let found = search_all(tree.view.load(&guard), key, read, &guard);
         self.watch.meters.end(Timed::Get, began);
         found
     }
@@ -61,15 +67,14 @@ impl Core {
     /// The values of several keys, all of one moment.
     pub fn multi_get<K: AsRef<[u8]>>(&self, tree: &TreeCore, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let guard = epoch::pin();
-        let view = tree.view.load(&guard);
-        let read = self.read_point();
+        let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AHEAD) {
             if keys.len() >= AHEAD / 4 {
                 fetch_ahead(view, keys, &guard);
             }
             for k in keys {
-                values.push(search(view, k.as_ref(), read, &guard)?);
+                values.push(search_all(view, k.as_ref(), read, &guard)?);
             }
         }
         Ok(values)
@@ -131,15 +136,32 @@ pub fn filter_hash(options: &TreeOptions, key: &[u8]) -> u64 {
     }
 }
 
+/// What the newest version of a key says.
+enum Found {
+    /// It decides.
+    Is(Option<Value>),
+    /// It is an operand.
+    Operands,
+}
+
+/// The value of `key`, operands folded.
 #[inline]
-fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+fn search_all(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+    match search(view, key, read, guard)? {
+        Found::Is(value) => Ok(value),
+        Found::Operands => gather(view, key, read),
+    }
+}
+
+#[inline]
+fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Found> {
     let hash = key_hash(key);
     for m in view.memtables() {
         match ask_memtable(m, key, hash, read)? {
             Answer::Nothing => {}
-            Answer::Absent => return Ok(None),
-            Answer::Present(v) => return Ok(Some(v)),
-            Answer::Operand => return gather(view, key, read),
+            Answer::Absent => return Ok(Found::Is(None)),
+            Answer::Present(v) => return Ok(Found::Is(Some(v))),
+            Answer::Operand => return Ok(Found::Operands),
         }
     }
     let hash = if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
@@ -147,12 +169,12 @@ fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Va
         let Some(t) = run.find(key) else { continue };
         match ask_table(t, key, hash, read, guard)? {
             Answer::Nothing => {}
-            Answer::Absent => return Ok(None),
-            Answer::Present(v) => return Ok(Some(v)),
-            Answer::Operand => return gather(view, key, read),
+            Answer::Absent => return Ok(Found::Is(None)),
+            Answer::Present(v) => return Ok(Found::Is(Some(v))),
+            Answer::Operand => return Ok(Found::Operands),
         }
     }
-    Ok(None)
+    Ok(Found::Is(None))
 }
 
 #[inline]

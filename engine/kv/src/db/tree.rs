@@ -109,18 +109,18 @@ impl TreeCore {
         self.hooked.load(Ordering::Acquire)
     }
 
-    /// Hands in the options with their hooks. The caller holds the write lock.
+    /// Hands in the options with their hooks. The caller holds the locks of the tree's files and of the log.
     ///
     /// # Errors
     /// Those of going over the memtables, which are not known to fail.
-    pub fn set_options(&self, options: TreeOptions) -> Result<()> {
+    pub fn set_options(&self, options: TreeOptions, files: &Files) -> Result<()> {
         if let Some(hook) = &options.filter_prefix {
             for m in self.view.load_full().memtables() {
                 m.settle();
                 m.mem.learn_prefixes(hook.clone())?;
             }
         }
-        self.files.lock().handles.values().for_each(|h| h.use_filter(true));
+        files.handles.values().for_each(|h| h.use_filter(true));
         let options = Arc::new(options);
         self.change_view(|v| View { options, ..v.clone() });
         self.hooked.store(true, Ordering::Release);

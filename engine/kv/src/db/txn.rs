@@ -188,7 +188,7 @@ impl Transaction {
             }
             Ok(())
         };
-        self.db.core().write_batch(&batch, self.durability, Some(&check))
+        self.db.core().write_batch(&batch, self.durability, Some(&check)).map(|_| ())
     }
 }
 

@@ -9,12 +9,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::base::horizon::Horizon;
+use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
+use crate::base::sync::epoch::Guard;
 use crate::memtable::Memtable;
 use crate::merge::run::Run;
 use crate::wal::Lsn;
 
 use super::meters::Meters;
+use super::tree::TreeCore;
 
 /// A memtable with its place in the log.
 pub struct MemHandle {
@@ -109,6 +113,22 @@ pub struct View {
 }
 
 impl View {
+    /// The view of `tree` and a read point of one moment: the view has all that may be read at the point, and holds it as long as it
+    /// lives. The view is taken first, because tables that come later may lack versions that a read point before them needs. But what
+    /// enters by a change of the view, as ingested tables do, enters before its number may be read: so the view must still be the same
+    /// one after the read point was taken, else a later write could be seen in its memtable without the ingestion before it.
+    pub fn at_one_moment<'g>(tree: &TreeCore, visible: &Horizon, guard: &'g Guard) -> (&'g View, Seq) {
+        loop {
+            let view = tree.view.load(guard);
+            #[cfg(test)]
+            super::tests::between();
+            let read = visible.now();
+            if std::ptr::eq(view, tree.view.load(guard)) {
+                return (view, read);
+            }
+        }
+    }
+
     /// The memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemHandle>> {
         std::iter::once(&self.active).chain(&self.sealed)

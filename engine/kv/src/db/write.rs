@@ -123,10 +123,11 @@ impl Core {
         self.finish_write(lsn, durability, began)
     }
 
-    /// Writes a batch. `check` runs under the write lock, with every earlier write visible, and may refuse it.
-    pub fn write_batch(&self, batch: &Batch, durability: Durability, check: Option<Check<'_>>) -> Result<()> {
+    /// Writes a batch and gives the sequence number of its first operation (of an empty one, the newest that may be read). `check`
+    /// runs under the write lock, with every earlier write visible, and may refuse it.
+    pub fn write_batch(&self, batch: &Batch, durability: Durability, check: Option<Check<'_>>) -> Result<Seq> {
         if batch.is_empty() {
-            return Ok(());
+            return Ok(self.read_point());
         }
         let began = self.watch.meters.begin();
         for (tree, cost) in &batch.trees {
@@ -169,7 +170,8 @@ impl Core {
         for (_, m) in &mems {
             m.leave();
         }
-        self.finish_write(lsn, durability, began)
+        self.finish_write(lsn, durability, began)?;
+        Ok(first)
     }
 
     fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g View> {

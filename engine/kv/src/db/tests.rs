@@ -1,0 +1,313 @@
+//! What happens when structural calls meet each other, reads and writes at one certain moment: two threads with a pause between, or
+//! the steps of one call written out.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::*;
+use crate::base::hooks::{Folded, Merge};
+use crate::compaction::{Shape, manual};
+use crate::env::mem::MemEnv;
+
+thread_local! {
+    static BETWEEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// Called by a reader of this thread between taking its view and its read point.
+pub fn between() {
+    if let Some(f) = BETWEEN.with(|b| b.borrow_mut().take()) {
+        f();
+    }
+}
+
+fn pause(f: impl FnOnce() + 'static) {
+    BETWEEN.with(|b| *b.borrow_mut() = Some(Box::new(f)));
+}
+
+struct Append;
+
+impl Merge for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    }
+}
+
+fn options() -> TreeOptions {
+    TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, merge: Some(Arc::new(Append)), ..TreeOptions::default() }
+}
+
+fn open_with(env: &MemEnv, threads: usize) -> Db {
+    let options =
+        DbOptions { memory_budget: 4 << 20, wal_segment: 64 << 10, background_threads: threads, ..DbOptions::default() };
+    Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
+}
+
+fn open() -> (Db, Tree) {
+    let db = open_with(&MemEnv::new(1), 0);
+    let tree = db.tree("t", options()).unwrap();
+    (db, tree)
+}
+
+/// Fails when `work` does not end: a deadlock has no other sign.
+#[allow(clippy::disallowed_methods)] // nothing of a store runs on it
+fn ends(work: impl FnOnce() + Send + 'static) {
+    let (done, wait) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    let left = wait.recv_timeout(Duration::from_secs(120));
+    assert!(!matches!(left, Err(mpsc::RecvTimeoutError::Timeout)), "the threads wait for each other");
+    thread.join().unwrap();
+}
+
+fn keys(range: Range) -> Vec<Vec<u8>> {
+    range.map(|item| item.unwrap().0.to_vec()).collect()
+}
+
+/// An ingestion and a later put, both acknowledged, between the view and the read point of a reader.
+#[test]
+fn a_reader_that_sees_a_put_sees_the_ingestion_before_it() {
+    let both = [b"ingested".to_vec(), b"put".to_vec()];
+    type Read = fn(&Tree) -> Vec<Vec<u8>>;
+    let reads: [(&str, Read); 4] = [
+        ("range", |t| keys(t.range::<&[u8]>(..))),
+        ("prefix", |t| keys(t.prefix(b""))),
+        ("cursor", |t| {
+            let mut c = t.cursor::<&[u8]>(..).unwrap();
+            c.first().unwrap();
+            let mut all = vec![];
+            while c.valid() {
+                all.push(c.key().to_vec());
+                c.next().unwrap();
+            }
+            all
+        }),
+        ("multi_get", |t| {
+            let keys = [&b"ingested"[..], b"put"];
+            let values = t.multi_get(&keys).unwrap();
+            keys.iter().zip(values).filter(|(_, v)| v.is_some()).map(|(k, _)| k.to_vec()).collect()
+        }),
+    ];
+    for (name, read) in reads {
+        let (_db, tree) = open();
+        let writer = tree.clone();
+        pause(move || {
+            writer.ingest([(b"ingested", b"1")]).unwrap();
+            writer.put(b"put", b"2").unwrap();
+        });
+        let seen = read(&tree);
+        assert!(seen == both || seen.is_empty(), "{name} saw {seen:?}");
+        assert_eq!(read(&tree), both);
+    }
+}
+
+/// An operand is never folded over what was there before an ingestion that is older than it.
+#[test]
+fn operands_are_folded_over_the_ingestion_before_them() {
+    let (_db, tree) = open();
+    tree.put(b"k", b"old").unwrap();
+    tree.flush().unwrap();
+    tree.merge(b"k", b"+1").unwrap();
+    let writer = tree.clone();
+    pause(move || {
+        writer.ingest([(b"k", b"new")]).unwrap();
+        writer.merge(b"k", b"+2").unwrap();
+    });
+    assert_eq!(tree.get(b"k").unwrap().as_deref(), Some(&b"new+2"[..]));
+}
+
+/// What another thread writes into the range after the deletion stays, whether merges have settled its sequence number or not.
+#[test]
+fn a_put_after_the_deletion_of_a_dropped_range_stays() {
+    for merged in [false, true] {
+        let (_db, tree) = open();
+        tree.put(b"b", b"old").unwrap();
+        tree.flush().unwrap();
+        // The steps of `drop_range`, and what others do between them.
+        let older = tree.tables_within(b"a", b"z");
+        assert_eq!(older.len(), 1);
+        let deletion = tree.delete_range_numbered(b"a", b"z").unwrap();
+        tree.flush().unwrap();
+        tree.put(b"b", b"new").unwrap();
+        tree.flush().unwrap();
+        tree.delete_range(b"x", b"y").unwrap();
+        tree.flush().unwrap();
+        if merged {
+            tree.compact().unwrap();
+        }
+        tree.handle.core.drop_tables(&tree.core, &older, deletion).unwrap();
+        assert_eq!(tree.get(b"b").unwrap().as_deref(), Some(&b"new"[..]), "merged: {merged}");
+        assert_eq!(tree.tables().unwrap().iter().filter(|t| older.contains(&t.id)).count(), 0, "its table has been dropped");
+    }
+}
+
+#[test]
+fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
+    let db = open_with(&MemEnv::new(1), 0);
+    // Nothing is merged unless asked for.
+    let policy = crate::Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let tree = db.tree("t", TreeOptions { policy, ..options() }).unwrap();
+    let fill = |prefix: &str| {
+        (0..100).for_each(|i| tree.put(format!("{prefix}{i:03}").as_bytes(), b"v").unwrap());
+        tree.flush().unwrap();
+    };
+    fill("k");
+    tree.ingest((0..100).map(|i| (format!("m{i:03}"), "v"))).unwrap();
+    let before = db.snapshot();
+    fill("p");
+    let after = db.snapshot();
+    tree.drop_range(b"k", b"z").unwrap();
+    let seen = |s: &Snapshot| s.range::<&[u8]>(&tree, ..).count();
+    assert_eq!((tree.iter().count(), seen(&before), seen(&after)), (0, 200, 300));
+    drop(after);
+    // The first snapshot does not see the last table.
+    tree.drop_range(b"k", b"z").unwrap();
+    assert_eq!((tree.iter().count(), seen(&before)), (0, 200));
+    let entries = || tree.tables().unwrap().iter().map(|t| t.entries).sum::<u64>();
+    assert_eq!(entries(), 200);
+    drop(before);
+    tree.drop_range(b"k", b"z").unwrap();
+    assert_eq!((tree.iter().count(), entries()), (0, 0));
+    assert!(tree.drop_range(b"z", b"a").is_ok());
+}
+
+/// The tree is dropped after the tables of an ingestion, or of a merge, have been written, before they are installed.
+#[test]
+fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
+    let env = MemEnv::new(1);
+    let db = open_with(&env, 0);
+    let tree = db.tree("t", options()).unwrap();
+    let other = db.clone();
+    let pairs = (0..1000u32).map(|i| {
+        if i == 500 {
+            other.drop_tree("t").unwrap();
+        }
+        (i.to_be_bytes(), [0; 100])
+    });
+    assert_eq!(tree.ingest(pairs).unwrap_err().kind(), ErrorKind::Closed);
+    let tree = db.tree("t", options()).unwrap();
+    for _ in 0..3 {
+        (0..10u32).for_each(|i| tree.put(&i.to_be_bytes(), b"v").unwrap());
+        tree.flush().unwrap();
+    }
+    let core = &tree.handle.core;
+    let all = |o: &TreeOptions, shape: &Shape, _: &[u64]| Ok(manual(&o.policy, shape, None, true).unwrap());
+    let claimed = core.claim_by(&tree.core, all).unwrap().unwrap();
+    db.drop_tree("t").unwrap();
+    let kind = core.run_job(&claimed, &mut || Ok(())).unwrap_err().kind();
+    assert_eq!(kind, ErrorKind::Closed);
+    drop(claimed);
+    // The store takes writes, and no file has stayed behind.
+    db.tree("u", options()).unwrap().put(b"k", b"v").unwrap();
+    drop(tree);
+    crate::base::sync::epoch::pin().flush();
+    let tables = || env.list(Path::new("/db")).unwrap().into_iter().filter(|n| n.ends_with(".sst")).collect::<Vec<_>>();
+    for _ in 0..1000 {
+        crate::base::sync::epoch::pin().flush();
+        std::thread::yield_now();
+        if tables().is_empty() {
+            break;
+        }
+    }
+    assert_eq!(tables(), Vec::<String>::new());
+}
+
+#[test]
+fn two_threads_may_drop_or_make_one_tree() {
+    let db = open_with(&MemEnv::new(1), 0);
+    for _ in 0..200 {
+        let tree = db.tree("t", options()).unwrap();
+        tree.put(b"k", b"v").unwrap();
+        std::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| match db.drop_tree("t") {
+                    Ok(()) => {}
+                    Err(e) => assert_eq!(e.kind(), ErrorKind::NotFound),
+                });
+            }
+            // Two with different hooks: whoever comes second is refused, or makes the tree anew.
+            for merge in [options().merge, None] {
+                let (db, options) = (&db, TreeOptions { merge: merge.clone(), ..options() });
+                s.spawn(move || match db.tree("t", options) {
+                    Ok(t) => assert!(t.options().merge.is_some() == merge.is_some() || t.core.is_dropped()),
+                    Err(e) => assert_eq!(e.kind(), ErrorKind::Incompatible),
+                });
+            }
+        });
+        let _ = db.drop_tree("t");
+        db.tree("u", options()).unwrap().put(b"k", b"v").unwrap();
+    }
+}
+
+#[test]
+fn options_are_changed_beside_ingestions() {
+    ends(|| {
+        let (db, tree) = open();
+        std::thread::scope(|s| {
+            s.spawn(|| (0..300u32).for_each(|i| assert_eq!(tree.ingest([(i.to_be_bytes(), b"v")]).unwrap(), 1)));
+            for size in [64u64, 128] {
+                let db = &db;
+                let set = move || db.tree("t", TreeOptions { table_size: size << 10, ..options() }).unwrap();
+                s.spawn(move || (0..1000).for_each(|_| drop(set())));
+            }
+        });
+        assert_eq!(tree.iter().count(), 300);
+        // What is in force is what the manifest says.
+        let core = &tree.handle.core;
+        let persisted = core.catalog.lock().state.trees[&tree.core.id].options.clone();
+        assert!(persisted == PersistedOptions::of(&tree.options()));
+    });
+}
+
+/// Checkpoints beside a thread that makes trees and writes batches to two of them, flushes, ingests and drops.
+#[test]
+fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
+    let env = MemEnv::new(1);
+    let db = open_with(&env, 0);
+    let a = db.tree("a", options()).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            for i in 0u32.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let name = format!("b{i}");
+                let b = db.tree(&name, options()).unwrap();
+                let mut batch = Batch::new();
+                batch.put(&a, name.as_bytes(), b"1").unwrap();
+                batch.put(&b, name.as_bytes(), b"1").unwrap();
+                db.write(batch).unwrap();
+                match i % 3 {
+                    0 => b.flush().unwrap(),
+                    1 => assert_eq!(b.ingest([(b"x", b"y")]).unwrap(), 1),
+                    _ => {}
+                }
+                if i > 4 && i % 2 == 0 {
+                    db.drop_tree(&format!("b{}", i - 4)).unwrap();
+                }
+            }
+        });
+        for n in 0..60 {
+            let dir = format!("/copy{n}");
+            db.checkpoint(&dir).unwrap();
+            let copy = Db::open_in(Arc::new(env.clone()), &dir, DbOptions { background_threads: 0, ..DbOptions::default() });
+            let copy = copy.unwrap_or_else(|e| panic!("checkpoint {n}: {e}"));
+            let a = copy.existing_tree("a").unwrap();
+            for name in copy.tree_names().iter().filter(|n| n.starts_with('b')) {
+                let b = copy.existing_tree(name).unwrap();
+                let halves = (a.get(name.as_bytes()).unwrap().is_some(), b.get(name.as_bytes()).unwrap().is_some());
+                assert_eq!(halves.0, halves.1, "checkpoint {n}, tree {name}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
