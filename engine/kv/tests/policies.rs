@@ -5,7 +5,8 @@
 //! - `policy tiered|leveled|lazy|unified|window|fifo key=value…`; `movement=round-robin` and so on for leveled
 //! - `shape memtable=64M table=64M now=1000 tomb-age=0`, one run per input line, newest first:
 //!   `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5 busy]` is run 7 on level 0 with two tables: id, keys, size, share of deletes in
-//!   percent, time of the oldest delete, time when it was written (seconds); `seq` is its newest sequence number, `old` the oldest.
+//!   percent, time of the oldest delete, time when it was written (seconds); `seq` is its newest sequence number, `old` the oldest,
+//!   `gone` the time from which on nothing in it is wanted.
 //! - `flush a-k 64M …` adds a run; `advance 60` moves the clock.
 //! - `pick` shows the most urgent job, `apply` also does it, `quiet` does all until there is none left.
 //! - `start` picks and marks the inputs busy; `finish` does the job that started first.
@@ -84,6 +85,7 @@ fn table(id: u64, text: &str, now: u64) -> TableShape {
             "seq" => (t.min_seq, t.max_seq) = (value, value),
             "old" => t.min_seq = value,
             "at" => (t.created_micros, t.newest_micros) = (value * 1_000_000, value * 1_000_000),
+            "gone" => t.gone_micros = Some(value * 1_000_000),
             "busy" => t.busy = true,
             other => panic!("no property {other}"),
         }
@@ -556,6 +558,59 @@ fn declared_space_holds_when_every_key_is_overwritten() {
             assert!(model.shape.size() <= bound, "{:?}: {before} {} {bound}", model.policy, model.shape.size());
         }
         assert!(most > 0);
+    }
+}
+
+/// Random histories of overwrites, with other policies before: the tiered part of a lazily leveled tree stays a fraction of its last run.
+#[test]
+fn lazy_leveling_stays_lazy_leveling() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(4_000_000 + seed);
+        let ratio = 2 + rng.below(9) as u32;
+        let before = policy(&mut rng);
+        let mut model = Model::new(&mut rng, before);
+        model.quiet();
+        model.policy = Policy::LazyLeveled { ratio };
+        model.quiet();
+        let deepest = model.shape.runs.last().map_or(1, |r| r.level.max(1));
+        for _ in 0..150 {
+            let tables = model.write(&mut rng, 16);
+            flush(&mut model.shape, tables);
+            model.quiet();
+            let Some(last) = model.shape.runs.last() else { continue };
+            let newer = model.shape.size() - last.size();
+            let most = (2.0 / f64::from(ratio) * last.size() as f64).max((u64::from(ratio) * model.shape.memtable_size) as f64);
+            assert!(newer as f64 <= most, "ratio {ratio}: {newer} over {}", last.size());
+            // Forty-eight keys fit the first levels.
+            let level = last.level;
+            assert!(level <= deepest.max(3), "seed {seed}: the last run has sunk from level {deepest} to {level}");
+        }
+    }
+}
+
+#[test]
+fn what_has_expired_goes_as_soon_as_nothing_older_lies_beneath() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(5_000_000 + seed);
+        let chosen = policy(&mut rng);
+        let mut model = Model::new(&mut rng, chosen);
+        let now = model.shape.now_micros;
+        for t in model.shape.runs.iter_mut().flat_map(|r| &mut r.tables) {
+            t.gone_micros = [None, Some(now - 1), Some(now), Some(now + 1)][rng.below(4) as usize];
+        }
+        let dropped = pick(&model.policy, &model.shape).filter(|j| j.reason == Reason::Expired);
+        let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|g| g <= now);
+        let may_go = |r: usize, t: &TableShape| {
+            is_gone(t) && model.shape.runs[r + 1..].iter().all(|o| o.overlapping(&t.first, &t.last).is_empty())
+        };
+        let free = model.shape.runs.iter().enumerate().any(|(r, run)| run.tables.iter().any(|t| may_go(r, t)));
+        assert_eq!(dropped.is_some(), free);
+        let Some(job) = dropped else { continue };
+        job.check(&model.shape).unwrap();
+        let ids: Vec<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        apply(&mut model.shape, &job, vec![]).unwrap();
+        assert!(ids.iter().all(|id| model.shape.tables().all(|t| t.id != *id)));
+        assert_ne!(pick(&model.policy, &model.shape).map(|j| j.reason), Some(Reason::Expired), "all at once");
     }
 }
 

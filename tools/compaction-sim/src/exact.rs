@@ -202,6 +202,7 @@ impl Exact {
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: facts.oldest_tombstone_micros,
+            gone_micros: None,
             busy: false,
         }
     }

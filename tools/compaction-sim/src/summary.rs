@@ -413,6 +413,7 @@ impl Summary {
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
+            gone_micros: None,
             busy: false,
         };
         self.tables.insert(id, parts);

@@ -57,6 +57,13 @@ pub trait Purge: Send + Sync + 'static {
     fn name(&self) -> &str;
     /// Starts one pass over a job's output. Entries are then shown in key order, one surviving version per key.
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass>;
+
+    /// From when on nothing in a table with this [`Summary`] is wanted, in microseconds since 1970, provided that nothing older of its
+    /// keys is left: such a table is dropped without being read. `None` for never, which is always right.
+    fn gone_at(&self, summary: &[u8]) -> Option<u64> {
+        let _ = summary;
+        None
+    }
 }
 
 /// What a [`PurgePass`] may know of its job.

@@ -86,6 +86,9 @@ pub struct TableShape {
     pub newest_micros: u64,
     /// When the oldest of its deletes was flushed, in microseconds; `None` when it has no delete.
     pub oldest_tombstone_micros: Option<u64>,
+    /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says; `None` for never, and when that is not
+    /// known.
+    pub gone_micros: Option<u64>,
     /// Whether a job has it as an input right now.
     pub busy: bool,
 }
@@ -106,6 +109,7 @@ impl Default for TableShape {
             created_micros: 0,
             newest_micros: 0,
             oldest_tombstone_micros: None,
+            gone_micros: None,
             busy: false,
         }
     }
@@ -189,6 +193,8 @@ pub enum Reason {
     TooLarge,
     /// The data are older than allowed.
     TooOld,
+    /// Nothing in them is wanted any more.
+    Expired,
     /// Somebody asked.
     Manual,
 }
@@ -207,6 +213,7 @@ impl Reason {
             Reason::TombstoneAge => "tombstone-age",
             Reason::TooLarge => "too-large",
             Reason::TooOld => "too-old",
+            Reason::Expired => "expired",
             Reason::Manual => "manual",
         }
     }
@@ -587,6 +594,7 @@ pub fn estimate(shape: &Shape, job: &Job, next_id: &mut u64) -> Vec<TableShape> 
     let (deletes, ranges) = if bottom { (0, 0) } else { (sum(|t| t.deletes), sum(|t| t.range_deletes)) };
     let entries = if bottom { sum(|t| t.entries).saturating_sub(sum(|t| t.deletes)) } else { sum(|t| t.entries) };
     let share = |total: u64, i: u64| total / n + u64::from(i < total % n);
+    let gone = inputs.iter().map(|t| t.gone_micros).reduce(|a, b| Some(a?.max(b?))).flatten();
     (0..n)
         .map(|i| {
             let first = firsts[i as usize].clone();
@@ -605,6 +613,7 @@ pub fn estimate(shape: &Shape, job: &Job, next_id: &mut u64) -> Vec<TableShape> 
                 created_micros: shape.now_micros,
                 newest_micros: inputs.iter().map(|t| t.newest_micros).max().unwrap_or(0),
                 oldest_tombstone_micros: inputs.iter().filter_map(|t| t.oldest_tombstone_micros).min().filter(|_| !bottom),
+                gone_micros: gone,
                 busy: false,
             }
         })

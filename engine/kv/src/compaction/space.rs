@@ -7,9 +7,9 @@
 //! |---|---|---|---|
 //! | Tiered | 1 + min_runs | 1 | newer runs are at most `min_runs` × the oldest, or all is merged; a full merge writes one copy |
 //! | Leveled | 1 + r / (r − 1) | 1 | the last two levels may hold a copy each, those above shrink by `r`; a job writes at most what it overlaps |
-//! | LazyLeveled | 3 | 1 | newer runs are at most twice the last one |
+//! | LazyLeveled | 1 + 2 / ratio | 1 | newer runs are at most 2 / ratio of the last one, or what level 0 may hold anyway |
 //! | Unified | 1 + t | 1 | as Tiered, `t` the widest trigger of its levels |
-//! | TimeWindow | none | 1 | a key that is written again in a later window keeps both copies; written once it is 1 |
+//! | TimeWindow | none | 1 | a key that is written again in a later window keeps both copies; written once it is 1. What has expired goes by whole tables |
 //! | Fifo | - | 0 | `max_bytes` and one memtable, whatever the data |
 //!
 //! To these come the runs that are flushed while a merge is running: as many as the hard limit of
@@ -72,7 +72,7 @@ pub fn space_bound(policy: &Policy, shape: &Shape) -> SpaceBound {
     match policy {
         Policy::Tiered { min_runs, .. } => bound(1.0 + f64::from(*min_runs)),
         Policy::Leveled { ratio, .. } => bound(1.0 + f64::from(*ratio) / f64::from((*ratio).max(2) - 1)),
-        Policy::LazyLeveled { .. } => bound(3.0),
+        Policy::LazyLeveled { ratio } => bound(1.0 + 2.0 / f64::from((*ratio).max(2))),
         Policy::Unified { scaling, .. } => {
             let widest = scaling.iter().map(|&w| w.max(0) + 2).max().unwrap_or(2);
             bound(1.0 + f64::from(widest))

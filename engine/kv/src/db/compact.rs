@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::PurgeJob;
-use crate::base::options::TreeOptions;
+use crate::base::options::{Policy, TreeOptions};
 use crate::compaction::job::unite;
 use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, pressure};
 use crate::manifest::TableMeta;
@@ -68,6 +68,7 @@ impl Core {
                 created_micros: m.created_micros,
                 newest_micros: m.newest_micros,
                 oldest_tombstone_micros: m.oldest_tombstone_micros,
+                gone_micros: gone_at(t, options),
                 busy: files.busy.contains(&m.id),
             }
         };
@@ -246,6 +247,17 @@ impl Core {
             }
         }
     }
+}
+
+/// From when on the hooks say that nothing in a table is wanted. A table that was not opened yet is opened for it only where whole windows
+/// of time wait to be dropped.
+fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
+    let (Some(purge), Some(_)) = (&options.purge, &options.summary) else { return None };
+    if t.opened().is_none() && !matches!(options.policy, Policy::TimeWindow { .. }) {
+        return None;
+    }
+    // What cannot be read is not dropped; who reads it will say why.
+    purge.gone_at(&t.table().ok()?.properties().summary_bytes)
 }
 
 impl Claimed {

@@ -101,6 +101,12 @@ impl Purge for StoredPurge {
         let before = now.saturating_sub(self.gc_grace);
         Box::new(Pass { now, before, token_len: self.token_len, containers: vec![], ranges: vec![] })
     }
+
+    fn gone_at(&self, summary: &[u8]) -> Option<u64> {
+        let facts = Facts::decode(summary).filter(|f| f.entries > 0 && f.max_local < i64::MAX)?;
+        let second = facts.max_local.saturating_add(self.gc_grace).saturating_add(1);
+        u64::try_from(second).ok()?.checked_mul(1_000_000)
+    }
 }
 
 /// A deletion of rows from one bound to another.
@@ -272,8 +278,14 @@ impl Summary for StoredFacts {
 }
 
 impl SummaryPass for Facts {
-    fn add(&mut self, _: &[u8], _: Kind, value: &[u8]) {
-        let Some(stored) = parse(value) else { return };
+    fn add(&mut self, _: &[u8], kind: Kind, value: &[u8]) {
+        let Some(stored) = parse(value) else {
+            if kind != Kind::Delete {
+                // Nobody knows how long it is wanted.
+                self.max_local = i64::MAX;
+            }
+            return;
+        };
         let local = match stored {
             Stored::Cell(c) => match c.state {
                 State::Live(_) | State::Counter(_) => None,

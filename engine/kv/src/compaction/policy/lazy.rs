@@ -1,11 +1,12 @@
 //! Lazy leveling: tiered, but for the last level, which is one run.
 //!
 //! - *Trigger*: `ratio` runs on a level; two runs on the last; a last run that has outgrown its level (a memtable × `ratio`^(level
-//!   + 1)); newer runs together larger than twice the last one.
+//!   + 1)); newer runs together larger than 2/`ratio` of the last one, and than the `ratio` memtables that level 0 may hold anyway.
 //! - *Layout*: several runs on every level but the last. The last is the deepest that has a run, and at least 1.
 //! - *Granularity*: all runs of a level.
 //! - *Movement*: into a new run of the next level; into the last run where the next level is the last. A run that has outgrown
-//!   its level moves down without being rewritten.
+//!   its level moves down without being rewritten, and nothing else makes the last level deeper: a last run that sank with each
+//!   merge would leave more and more tiered levels above it, until nothing but tiering is left.
 
 use super::{MAX_FAN, View, space_job};
 use crate::compaction::shape::{Action, Job, MAX_LEVEL, Place, Reason};
@@ -36,8 +37,18 @@ pub(super) fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
             jobs.push(grow(view, runs.start, view.size_of(runs.clone()) as f64 / capacity(view, last, ratio).max(1) as f64));
         }
     }
-    jobs.extend(space_job(view, 2.0, MAX_FAN));
+    let stays = |oldest: usize| {
+        let place = view.run(oldest).place();
+        if oldest + 1 == view.len() && place.level > 0 { place } else { view.below(oldest) }
+    };
+    jobs.extend(space_job(view, allowed(view, ratio), MAX_FAN, stays));
     jobs
+}
+
+/// Bytes that the runs newer than the last one may have together.
+fn allowed(view: &View<'_>, ratio: usize) -> f64 {
+    let flushed = view.shape.memtable_size.saturating_mul(ratio as u64) as f64;
+    (2.0 / ratio as f64 * view.oldest_weight()).max(flushed)
 }
 
 fn last_level(view: &View<'_>) -> u8 {

@@ -2,7 +2,7 @@
 //!
 //! Each file is one policy and says in its header what it is in the four words of the VLDB'21 design space of compactions:
 //! *trigger* (what makes it want work), *layout* (how many runs a level has), *granularity* (how much is taken at once) and
-//! *movement* (which data are taken). `deletes` is common to all but `Fifo`.
+//! *movement* (which data are taken). `deletes` is common to all but `Fifo`, `expired` to all.
 //!
 //! Invariants:
 //!
@@ -15,6 +15,7 @@
 //!    together, or are mostly deletes that the merge would get rid of.
 
 mod deletes;
+mod expired;
 mod fifo;
 mod lazy;
 mod leveled;
@@ -65,6 +66,11 @@ impl<'a> View<'a> {
     /// The size that counts when runs are compared: what is smaller than a memtable counts as one.
     fn weight(&self, r: usize) -> u64 {
         self.sizes[r].max(self.shape.memtable_size)
+    }
+
+    /// The weight of the oldest run; 0 when there is none.
+    fn oldest_weight(&self) -> f64 {
+        self.len().checked_sub(1).map_or(0, |r| self.weight(r)) as f64
     }
 
     /// Whether any table of the run is busy.
@@ -210,21 +216,22 @@ fn cheapest(view: &View<'_>, runs: Range<usize>, want: usize) -> Option<RangeInc
     })
 }
 
-/// The bound of space of the policies that merge whole runs: when the runs newer than the oldest hold more than `most` times
-/// its size, most of the tree may be dead, and all of it is merged; first in parts, if it has more than `fan` runs.
-fn space_job(view: &View<'_>, most: f64, fan: usize) -> Option<Job> {
+/// The bound of space of the policies that merge whole runs: when the runs newer than the oldest hold more than `most` bytes
+/// together, much of the tree may be dead, and all of it is merged; first in parts, if it has more than `fan` runs. `output` says
+/// where a merge goes by the oldest of its runs.
+fn space_job(view: &View<'_>, most: f64, fan: usize, output: impl Fn(usize) -> Place) -> Option<Job> {
     let n = view.len();
     // Small jobs on new runs may always be running: they are left out, not waited for.
     let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
     if n - start < 2 {
         return None;
     }
-    let score = view.size_of(start..n - 1) as f64 / (most * view.weight(n - 1) as f64);
+    let score = view.size_of(start..n - 1) as f64 / most;
     if score <= 1.0 {
         return None;
     }
     let runs = if n - start > fan { cheapest(view, start..n, fan)? } else { start..=n - 1 };
-    let output = view.below(*runs.end());
+    let output = output(*runs.end());
     Some(view.whole(runs, output, Reason::Space, score))
 }
 
@@ -254,10 +261,12 @@ fn wishes(policy: &Policy, view: &View<'_>) -> Vec<Job> {
         Policy::LazyLeveled { ratio } => lazy::wishes(view, *ratio as usize),
         Policy::Unified { scaling, .. } => unified::wishes(view, scaling),
         Policy::TimeWindow { window_secs, min_runs } => window::wishes(view, *window_secs, *min_runs as usize),
-        Policy::Fifo { max_bytes, max_age_secs } => return fifo::wishes(view, *max_bytes, *max_age_secs),
+        Policy::Fifo { max_bytes, max_age_secs } => fifo::wishes(view, *max_bytes, *max_age_secs),
     };
+    jobs.extend(expired::wishes(view));
     jobs.extend(match policy {
         Policy::TimeWindow { window_secs, .. } => deletes::wishes(view, &window::apart(view, *window_secs)),
+        Policy::Fifo { .. } => vec![],
         _ => deletes::wishes(view, &|_, _| false),
     });
     jobs

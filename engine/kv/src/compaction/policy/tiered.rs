@@ -19,7 +19,7 @@ use crate::compaction::shape::{Job, Reason};
 pub(super) fn wishes(view: &View<'_>, min: usize, max: usize, factor: f64) -> Vec<Job> {
     let mut jobs = similar(view, 0..view.len(), min, max, factor);
     jobs.extend(crowded(view, 0..view.len(), min));
-    jobs.extend(space_job(view, min as f64, max));
+    jobs.extend(space_job(view, min as f64 * view.oldest_weight(), max, |oldest| view.below(oldest)));
     jobs
 }
 

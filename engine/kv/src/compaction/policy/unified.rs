@@ -46,7 +46,7 @@ pub(super) fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
     }
     let most = widest(view, scaling);
     jobs.extend(crowd_job(view, 0..view.len(), crowd(view, scaling), most));
-    jobs.extend(space_job(view, most as f64, MAX_FAN));
+    jobs.extend(space_job(view, most as f64 * view.oldest_weight(), MAX_FAN, |oldest| view.below(oldest)));
     jobs
 }
 
