@@ -15,10 +15,11 @@ use firn_wide::types::{Type, hex_to_bytes};
 use firn_wide::{Options, Wide};
 use serde_json::{Value as Json, json};
 
-const RECORDED: &str = include_str!("vectors/cql-5.0.jsonl");
+const DIFFERENCES: &str = include_str!("vectors/differences-5.0.txt");
 
-fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> Session {
-    let options = Options { store: store::Options { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
+fn open(env: &MemEnv, clock: &Arc<ManualClock>, partitioner: &str) -> Session {
+    let store = store::Options { clock: Some(clock.clone()), ..Default::default() };
+    let options = Options { partitioner: Some(partitioner.to_owned()), store, ..Options::default() };
     Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
 }
 
@@ -117,8 +118,7 @@ fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
 }
 
 /// Where we differ: by the statement and what is bound to it, our answer.
-fn differences() -> BTreeMap<String, String> {
-    let text = include_str!("vectors/differences-5.0.txt");
+fn differences(text: &str) -> BTreeMap<String, String> {
     let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
     let read = |block: &str| {
         let (asked, rest) = block.trim().split_once("\nhere: ").unwrap_or_else(|| panic!("{block}"));
@@ -136,15 +136,15 @@ fn asked(line: &Json) -> String {
 }
 
 /// Replays the file; `rough`: at headings all tables are merged and the database is opened again.
-fn replay(rough: bool) {
+fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
     let (env, clock) = (MemEnv::new(11), Arc::new(ManualClock::new(1_763_800_000_000_000)));
-    let mut session = open(&env, &clock);
+    let mut session = open(&env, &clock, partitioner);
     let run = |session: &Session, text: &str| drop(session.execute(text, ()).unwrap());
     run(&session, "CREATE KEYSPACE rec WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     run(&session, "USE rec");
-    let known = differences();
+    let known = differences(differing);
     let (mut used, mut wrong, mut section, mut count) = (vec![], vec![], String::new(), 0);
-    for line in RECORDED.lines() {
+    for line in recorded.lines() {
         let line: Json = serde_json::from_str(line).unwrap();
         clock.advance(1000);
         if let Some(name) = line["section"].as_str() {
@@ -153,7 +153,7 @@ fn replay(rough: bool) {
                 let db = session.engine().store().db();
                 db.tree_names().iter().for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
                 drop(session);
-                session = open(&env, &clock);
+                session = open(&env, &clock, partitioner);
                 run(&session, "USE rec");
             }
             continue;
@@ -178,12 +178,29 @@ fn replay(rough: bool) {
     assert!(unused.is_empty(), "differences in what nobody asks: {unused:?}");
 }
 
+const CQL: &str = include_str!("vectors/cql-5.0.jsonl");
+
 #[test]
 fn a_released_server_is_answered_like() {
-    replay(false);
+    replay(CQL, DIFFERENCES, "Murmur3Partitioner", false);
 }
 
 #[test]
 fn a_released_server_is_answered_like_after_merges_and_reopenings() {
-    replay(true);
+    replay(CQL, DIFFERENCES, "Murmur3Partitioner", true);
+}
+
+/// The same questions about tokens, asked of a server with each partitioner.
+#[test]
+fn tokens_are_those_of_the_partitioner() {
+    let differing = include_str!("vectors/differences-tokens-5.0.txt");
+    for (partitioner, recorded) in [
+        ("Murmur3Partitioner", include_str!("vectors/tokens-murmur3-5.0.jsonl")),
+        ("RandomPartitioner", include_str!("vectors/tokens-random-5.0.jsonl")),
+        ("ByteOrderedPartitioner", include_str!("vectors/tokens-byteordered-5.0.jsonl")),
+        ("OrderPreservingPartitioner", include_str!("vectors/tokens-orderpreserving-5.0.jsonl")),
+    ] {
+        let own = differing.split("== ").find_map(|part| part.strip_prefix(partitioner)).unwrap_or_default();
+        replay(recorded, own, partitioner, false);
+    }
 }

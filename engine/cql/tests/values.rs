@@ -45,11 +45,12 @@ fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Res
     let Inserted::Values { values, .. } = &insert.what else { panic!("{statement}") };
     let catalog = session.engine().catalog();
     let markers = Markers::new(parsed.markers);
-    let mut context = Context { catalog: &catalog, keyspace: "ks", partition: vec![Type::Int32], markers };
+    let mut context =
+        Context { catalog: &catalog, keyspace: "ks", partition: vec![Type::Int32], partitioner: Default::default(), markers };
     let receiver = Receiver { name: "v".into(), of: of.clone(), keyspace: "ks".into(), table: "t".into() };
     let term = Term::prepare(&values[0], &receiver, &mut context)?;
     let now = 1_600_000_000_123_456;
-    term.eval(&Env { bound, now, partitioner: Default::default(), random: &|| 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF })
+    term.eval(&Env { bound, now, random: &|| 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF })
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -257,11 +257,17 @@ fn stored(literal: &str, of: &Type) -> Result<Option<Vec<u8>>> {
     let Statement::Change(ast::Change::Insert(insert)) = &parsed.statement else { panic!("{statement}") };
     let Inserted::Values { values, .. } = &insert.what else { panic!("{statement}") };
     let catalog = Catalog::default();
-    let mut context = Context { catalog: &catalog, keyspace: "ks", partition: vec![], markers: Markers::default() };
+    let mut context = Context {
+        catalog: &catalog,
+        keyspace: "ks",
+        partition: vec![],
+        partitioner: Default::default(),
+        markers: Markers::default(),
+    };
     let of = ColumnType::frozen(of.clone());
     let receiver = Receiver { name: "v".into(), of, keyspace: "ks".into(), table: "t".into() };
     let term = Term::prepare(&values[1], &receiver, &mut context)?;
-    let env = Env { bound: &[], now: 0, partitioner: Default::default(), random: &|| 0 };
+    let env = Env { bound: &[], now: 0, random: &|| 0 };
     match term.eval(&env)? {
         Bound::Bytes(bytes) => Ok(Some(bytes)),
         _ => Ok(None),

@@ -1,9 +1,16 @@
-//! Replays what real servers answered about types and tokens: `vectors/comparators.jsonl`, `validation.jsonl`, `hashing.jsonl`.
+//! Replays what real servers answered about types and tokens: `vectors/comparators.jsonl`, `validation.jsonl`, `hashing.jsonl`; comparators also
+//! as those of a store's families. What was recorded of CQL goes through CQL's tests.
 //!
 //! Differences that are kept, each with its reason, are in [`kept_order`] and [`kept_validation`]; anything else that differs fails.
 
+use std::sync::Arc;
+
+use firn_kv::DbOptions;
+use firn_kv::env::mem::MemEnv;
 use firn_wide::ring::Partitioner;
+use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::types::{Registry, Source, Type, Wording};
+use firn_wide::{Options, Slice, Wide, store};
 use serde_json::Value;
 
 fn lines(text: &str) -> Vec<Value> {
@@ -87,6 +94,52 @@ fn comparators() {
         passed += 1;
     }
     assert_eq!((passed, kept), (53, 1));
+}
+
+#[test]
+fn comparators_order_the_columns_of_a_store() {
+    let mut count = 0;
+    for line in lines(include_str!("vectors/comparators.jsonl")).iter().filter(|l| l["server"] == "1.1.12") {
+        let name = line["type"].as_str().unwrap();
+        if kept_order("1.1.12", name).is_some() {
+            continue;
+        }
+        let env = Arc::new(MemEnv::new(3));
+        let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
+        let open = || {
+            let store = store::Options { db: db.clone(), clock: None };
+            Wide::open_in(env.clone(), "/wide", Options { store, ..Options::default() }).unwrap()
+        };
+        let mut wide = open();
+        let family = CfDef { comparator_type: name.to_owned(), ..CfDef::new("K", "F") };
+        wide.system_add_keyspace(&KsDef { cf_defs: vec![family], ..KsDef::new("K") }).unwrap();
+        let row = |wide: &Wide| wide.keyspace("K").unwrap().family("F").unwrap().row("key");
+        for (i, raw) in line["input"].as_array().unwrap().iter().enumerate() {
+            row(&wide).at(i as i64 + 1).insert(&bytes(raw.as_str().unwrap())[..], "v").unwrap();
+        }
+        let of = type_of(name, false);
+        let wanted: Vec<Vec<u8>> =
+            line["order"].as_array().unwrap().iter().map(|raw| canonical(&of, &bytes(raw.as_str().unwrap())).1).collect();
+        let back: Vec<_> = wanted.iter().rev().cloned().collect();
+        for state in ["in memory", "merged", "reopened"] {
+            match state {
+                "merged" => {
+                    let db = wide.store().db();
+                    db.tree_names().iter().for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
+                }
+                "reopened" => {
+                    drop(wide);
+                    wide = open();
+                }
+                _ => {}
+            }
+            let names = |slice: Slice| slice.limit(1000).columns().unwrap().map(|c| c.unwrap().name).collect::<Vec<_>>();
+            assert_eq!(names(row(&wide).slice()), wanted, "{name} {state}");
+            assert_eq!(names(row(&wide).slice().reversed()), back, "{name} {state}, backwards");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 18);
 }
 
 /// Why what we say of this value differs; `ours` and `theirs` are the reasons for refusing it, `None` when it is accepted.

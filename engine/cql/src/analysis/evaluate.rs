@@ -3,7 +3,7 @@
 use std::ops::Bound as End;
 
 use firn_wide::key::{Layout, ROWS};
-use firn_wide::ring::{Partitioner, Token};
+use firn_wide::ring::{Token, TokenEnd};
 use firn_wide::store::Partitions;
 
 use super::filter::{Condition, Filter, Test};
@@ -69,17 +69,13 @@ impl Restrictions {
             keys.push(key);
         }
         if let Some(range) = self.token_range(env)? {
-            let mut bytes = vec![];
+            let layout = self.table.layout(self.partitioner);
+            let mut part = vec![];
             keys.retain(|key| {
-                bytes.clear();
-                env.partitioner.put_token(key, &mut bytes).is_ok() && {
-                    bytes.push(firn_wide::types::NEXT);
-                    let after = match &range.from {
-                        End::Included(from) => *bytes >= **from,
-                        _ => true,
-                    };
-                    after && !matches!(&range.until, End::Excluded(until) if *bytes >= **until)
-                }
+                part.clear();
+                layout.put_partition(key, &mut part).is_ok()
+                    && !matches!(&range.from, End::Included(from) if *part < **from)
+                    && !matches!(&range.until, End::Excluded(until) if *part >= **until)
             });
         }
         Ok(keys)
@@ -109,6 +105,7 @@ impl Restrictions {
         let range = self.token_range(env)?.unwrap_or_else(Partitions::all);
         let empty = match (&range.from, &range.until) {
             (End::Included(from), End::Excluded(until)) => from >= until,
+            (_, End::Excluded(until)) => until.is_empty(),
             _ => false,
         };
         Ok((!empty).then_some(range))
@@ -116,43 +113,42 @@ impl Restrictions {
 
     fn token_range(&self, env: &Env<'_>) -> Result<Option<Partitions>> {
         let Some(token) = &self.token else { return Ok(None) };
-        let bound = |term: &Term| {
+        let read = |term: &Term| {
             let value = match term.value(env)? {
                 Given::Bytes(bytes) => bytes,
                 Given::Null => return Err(invalid("Invalid null token value")),
                 Given::Unset => return Err(invalid("Invalid unset token value")),
             };
-            token_of(env.partitioner, &value)
-        };
-        let (start, end) = match &token.equal {
-            Some(term) => {
-                let token = bound(term)?;
-                (Some((token.clone(), true)), Some((token, true)))
-            }
-            None => {
-                let side = |side: &Option<(Term, bool)>| {
-                    side.as_ref().map(|(term, inclusive)| Ok::<_, Error>((bound(term)?, *inclusive))).transpose()
-                };
-                (side(&token.start)?, side(&token.end)?)
-            }
+            self.partitioner.read_token(&value).map_err(|e| invalid(e.0))
         };
         let bytes = |token: &Token, after: bool| {
             let mut out = vec![];
-            env.partitioner.put_token_bound(token, after, &mut out);
+            self.partitioner.put_token_bound(token, after, &mut out);
             out
         };
-        Ok(Some(Partitions {
-            from: start.map_or(End::Unbounded, |(token, inclusive)| End::Included(bytes(&token, !inclusive))),
-            // The smallest token as an end is that of the ring.
-            until: match end {
-                Some((token, inclusive))
-                    if token != Token::Long(i64::MIN) || self.token.as_ref().is_some_and(|t| t.equal.is_some()) =>
-                {
-                    End::Excluded(bytes(&token, inclusive))
+        let nothing = Partitions { from: End::Unbounded, until: End::Excluded(vec![]) };
+        if let Some(term) = &token.equal {
+            return Ok(Some(match read(term)? {
+                TokenEnd::At(token) => {
+                    Partitions { from: End::Included(bytes(&token, false)), until: End::Excluded(bytes(&token, true)) }
                 }
-                _ => End::Unbounded,
-            },
-        }))
+                TokenEnd::BeforeAll | TokenEnd::Ring => nothing,
+            }));
+        }
+        let mut range = Partitions::all();
+        if let Some((term, inclusive)) = &token.start
+            && let TokenEnd::At(token) = read(term)?
+        {
+            range.from = End::Included(bytes(&token, !inclusive));
+        }
+        if let Some((term, inclusive)) = &token.end {
+            match read(term)? {
+                TokenEnd::At(token) => range.until = End::Excluded(bytes(&token, *inclusive)),
+                TokenEnd::Ring => {}
+                TokenEnd::BeforeAll => return Ok(Some(nothing)),
+            }
+        }
+        Ok(Some(range))
     }
 
     fn names(&self, restriction: &Restriction) -> Vec<&str> {
@@ -361,16 +357,4 @@ fn bound(layout: &Layout, values: &[Vec<u8>], after: bool) -> Result<Vec<u8>> {
     let lent: Vec<&[u8]> = values.iter().map(|v| &**v).collect();
     layout.put_bound(&lent, after, &mut out)?;
     Ok(out)
-}
-
-fn token_of(partitioner: Partitioner, value: &[u8]) -> Result<Token> {
-    let wrong = || invalid(format!("{} bytes are no token of {partitioner}", value.len()));
-    Ok(match partitioner {
-        Partitioner::Murmur3 => Token::Long(value.try_into().map(i64::from_be_bytes).map_err(|_| wrong())?),
-        Partitioner::Random => {
-            let number = num_bigint::BigInt::from_signed_bytes_be(value);
-            Token::Big(number.try_into().map_err(|_| wrong())?)
-        }
-        _ => Token::Key(value.to_vec()),
-    })
 }

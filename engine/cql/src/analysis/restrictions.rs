@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use firn_wide::ring::Partitioner;
-use firn_wide::types::Type;
 
 use super::merge::{add, add_token};
 use super::relation::{Known, Lookup, Restriction, TokenRestriction, What};
@@ -60,6 +59,7 @@ pub struct Restrictions {
     purpose: Purpose,
     pub(super) partition: Vec<Restriction>,
     pub(super) token: Option<TokenRestriction>,
+    pub(super) partitioner: Partitioner,
     pub(super) clustering: Vec<Restriction>,
     pub(super) prefix: usize,
     pub(super) others: Vec<Restriction>,
@@ -79,7 +79,6 @@ impl Restrictions {
         purpose: Purpose,
         only_statics: bool,
         table: &Arc<Table>,
-        partitioner: Partitioner,
         relations: &[Relation<'_>],
         context: &mut Context<'_>,
     ) -> Result<Restrictions> {
@@ -88,6 +87,7 @@ impl Restrictions {
             purpose,
             partition: vec![],
             token: None,
+            partitioner: context.partitioner,
             clustering: vec![],
             prefix: 0,
             others: vec![],
@@ -95,11 +95,7 @@ impl Restrictions {
             uses_index: false,
             filtered: 0,
         };
-        let token = match partitioner {
-            Partitioner::Murmur3 => Type::Long,
-            Partitioner::Random => Type::Integer,
-            _ => Type::Bytes,
-        };
+        let token = context.partitioner.token_type();
         let mut lookup = Lookup { table, context, token };
         for relation in relations {
             match lookup.relation(relation)? {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use firn_wide::ring::Token;
+use firn_wide::ring::Partitioner;
 use firn_wide::types::{Type, Wording, after, duration_parts, uuids};
 use serde_json::value::RawValue;
 
-use super::{Bound, Env, number};
+use super::{Bound, Context, Env, number};
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
@@ -103,7 +103,7 @@ pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
     }
 }
 
-/// The function of this name for arguments of these types (`None`: unknown), where `wanted` is wanted. `partition` is what `token()` takes.
+/// The function of this name for arguments of these types (`None`: unknown), where `wanted` is wanted. `context` says what `token()` takes and gives.
 ///
 /// # Errors
 /// `Unknown function …`, a wrong number of arguments, or arguments that it doesn't take.
@@ -111,12 +111,12 @@ pub fn find(
     name: &QualifiedName<'_>,
     arguments: &[Option<Type>],
     wanted: Option<&Type>,
-    partition: &[Type],
+    context: &Context<'_>,
 ) -> Result<Function> {
     let shown = name.to_string();
     let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
     let word = name.name.text.to_ascii_lowercase();
-    let found = own.then(|| named(&word, arguments, wanted, partition)).flatten();
+    let found = own.then(|| named(&word, arguments, wanted, context)).flatten();
     let wrong_number = |name: &str, wanted: usize| {
         let given = arguments.len();
         invalid(format!("Invalid number of arguments in call to function {name}: {wanted} required but {given} provided"))
@@ -145,7 +145,7 @@ fn older_name(word: &str) -> Cow<'_, str> {
     if is_renamed { word.replace('_', "").into() } else { word.into() }
 }
 
-fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partition: &[Type]) -> Option<Function> {
+fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context: &Context<'_>) -> Option<Function> {
     let name = format!("system.{word}");
     let word = &*older_name(word);
     let first = arguments.first().cloned().flatten();
@@ -187,7 +187,7 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, partitio
         "todate" => of_time(Type::SimpleDate, date_bytes),
         "totimestamp" | "dateof" => of_time(Type::Timestamp, timestamp_bytes),
         "tounixtimestamp" | "unixtimestampof" => of_time(Type::Long, timestamp_bytes),
-        "token" => token(name, partition),
+        "token" => token(name, &context.partition, context.partitioner),
         "tojson" => {
             let from = first?;
             let of = from.clone();
@@ -232,9 +232,8 @@ fn blob_as(name: String, to: Type) -> Function {
     })
 }
 
-fn token(name: String, partition: &[Type]) -> Function {
-    // The type of tokens of the usual partitioner.
-    Function::new(name, partition.to_vec(), Type::Long, |env, parts| {
+fn token(name: String, partition: &[Type], partitioner: Partitioner) -> Function {
+    Function::new(name, partition.to_vec(), partitioner.token_type(), move |_, parts| {
         let Some(parts) = parts.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(None) };
         let key = match parts[..] {
             [only] => only.to_vec(),
@@ -249,11 +248,7 @@ fn token(name: String, partition: &[Type]) -> Function {
                 key
             }
         };
-        Ok(Some(match env.partitioner.token(&key).map_err(|e| invalid(e.0))? {
-            Token::Long(n) => n.to_be_bytes().to_vec(),
-            Token::Big(n) => num_bigint::BigInt::from(n).to_signed_bytes_be(),
-            Token::Key(key) => key,
-        }))
+        Ok(Some(partitioner.token_bytes(partitioner.token(&key).map_err(|e| invalid(e.0))?)))
     })
 }
 

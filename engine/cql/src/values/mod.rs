@@ -20,8 +20,6 @@ mod plain;
 mod term;
 mod value;
 
-use firn_wide::ring::Partitioner;
-
 pub use bytes::{canonical, put_collection, put_parts, put_tuple, split};
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json};
@@ -82,8 +80,6 @@ pub struct Env<'a> {
     pub bound: &'a [Bound],
     /// The time of the statement, microseconds since 1970; the same for all of it.
     pub now: i64,
-    /// How keys are spread, for `token()`.
-    pub partitioner: Partitioner,
     /// Fresh random bits, for `uuid()` and `now()`.
     pub random: &'a dyn Fn() -> u128,
 }

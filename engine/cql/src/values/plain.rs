@@ -36,7 +36,13 @@ pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
 
 fn from_literal(of: &Type, text: &str) -> Result<Vec<u8>> {
     let catalog = Catalog::default();
-    let mut context = Context { catalog: &catalog, keyspace: "", partition: vec![], markers: Markers::default() };
+    let mut context = Context {
+        catalog: &catalog,
+        keyspace: "",
+        partition: vec![],
+        partitioner: Default::default(),
+        markers: Markers::default(),
+    };
     let of = ColumnType::frozen(of.clone());
     let receiver = Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
     match Term::prepare(&parse_term(text)?, &receiver, &mut context)? {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use firn_wide::ring::Partitioner;
 use firn_wide::types::Type;
 
 use super::function::{self, Function};
@@ -82,6 +83,8 @@ pub struct Context<'a> {
     pub keyspace: &'a str,
     /// The types of the partition key, for `token()`.
     pub partition: Vec<Type>,
+    /// How keys are spread, for `token()`.
+    pub partitioner: Partitioner,
     /// What the markers want.
     pub markers: Markers,
 }
@@ -154,7 +157,7 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
         TermKind::Cast(_, to) => Some(native_type(*to)),
         TermKind::Call(call) => {
             let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
-            function::find(&call.function, &types, None, &context.partition).ok().map(|f| f.result.clone())
+            function::find(&call.function, &types, None, context).ok().map(|f| f.result.clone())
         }
         TermKind::Negate(inner) => own_type(inner, context),
         TermKind::Binary(b) => {
@@ -193,8 +196,7 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
         (TermKind::Call(call), _) => {
             let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
             // What can't be found is reported when it is prepared.
-            function::find(&call.function, &types, Some(of), &context.partition)
-                .map_or(true, |f| function::is_value_of(&f.result, of))
+            function::find(&call.function, &types, Some(of), context).map_or(true, |f| function::is_value_of(&f.result, of))
         }
         (TermKind::Hint(_) | TermKind::Cast(..), _) => own_type(term, context).is_none_or(|t| function::is_value_of(&t, of)),
         _ => false,
@@ -356,7 +358,7 @@ impl Term {
         if !self.is_constant() {
             return Ok(self);
         }
-        let env = Env { bound: &[], now: 0, partitioner: Default::default(), random: &|| 0 };
+        let env = Env { bound: &[], now: 0, random: &|| 0 };
         Ok(Term::Constant(match self.eval(&env)? {
             Bound::Bytes(bytes) => Some(bytes),
             _ => None,
@@ -481,7 +483,7 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
     match &term.kind {
         TermKind::Call(call) => {
             let types: Vec<_> = call.arguments.iter().map(|a| own_type(a, context)).collect();
-            let function = function::find(&call.function, &types, Some(of), &context.partition)?;
+            let function = function::find(&call.function, &types, Some(of), context)?;
             if !function::is_value_of(&function.result, of) {
                 return Err(invalid(format!(
                     "Type error: cannot assign result of function {} (type {}) to {} (type {})",

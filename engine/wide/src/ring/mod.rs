@@ -10,7 +10,9 @@ use std::fmt;
 
 use md5::{Digest, Md5};
 
-use crate::types::{TypeError, escape};
+use num_bigint::BigInt;
+
+use crate::types::{Type, TypeError, escape};
 
 /// The package of the partitioners.
 pub const PACKAGE: &str = "org.apache.cassandra.dht.";
@@ -28,6 +30,17 @@ pub enum Partitioner {
     ByteOrdered,
     /// `OrderPreservingPartitioner`: the key itself, which must be UTF-8.
     OrderPreserving,
+}
+
+/// What the bytes of a token say that a client gives as the end of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenEnd {
+    /// A token that keys may have, or one larger than theirs.
+    At(Token),
+    /// Smaller than those of all keys.
+    BeforeAll,
+    /// The smallest token, that of no key: where the ring begins and ends.
+    Ring,
 }
 
 /// A place on the ring. Tokens of one partitioner can be compared.
@@ -142,6 +155,53 @@ impl Partitioner {
         if after {
             out.push(0x61);
         }
+    }
+
+    /// The type of tokens as values of CQL.
+    pub fn token_type(self) -> Type {
+        match self {
+            Partitioner::Murmur3 => Type::Long,
+            Partitioner::Random => Type::Integer,
+            Partitioner::ByteOrdered => Type::Bytes,
+            Partitioner::OrderPreserving => Type::Utf8,
+        }
+    }
+
+    /// The bytes of a token, a value of [`token_type`](Partitioner::token_type).
+    pub fn token_bytes(self, token: Token) -> Vec<u8> {
+        match token {
+            Token::Long(n) => n.to_be_bytes().to_vec(),
+            Token::Big(n) => BigInt::from(n).to_signed_bytes_be(),
+            Token::Key(key) => key,
+        }
+    }
+
+    /// What the bytes of a token say as the end of a range.
+    ///
+    /// # Errors
+    /// Bytes that are none of [`token_type`](Partitioner::token_type), or none at all where that is a number.
+    pub fn read_token(self, bytes: &[u8]) -> Result<TokenEnd, TypeError> {
+        let wrong = || TypeError(format!("{} bytes are no token of {}", bytes.len(), self.name()));
+        let token = match self {
+            Partitioner::Murmur3 => Token::Long(bytes.try_into().map(i64::from_be_bytes).map_err(|_| wrong())?),
+            Partitioner::Random if bytes.is_empty() => return Err(wrong()),
+            Partitioner::Random => {
+                let n = BigInt::from_signed_bytes_be(bytes);
+                if n == BigInt::from(-1) {
+                    return Ok(TokenEnd::Ring);
+                }
+                if n < BigInt::ZERO {
+                    return Ok(TokenEnd::BeforeAll);
+                }
+                Token::Big(n.try_into().unwrap_or(u128::MAX))
+            }
+            _ => Token::Key(bytes.to_vec()),
+        };
+        Ok(match &token {
+            Token::Long(i64::MIN) => TokenEnd::Ring,
+            Token::Key(key) if key.is_empty() => TokenEnd::Ring,
+            _ => TokenEnd::At(token),
+        })
     }
 
     /// The token that a text means: a decimal number, hex (ByteOrdered), the key itself (OrderPreserving).

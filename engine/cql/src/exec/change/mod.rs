@@ -101,8 +101,9 @@ impl ChangePlan {
         for change in &batch.changes {
             changes.push(Change::prepare(engine, catalog, keyspace, change, &mut markers)?);
         }
+        let keyspace = keyspace.unwrap_or_default();
         let mut context =
-            crate::values::Context { catalog, keyspace: keyspace.unwrap_or_default(), partition: vec![], markers };
+            crate::values::Context { catalog, keyspace, partition: vec![], partitioner: engine.partitioner(), markers };
         let (ts, ttl) = (batch.using.timestamp.as_ref(), batch.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, "[batch]", "[batch]", &mut context)?;
         let plan = ChangePlan { markers: context.markers.into_specs()?, changes, attributes, is_batch: true };
@@ -232,7 +233,7 @@ impl Plan for ChangePlan {
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let now = engine.store().timestamp();
         let random = super::random_bits;
-        let env = Env { bound: request.bound, now, partitioner: engine.partitioner(), random: &random };
+        let env = Env { bound: request.bound, now, random: &random };
         let all = self.given(&env)?;
         if self.is_conditional() {
             return self.run_conditional(engine, &all, &env);

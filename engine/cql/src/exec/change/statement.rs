@@ -106,18 +106,19 @@ impl Change {
             catalog,
             keyspace: &table.keyspace,
             partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
+            partitioner: engine.partitioner(),
             markers: std::mem::take(markers),
         };
         let prepared = match change {
-            ast::Change::Insert(insert) => Change::insert(engine, &table, insert, &mut context),
-            ast::Change::Update(update) => Change::update(engine, &table, update, &mut context),
-            ast::Change::Delete(delete) => Change::delete(engine, &table, delete, &mut context),
+            ast::Change::Insert(insert) => Change::insert(&table, insert, &mut context),
+            ast::Change::Update(update) => Change::update(&table, update, &mut context),
+            ast::Change::Delete(delete) => Change::delete(&table, delete, &mut context),
         };
         *markers = context.markers;
         prepared
     }
 
-    fn insert(engine: &Engine, table: &Arc<Table>, insert: &ast::Insert<'_>, context: &mut Context<'_>) -> Result<Change> {
+    fn insert(table: &Arc<Table>, insert: &ast::Insert<'_>, context: &mut Context<'_>) -> Result<Change> {
         if table.is_counter() {
             return Err(invalid("INSERT statements are not allowed on counter tables, use UPDATE instead"));
         }
@@ -136,12 +137,7 @@ impl Change {
                 }
                 let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
                 let (relations, operations) = values_of(table, given, context)?;
-                Change::of(
-                    engine,
-                    table,
-                    Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: None },
-                    context,
-                )
+                Change::of(table, Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: None }, context)
             }
             Inserted::Json { value, default_unset } => {
                 let json = json::Source::prepare(table, value, *default_unset, context)?;
@@ -149,14 +145,14 @@ impl Change {
                 let outer = std::mem::replace(&mut context.markers, Markers::new(table.columns().len() as u16));
                 let (relations, operations) = values_of(table, json::all_columns(table), context)?;
                 let parts = Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: Some(json) };
-                let change = Change::of(engine, table, parts, context);
+                let change = Change::of(table, parts, context);
                 context.markers = outer;
                 change
             }
         }
     }
 
-    fn update(engine: &Engine, table: &Arc<Table>, update: &ast::Update<'_>, context: &mut Context<'_>) -> Result<Change> {
+    fn update(table: &Arc<Table>, update: &ast::Update<'_>, context: &mut Context<'_>) -> Result<Change> {
         let (ts, ttl) = (update.using.timestamp.as_ref(), update.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
         let mut operations = vec![];
@@ -169,10 +165,10 @@ impl Change {
         }
         let guard = checked_guard(table, &update.guard, context)?;
         let relations = update.relations.clone();
-        Change::of(engine, table, Parts { verb: Verb::Update, relations, operations, guard, attributes, json: None }, context)
+        Change::of(table, Parts { verb: Verb::Update, relations, operations, guard, attributes, json: None }, context)
     }
 
-    fn delete(engine: &Engine, table: &Arc<Table>, delete: &ast::Delete<'_>, context: &mut Context<'_>) -> Result<Change> {
+    fn delete(table: &Arc<Table>, delete: &ast::Delete<'_>, context: &mut Context<'_>) -> Result<Change> {
         let attributes = Attributes::prepare(delete.timestamp.as_ref(), None, &table.keyspace, &table.name, context)?;
         let mut operations = vec![];
         for target in &delete.targets {
@@ -185,10 +181,10 @@ impl Change {
         }
         let guard = checked_guard(table, &delete.guard, context)?;
         let relations = delete.relations.clone();
-        Change::of(engine, table, Parts { verb: Verb::Delete, relations, operations, guard, attributes, json: None }, context)
+        Change::of(table, Parts { verb: Verb::Delete, relations, operations, guard, attributes, json: None }, context)
     }
 
-    fn of(engine: &Engine, table: &Arc<Table>, parts: Parts<'_>, context: &mut Context<'_>) -> Result<Change> {
+    fn of(table: &Arc<Table>, parts: Parts<'_>, context: &mut Context<'_>) -> Result<Change> {
         let Parts { verb, relations, operations, guard, attributes, json } = parts;
         let (statics, operations): (Vec<_>, Vec<_>) = operations.into_iter().partition(|o| o.column.is_static());
         let tests_regular = guard.columns().any(|c| !table.columns()[c].is_static());
@@ -198,7 +194,7 @@ impl Change {
         let has_statics = !statics.is_empty() || guard.columns().next().is_some();
         let only_statics = operations.is_empty() && !deletes_rows && !tests_regular && has_statics && !sets_clustering;
         let purpose = if verb == Verb::Delete { Purpose::Delete } else { Purpose::Update };
-        let restrictions = Restrictions::prepare(purpose, only_statics, table, engine.partitioner(), &relations, context)?;
+        let restrictions = Restrictions::prepare(purpose, only_statics, table, &relations, context)?;
         let change = Change {
             table: table.clone(),
             verb,

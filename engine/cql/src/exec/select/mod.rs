@@ -75,12 +75,12 @@ impl SelectPlan {
             catalog,
             keyspace: &table.keyspace,
             partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
+            partitioner: engine.partitioner(),
             markers: Markers::new(markers),
         };
         let purpose = Purpose::Select { filtering: select.allow_filtering };
         let only_statics = selects_only_statics(&table, &select.selection);
-        let partitioner = engine.partitioner();
-        let restrictions = Restrictions::prepare(purpose, only_statics, &table, partitioner, &select.relations, &mut context)?;
+        let restrictions = Restrictions::prepare(purpose, only_statics, &table, &select.relations, &mut context)?;
         let mut preparer = Preparer::new(&table, &mut context);
         let outputs = preparer.outputs(&select.selection)?;
         if select.distinct {
@@ -168,8 +168,7 @@ impl Plan for SelectPlan {
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let random = super::random_bits;
-        let env =
-            Env { bound: request.bound, now: engine.store().timestamp(), partitioner: engine.partitioner(), random: &random };
+        let env = Env { bound: request.bound, now: engine.store().timestamp(), random: &random };
         self.read(engine, request, &env)
     }
 }

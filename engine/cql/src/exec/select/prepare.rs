@@ -258,7 +258,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
 
     fn function(&self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Function> {
         let types: Vec<_> = call.arguments.iter().map(|a| self.argument_type(a)).collect();
-        function::find(&call.function, &types, wanted, &self.context.partition)
+        function::find(&call.function, &types, wanted, self.context)
     }
 
     fn call(&mut self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Known> {
