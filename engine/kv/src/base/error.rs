@@ -20,8 +20,11 @@ pub enum ErrorKind {
     Corruption,
     /// The operating system refused an operation. The source says why.
     Io,
-    /// The device or a quota is full. Free space, then reopen.
+    /// The device or a quota is full. Nothing was written; free space and try again.
     NoSpace,
+    /// The process or the system has no file descriptors or no memory left to give. Nothing was written; raise the limit (`ulimit -n`,
+    /// `ulimit -v`) or free some, and try again.
+    Exhausted,
     /// The store takes no writes: it was opened read-only, or an earlier write or sync failed and latched it.
     ReadOnly,
     /// Another process (or another handle in this process) holds the store.
@@ -45,6 +48,7 @@ impl ErrorKind {
             ErrorKind::Corruption => "corruption",
             ErrorKind::Io => "io",
             ErrorKind::NoSpace => "no space",
+            ErrorKind::Exhausted => "exhausted",
             ErrorKind::ReadOnly => "read-only",
             ErrorKind::Locked => "locked",
             ErrorKind::Conflict => "conflict",
@@ -54,6 +58,13 @@ impl ErrorKind {
             ErrorKind::Closed => "closed",
         }
     }
+}
+
+/// Whether the system refused for want of file descriptors or memory. By number: the standard library has no kinds for all of these.
+fn is_exhausted(e: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let full = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    e.kind() == std::io::ErrorKind::OutOfMemory || e.raw_os_error().is_some_and(|n| full.iter().any(|f| f.raw_os_error() == n))
 }
 
 /// An error of the engine: a [kind](ErrorKind), a message, and the place where it happened.
@@ -110,15 +121,20 @@ impl Error {
         Self::new(ErrorKind::Incompatible, words)
     }
 
-    /// An operating-system error while doing `what` to `file`. A full device or quota becomes [`ErrorKind::NoSpace`],
-    /// a missing file [`ErrorKind::NotFound`].
+    /// An operating-system error while doing `what` to `file`. A full device or quota becomes [`ErrorKind::NoSpace`], want of file
+    /// descriptors or memory [`ErrorKind::Exhausted`], a missing file [`ErrorKind::NotFound`].
     pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ if is_exhausted(&source) => ErrorKind::Exhausted,
             _ => ErrorKind::Io,
         };
-        let next = if kind == ErrorKind::NoSpace { "; free some and try again" } else { "" };
+        let next = match kind {
+            ErrorKind::NoSpace => "; free some and try again",
+            ErrorKind::Exhausted => "; raise the limit or free some, and try again",
+            _ => "",
+        };
         let mut e = Self::new(kind, format!("cannot {what}: {source}{next}"));
         let inner = Arc::make_mut(&mut e.0);
         inner.file = Some(file.as_ref().to_path_buf());
@@ -162,6 +178,12 @@ impl Error {
     /// What kind of trouble it is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// Whether the same call may succeed later, because all that was missing is space, file descriptors or memory. A failed *sync* is
+    /// never repeated, whatever it says.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::NoSpace | ErrorKind::Exhausted)
     }
 
     /// The message alone, without kind and place.

@@ -125,6 +125,8 @@ impl Core {
             let ours = |n: &&String| {
                 table_number(n).is_some() || manifest_number(n).is_some() || [CURRENT, CURRENT_NEW].contains(&n.as_str())
             };
+            // First what makes a Db of it.
+            let _ = self.env.remove(&dir.join(CURRENT));
             for name in self.env.list(dir).unwrap_or_default().iter().filter(ours) {
                 let _ = self.env.remove(&dir.join(name));
             }

@@ -100,6 +100,8 @@ pub struct Catalog {
 pub struct Work {
     /// Bumped whenever there may be something to do.
     pub generation: Mutex<u64>,
+    /// Background work that could not be done for want of space or other resources, and will be tried again.
+    pub put_off: Mutex<PutOff>,
     /// Wakes workers.
     pub wake: Condvar,
     /// Wakes writers that wait for room, and callers that wait for flushes and compactions.
@@ -108,6 +110,37 @@ pub struct Work {
     pub closing: AtomicBool,
     /// How many compactions run now.
     pub compacting: AtomicU64,
+}
+
+/// What could not be done for now, for those who wait for it.
+#[derive(Default)]
+pub struct PutOff {
+    times: u64,
+    /// The last error.
+    cause: Option<Error>,
+}
+
+impl PutOff {
+    /// Takes note of an error. Whether it is another one than the last time.
+    pub fn note(&mut self, e: &Error) -> bool {
+        let other = self.cause.as_ref().is_none_or(|c| c.to_string() != e.to_string());
+        self.times += 1;
+        self.cause = Some(e.clone());
+        other
+    }
+
+    /// How often something could not be done, to be handed to [`check`](PutOff::check).
+    pub fn times(&self) -> u64 {
+        self.times
+    }
+
+    /// The last error, if there has been one since.
+    pub fn check(&self, since: u64) -> Result<()> {
+        match &self.cause {
+            Some(e) if self.times > since => Err(e.clone()),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Core {
@@ -158,10 +191,13 @@ impl Core {
         id
     }
 
-    /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory, and since
-    /// nobody can know what reached the file, the Db is latched.
+    /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory, and unless it was
+    /// only space or the like that was missing, nobody can know what reached the file, and the Db is latched.
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
         self.check_writable()?;
+        if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
+            self.renew_manifest(c)?;
+        }
         let mut next = c.state.clone();
         edits.push(Edit::Counters { next_file: next.next_file, last_seq: self.visible.now(), wal_floor: next.wal_floor });
         for e in &edits {
@@ -170,10 +206,13 @@ impl Core {
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
-        manifest.append(&edits).map_err(|e| self.latch(e))?;
+        if let Err(e) = manifest.append(&edits) {
+            return Err(if manifest.is_torn() { e } else { self.latch(e) });
+        }
         c.state = next;
         if manifest.is_large() {
-            self.renew_manifest(c)?;
+            // The edits count. What lacks space is tried again with the next ones.
+            self.renew_manifest(c).or_else(|e| if e.is_transient() { Ok(()) } else { Err(e) })?;
         }
         Ok(())
     }
@@ -181,7 +220,9 @@ impl Core {
     /// Replaces the manifest by one that holds only the present state.
     pub fn renew_manifest(&self, c: &mut Catalog) -> Result<()> {
         let number = c.manifest_number + 1;
-        let fresh = Manifest::create(&*self.env, &self.dir, number, &c.state).map_err(|e| self.latch(e))?;
+        let fresh = Manifest::prepare(&*self.env, &self.dir, number, &c.state);
+        let fresh = fresh.map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
+        let fresh = fresh.make_current(&*self.env, &self.dir).map_err(|e| self.latch(e))?;
         let old = self.dir.join(manifest_name(c.manifest_number));
         c.manifest = Some(fresh);
         c.manifest_number = number;

@@ -169,9 +169,13 @@ impl Core {
             e.num("stalled_micros", self.pace.stalled.load(Ordering::Relaxed) / 1000);
         });
         if let Some(wal) = &mut self.write.lock().wal {
-            wal.retire(floor).map_err(|e| self.latch(e))?;
+            match wal.retire(floor) {
+                // The next flush goes on with it.
+                Err(e) if e.is_transient() => {}
+                retired => retired.map_err(|e| self.latch(e))?,
+            }
         }
-        self.bound_log()?;
+        self.bound_log().or_else(|e| self.put_off(e))?;
         Ok(true)
     }
 
@@ -248,10 +252,10 @@ impl Core {
         let floor;
         {
             let mut c = self.catalog.lock();
+            let made: Vec<u64> = added.iter().map(|(_, _, t)| t.id).filter(|id| !removed.contains(id)).collect();
             if let Err(e) = check_known(&c, tree) {
                 drop(c);
                 // What was written for it will never have a name; tables that move have left with the tree.
-                let made: Vec<u64> = added.iter().map(|(_, _, t)| t.id).filter(|id| !removed.contains(id)).collect();
                 remove_tables(self, &made);
                 return Err(e);
             }
@@ -263,9 +267,19 @@ impl Core {
                 added: added.clone(),
                 flushed: flushed.map(|(_, end)| end),
             };
-            floor = c.state.wal_floor.max(self.wal_floor(&self.write.lock(), flushed.map(|(m, _)| m)));
+            let before = c.state.wal_floor;
+            floor = before.max(self.wal_floor(&self.write.lock(), flushed.map(|(m, _)| m)));
             c.state.wal_floor = floor;
-            self.log_edits(&mut c, vec![edit])?;
+            if let Err(e) = self.log_edits(&mut c, vec![edit]) {
+                // The memtable is still needed, and with it its log.
+                c.state.wal_floor = before;
+                drop(c);
+                // When the store is latched the manifest may name the tables; the next open decides.
+                if self.check_writable().is_ok() {
+                    remove_tables(self, &made);
+                }
+                return Err(e);
+            }
             let mut files = tree.files.lock();
             for AddedTable { table, .. } in added {
                 files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone()));

@@ -78,7 +78,7 @@ impl Tree {
     /// `sstable-dump` read. The file must not exist. Gives the number of pairs.
     ///
     /// # Errors
-    /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors.
+    /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors; no part of the file stays then.
     pub fn export<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, file: impl AsRef<Path>) -> Result<u64> {
         let core = &self.handle.core;
         let file = file.as_ref();
@@ -94,18 +94,23 @@ impl Tree {
             core.watch.pins.begin(PinKind::Export, Some((self.core.id, self.name())), file.display().to_string(), vec![]);
         let options = TableOptions { created_micros: core.env.wall_micros(), ..TableOptions::default() };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
-        let mut n = 0;
-        c.first()?;
-        while c.valid() {
-            w.add(c.key(), Trailer::new(0, Kind::Put), c.value())?;
-            n += 1;
-            c.next()?;
-        }
-        w.finish()?;
-        if let Some(dir) = file.parent() {
-            core.env.sync_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
-        }
-        Ok(n)
+        let write = || {
+            let mut n = 0;
+            c.first()?;
+            while c.valid() {
+                w.add(c.key(), Trailer::new(0, Kind::Put), c.value())?;
+                n += 1;
+                c.next()?;
+            }
+            w.finish()?;
+            if let Some(dir) = file.parent() {
+                core.env.sync_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
+            }
+            Ok(n)
+        };
+        write().inspect_err(|_| {
+            let _ = core.env.remove(file);
+        })
     }
 
     /// Deletes every key in `[start, end)` and gives the space back as far as that is possible at once: tables that lie wholly in

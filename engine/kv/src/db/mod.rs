@@ -39,6 +39,7 @@ use crate::base::options::{DbOptions, Durability, TreeOptions};
 use crate::base::sync::epoch;
 use crate::env::{Env, Thread};
 use crate::manifest::{Edit, PersistedOptions};
+use crate::memtable::Memtable;
 use crate::merge::value::Value;
 
 pub use batch::Batch;
@@ -53,6 +54,7 @@ pub use txn::Transaction;
 
 use self::core::Core;
 use tree::TreeCore;
+use view::MemHandle;
 
 /// An open store: trees of ordered keys, one log, one order of writes.
 ///
@@ -194,8 +196,9 @@ impl Db {
     /// Writes a batch with the Db's durability.
     ///
     /// # Errors
-    /// `ReadOnly` when the store takes no writes, `Closed` when a tree concerned was dropped, `NoSpace` when the log cannot grow
-    /// (nothing was written then), and I/O errors, after which the store is read-only.
+    /// `ReadOnly` when the store takes no writes, `Closed` when a tree concerned was dropped, and I/O errors, after which the store is
+    /// read-only. `NoSpace` or `Exhausted` when the log cannot grow, or when all memtables are full and can't be flushed: nothing was
+    /// written then, and the store goes on by itself when there is space (or file descriptors, or memory) again.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.write_with(batch, self.core().options.durability)
     }
@@ -244,7 +247,7 @@ impl Db {
     /// Waits until no memtable waits for its flush and no policy wants a compaction.
     ///
     /// # Errors
-    /// The failure that stopped the background work.
+    /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when it has been put off.
     pub fn wait_idle(&self) -> Result<()> {
         self.core().wait_idle()
     }
@@ -418,12 +421,14 @@ impl Core {
             return Ok(None);
         }
         let id = c.state.next_tree;
+        // First all that can fail: a tree that the manifest knows must be there.
+        let memtable = Memtable::with_prefixes(&self.arenas, options.memtable_size, options.filter_prefix.clone())?;
         let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options), flushed: start };
         self.log_edits(&mut c, vec![edit])?;
         let Some(state) = c.state.trees.get(&id) else {
             return Err(Error::invalid(format!("the tree {name:?} could not be created")));
         };
-        let tree = self.new_tree(state, options, true, start)?;
+        let tree = self.new_tree(state, options, MemHandle::new(memtable, start));
         self.trees.write().push(tree.clone());
         self.events.note("tree", |e| {
             e.str("tree", name).num("id", id as u64);

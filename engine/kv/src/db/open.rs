@@ -22,7 +22,7 @@ use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::wal::format::record_size;
-use crate::wal::{Lsn, Recovered, Wal, recover_durable, segment_number};
+use crate::wal::{Recovered, Wal, recover_durable, segment_number};
 
 use super::core::{Catalog, Core, Watch, Work};
 use super::events::Events;
@@ -267,9 +267,8 @@ fn tree_of(
 
 impl Core {
     /// A tree that has just been created.
-    pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, hooked: bool, start: Lsn) -> Result<Arc<TreeCore>> {
-        let mem = Memtable::with_prefixes(&self.arenas, options.memtable_size, options.filter_prefix.clone())?;
-        Ok(tree_of(state, options, hooked, MemHandle::new(mem, start), &self.opener, &self.watch))
+    pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, active: Arc<MemHandle>) -> Arc<TreeCore> {
+        tree_of(state, options, true, active, &self.opener, &self.watch)
     }
 }
 

@@ -4,8 +4,8 @@
 //! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed by runs, never stopped.
 //! - When the memtable that is being filled would be full before the one that is being flushed is written, what is missing is spread
 //!   over it beforehand ([`Fill`]): a writer is a little slower for a while instead of standing still at the end.
-//! - Waiting for a memtable ends with the next flush, and a flush never waits for writers or compactions, so no history ends in
-//!   a Db that cannot be written.
+//! - Waiting for a memtable ends with the next flush, or with the error of one that lacks space; and a flush never waits for writers or
+//!   compactions, so no history ends in a Db that cannot be written, and none in a writer that waits for a full disk.
 //! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call; however many
 //!   threads write, they pay one after the other.
 
@@ -126,13 +126,20 @@ impl Core {
     pub fn wait_for_flush(&self, tree: &TreeCore) -> Result<()> {
         let from = self.watch.meters.now();
         self.signal_work();
+        let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         if self.options.background_threads == 0 {
-            return self.work_inline();
+            return match self.work_inline() {
+                // What lacks space is work of another tree.
+                Err(e) if e.is_transient() && !is_full() => self.put_off(e),
+                done => done,
+            };
         }
+        let since = tree.put_off.lock().times();
         let mut g = self.work.generation.lock();
-        while tree.view.load_full().sealed.len() >= self.max_sealed {
+        while is_full() {
             self.check_writable()?;
             tree.check_live()?;
+            tree.put_off.lock().check(since)?;
             if self.is_closing() {
                 return Err(Error::new(ErrorKind::Closed, "the store is closing"));
             }

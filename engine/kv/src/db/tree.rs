@@ -13,7 +13,7 @@ use crate::base::shared::Shared;
 use crate::manifest::TreeState;
 use crate::merge::run::{Run, TableHandle};
 
-use super::core::Watch;
+use super::core::{PutOff, Watch};
 use super::pace::Fill;
 use super::pins::Pins;
 use super::view::{MemHandle, Version, View};
@@ -32,6 +32,8 @@ pub struct TreeCore {
     pub flushing: Mutex<()>,
     /// How fast its memtables fill and empty.
     pub fill: Fill,
+    /// Flushes that have been put off.
+    pub put_off: Mutex<PutOff>,
     /// Files of the tree, and which of them a job holds. Changed together with the manifest.
     pub files: Mutex<Files>,
     dropped: AtomicBool,
@@ -71,6 +73,7 @@ impl TreeCore {
             pins: watch.pins.clone(),
             flushing: Mutex::new(()),
             fill: Fill::default(),
+            put_off: Mutex::default(),
             files: Mutex::new(files),
             dropped: AtomicBool::new(false),
             hooked: AtomicBool::new(hooked),

@@ -6,6 +6,10 @@
 //! - The threads that compact give way to all others: a reader or writer has the processor first, then flushes, then compactions.
 //!   Compactions that fall behind for it slow the writers (`pace.rs`), so they catch up.
 //! - A worker that meets an error latches the Db and goes on serving what can be served; it never ends the process.
+//! - Want of space, file descriptors or memory latches nothing: nothing has been installed, the memtable is still there, and the work
+//!   is tried again after [`RETRY`]. Who waits for it gets the error instead of waiting for as long as the disk is full.
+//! - No work that fails keeps other work from being tried: a tree whose flush lacks space not the flushes of others, and a log
+//!   segment that can't be made ready not the flush that would free an old one.
 //! - Without threads the work is done at the end of the write that made it necessary, in tree order: one history, one directory.
 
 use std::sync::Arc;
@@ -19,6 +23,8 @@ use super::core::Core;
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
 const IDLE: Duration = Duration::from_secs(1);
+/// How long a worker waits before it tries again what lacked space.
+const RETRY: Duration = Duration::from_millis(50);
 
 impl Core {
     /// Starts the background threads.
@@ -42,7 +48,12 @@ impl Core {
             match self.work_once(compacts) {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(e) => self.failed(e),
+                Err(e) => {
+                    if self.failed(e) {
+                        self.env.sleep(RETRY);
+                        continue;
+                    }
+                }
             }
             let mut g = self.work.generation.lock();
             if *g == seen && !self.is_closing() {
@@ -52,19 +63,28 @@ impl Core {
         }
     }
 
-    /// A failure in the background: a full disk or a closing Db is met again by the next try, anything else latches.
-    fn failed(&self, e: Error) {
+    /// A failure in the background: a full disk or a closing Db is met again by the next try, anything else latches. Whether to try
+    /// again before long.
+    fn failed(&self, e: Error) -> bool {
         if e.kind() == ErrorKind::Closed || self.check_writable().is_err() {
-            return;
+            return false;
         }
-        if e.kind() == ErrorKind::NoSpace {
-            self.events.note("no space", |o| {
+        self.put_off(e).map_err(|e| self.latch(e)).is_ok()
+    }
+
+    /// Takes note of work that could not be done for want of space or other resources, and tells those who wait for it. Any other
+    /// error is handed on.
+    pub fn put_off(&self, e: Error) -> Result<()> {
+        if !e.is_transient() || self.check_writable().is_err() {
+            return Err(e);
+        }
+        if self.work.put_off.lock().note(&e) {
+            self.events.note("put off", |o| {
                 o.str("error", &e.to_string());
             });
-            self.signal_done();
-            return;
         }
-        self.latch(e);
+        self.signal_done();
+        Ok(())
     }
 
     /// Does one piece of work. False when there is none.
@@ -77,31 +97,42 @@ impl Core {
             return Ok(false);
         }
         let prepare = self.write.lock().wal.as_mut().and_then(|w| w.prepare_next());
-        if let Some(job) = prepare {
-            job.run()?;
+        let prepared = prepare.map_or(Ok(()), |job| job.run());
+        if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
+            prepared?;
+            return Ok(false);
         }
         if self.flush_some()? {
             self.signal_work();
             return Ok(true);
         }
-        Ok(compacts && self.compact_once()?)
+        if compacts && self.compact_once()? {
+            return Ok(true);
+        }
+        prepared.map(|()| false)
     }
 
     /// Flushes one memtable of some tree. False when none is sealed.
     fn flush_some(&self) -> Result<bool> {
         let trees = self.trees.read().clone();
+        let mut lacking = None;
         for t in trees {
             if t.view.load_full().sealed.is_empty() {
                 continue;
             }
             // Another worker at this tree flushes its memtables in order; this one looks for other work.
-            if let Some(one) = t.flushing.try_lock()
-                && self.flush_oldest_locked(&t, &one)?
-            {
-                return Ok(true);
+            let Some(one) = t.flushing.try_lock() else { continue };
+            match self.flush_oldest_locked(&t, &one) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(e) if e.is_transient() => {
+                    t.put_off.lock().note(&e);
+                    lacking = lacking.or(Some(e));
+                }
+                Err(e) => return Err(e),
             }
         }
-        Ok(false)
+        lacking.map_or(Ok(false), Err)
     }
 
     /// Runs the most urgent compaction of all trees. False when nothing wants to run.
@@ -109,19 +140,27 @@ impl Core {
         let trees = self.trees.read().clone();
         let mut order: Vec<_> = trees.iter().map(|t| (self.pressure(t), t)).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut lacking = None;
         for (_, t) in order {
             let Some(claimed) = self.claim(t)? else { continue };
             let alone = self.options.background_threads == 1;
-            self.run_job(&claimed, &mut || {
+            let ran = self.run_job(&claimed, &mut || {
                 if alone {
                     while self.flush_some()? {}
                 }
                 Ok(())
-            })?;
-            self.signal_work();
-            return Ok(true);
+            });
+            match ran {
+                // Another tree's job may be one that frees space.
+                Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
+                ran => {
+                    ran?;
+                    self.signal_work();
+                    return Ok(true);
+                }
+            }
         }
-        Ok(false)
+        lacking.map_or(Ok(false), Err)
     }
 
     /// Does all work there is, on the calling thread.
@@ -145,8 +184,10 @@ impl Core {
 
     /// Waits until no memtable is sealed and no policy wants a compaction.
     pub fn wait_idle(&self) -> Result<()> {
+        let since = self.work.put_off.lock().times();
         loop {
             self.check_writable()?;
+            self.work.put_off.lock().check(since)?;
             let generation = *self.work.generation.lock();
             let trees = self.trees.read().clone();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());

@@ -187,9 +187,10 @@ impl Core {
         Ok(w.next_seq)
     }
 
-    /// A failed append that wrote nothing for want of space can be tried again; after anything else the log's state is unknown.
+    /// A failed append that wrote nothing, for want of space or of what the system has to give, can be tried again: that is met only
+    /// where a segment begins. After anything else the log's state is unknown.
     fn log_failed(&self, e: Error) -> Error {
-        if e.kind() == ErrorKind::NoSpace || e.kind() == ErrorKind::InvalidArgument { e } else { self.latch(e) }
+        if e.is_transient() || e.kind() == ErrorKind::InvalidArgument { e } else { self.latch(e) }
     }
 
     #[inline]
@@ -201,7 +202,8 @@ impl Core {
         }
         self.watch.meters.end(Timed::Write, began);
         if self.options.background_threads == 0 {
-            self.work_inline()?;
+            // The write is done. Work that lacks space is tried again with the next one, which is refused when all memtables are full.
+            self.work_inline().or_else(|e| self.put_off(e))?;
         }
         Ok(())
     }

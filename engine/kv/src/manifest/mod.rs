@@ -80,6 +80,21 @@ pub fn manifest_number(name: &str) -> Option<u64> {
     (number < MAX_NUMBER && manifest_name(number) == name).then_some(number)
 }
 
+/// A manifest that is written and durable, but does not count yet.
+pub struct NewManifest(Manifest);
+
+impl NewManifest {
+    /// Makes it the one that counts.
+    ///
+    /// # Errors
+    /// What the environment says: then it is unknown which one counts.
+    pub fn make_current(self, env: &dyn Env, dir: &Path) -> Result<Manifest> {
+        env.rename(&dir.join(CURRENT_NEW), &dir.join(CURRENT))?;
+        env.sync_dir(dir)?;
+        Ok(self.0)
+    }
+}
+
 /// A manifest that is being written.
 pub struct Manifest {
     file: Box<dyn WriteFile>,
@@ -87,6 +102,8 @@ pub struct Manifest {
     number: u64,
     snapshot: u64,
     failed: Option<Error>,
+    /// Whether its end is a frame that could not be written in full.
+    torn: bool,
 }
 
 impl Manifest {
@@ -97,6 +114,25 @@ impl Manifest {
     /// # Errors
     /// What the environment says. The manifest that counted before may still count then, or this one: keep the files of both.
     pub fn create(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<Manifest> {
+        Manifest::prepare(env, dir, number, state)?.make_current(env, dir)
+    }
+
+    /// The first half of [`create`](Manifest::create): all that needs space. The manifest does not count yet.
+    ///
+    /// # Errors
+    /// What the environment says. Nothing has changed then, and what there is of the manifest is removed.
+    pub fn prepare(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<NewManifest> {
+        let made = Manifest::write(env, dir, number, state).and_then(|m| {
+            write_current(env, dir, number)?;
+            Ok(NewManifest(m))
+        });
+        made.inspect_err(|_| {
+            let _ = env.remove(&dir.join(CURRENT_NEW));
+            let _ = env.remove(&dir.join(manifest_name(number)));
+        })
+    }
+
+    fn write(env: &dyn Env, dir: &Path, number: u64, state: &State) -> Result<Manifest> {
         let path = dir.join(manifest_name(number));
         let mut file = env.create(&path)?;
         let mut header = [0; HEADER];
@@ -105,11 +141,10 @@ impl Manifest {
         let crc = checksum(number, 0, &[&header[..12]]);
         header[12..].copy_from_slice(&crc.to_le_bytes());
         file.append(&header)?;
-        let mut m = Manifest { file, path, number, snapshot: 0, failed: None };
+        let mut m = Manifest { file, path, number, snapshot: 0, failed: None, torn: false };
         m.append(&[Edit::Snapshot(Box::new(state.clone()))])?;
         m.snapshot = m.size();
         env.sync_dir(dir)?;
-        set_current(env, dir, number)?;
         Ok(m)
     }
 
@@ -118,8 +153,8 @@ impl Manifest {
     ///
     /// # Errors
     /// What the environment says; then whether the edits count is unknown until the Db is opened again (keep the files of the
-    /// states before and after), and every later call fails with the same error. `InvalidArgument` when the manifest would
-    /// become longer than 1 GiB.
+    /// states before and after), and every later call fails with the same error. Only when the manifest is
+    /// [torn](Manifest::is_torn) afterwards it is sure that they do not count. `InvalidArgument` when the manifest would become longer than 1 GiB.
     pub fn append(&mut self, edits: &[Edit]) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
@@ -128,8 +163,28 @@ impl Manifest {
         if self.size() + (payload.len() + 2 * FRAME) as u64 > MAX_LEN {
             return Err(Error::invalid("the manifest would become longer than 1 GiB").in_file(&self.path));
         }
-        let result = self.write_frame(&payload).and_then(|()| self.file.sync()).and_then(|()| self.write_frame(&[]));
-        result.inspect_err(|e| self.failed = Some(e.clone()))
+        if let Err(e) = self.write_frame(&payload) {
+            // The frame is not whole, so it does not count, whatever of it is there.
+            self.torn = e.is_transient();
+            self.failed = Some(e.clone());
+            return Err(e);
+        }
+        self.file.sync().inspect_err(|e| self.failed = Some(e.clone()))?;
+        match self.write_frame(&[]) {
+            // The edits are durable; only the mark behind them, which says so, is not whole.
+            Err(e) if e.is_transient() => {
+                self.torn = true;
+                self.failed = Some(e);
+                Ok(())
+            }
+            marked => marked.inspect_err(|e| self.failed = Some(e.clone())),
+        }
+    }
+
+    /// Whether a frame could not be written in full for want of space or the like: nothing can be added, and another manifest must be
+    /// begun with the state before it.
+    pub fn is_torn(&self) -> bool {
+        self.torn
     }
 
     fn write_frame(&mut self, payload: &[u8]) -> Result<()> {
@@ -361,14 +416,11 @@ fn current_text(version: u32, name: &str) -> String {
     format!("{lines}crc {crc:08x}\n")
 }
 
-fn set_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
-    let new = dir.join(CURRENT_NEW);
-    let mut file = env.create(&new)?;
+/// Writes what will be `CURRENT`, under another name.
+fn write_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
+    let mut file = env.create(&dir.join(CURRENT_NEW))?;
     file.append(current_text(VERSION, &manifest_name(number)).as_bytes())?;
-    file.sync()?;
-    drop(file);
-    env.rename(&new, &dir.join(CURRENT))?;
-    env.sync_dir(dir)
+    file.sync()
 }
 
 /// The number of the manifest that `CURRENT` names; `None` without a `CURRENT`.

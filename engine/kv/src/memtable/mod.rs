@@ -91,7 +91,7 @@ impl Memtable {
     /// An empty memtable of `capacity` bytes, [`MIN_CAPACITY`] to [`MAX_CAPACITY`], its memory from the pool.
     ///
     /// # Errors
-    /// `InvalidArgument` for a capacity out of bounds, `Io` when the operating system gives no memory.
+    /// `InvalidArgument` for a capacity out of bounds, `Exhausted` when the operating system gives no memory.
     pub fn new(pool: &Arc<ArenaPool>, capacity: usize) -> Result<Arc<Memtable>> {
         Self::with_prefixes(pool, capacity, None)
     }

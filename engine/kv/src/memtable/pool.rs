@@ -41,7 +41,7 @@ impl ArenaPool {
     /// nothing when there is one, or when the pool may keep none.
     ///
     /// # Errors
-    /// `Io` when the operating system gives no memory.
+    /// `Exhausted` when the operating system gives no memory.
     pub fn prepare(&self, capacity: usize) -> Result<()> {
         if self.max_spares == 0 || self.spares.lock().iter().any(|h| h.capacity == capacity) {
             return Ok(());

@@ -84,18 +84,27 @@ struct Source {
 }
 
 impl Source {
-    /// Creates or recycles the file, and makes its name durable (W1).
+    /// Creates or recycles the file, and makes its name durable (W1). What there is of it after a failure is removed, so that trying
+    /// again and again takes no more and more space.
     fn open(&self) -> Result<Arc<dyn LogFile>> {
         let path = segment_path(&self.dir, self.number);
-        let file = match self.spare {
-            Some(spare) => {
-                self.env.rename(&segment_path(&self.dir, spare), &path)?;
-                self.env.reuse_log(&path)?
-            }
-            None => self.env.create_log(&path, self.capacity)?,
+        let spare = self.spare.map(|spare| segment_path(&self.dir, spare));
+        let open = || {
+            let file = match &spare {
+                Some(spare) => {
+                    self.env.rename(spare, &path)?;
+                    self.env.reuse_log(&path)?
+                }
+                None => self.env.create_log(&path, self.capacity)?,
+            };
+            self.env.sync_dir(&self.dir)?;
+            Ok(Arc::from(file))
         };
-        self.env.sync_dir(&self.dir)?;
-        Ok(Arc::from(file))
+        open().inspect_err(|_| {
+            for left in spare.iter().chain([&path]) {
+                let _ = self.env.remove(left);
+            }
+        })
     }
 }
 

@@ -37,7 +37,9 @@ impl Mapping {
     /// Maps `len` bytes, huge pages wanted. Nothing is touched, so nothing is resident yet.
     #[cfg(not(miri))]
     pub(crate) fn new(len: usize) -> Result<Mapping> {
-        let failed = |e: std::io::Error| Error::new(ErrorKind::Io, format!("cannot map {len} bytes of memory: {e}"));
+        let failed = |e: std::io::Error| {
+            Error::new(ErrorKind::Exhausted, format!("cannot map {len} bytes of memory: {e}; free some, and try again"))
+        };
         let slack = if len >= HUGE { HUGE } else { 0 };
         let mut map = memmap2::MmapOptions::new().len(len + slack).no_reserve_swap().map_anon().map_err(failed)?;
         let start = map.as_mut_ptr();
@@ -56,7 +58,7 @@ impl Mapping {
     pub(crate) fn new(len: usize) -> Result<Mapping> {
         // SAFETY: the size is not zero and the alignment a power of two.
         let p = unsafe { std::alloc::alloc(Self::layout(len)) };
-        let base = NonNull::new(p).ok_or_else(|| Error::new(ErrorKind::Io, "out of memory"))?;
+        let base = NonNull::new(p).ok_or_else(|| Error::new(ErrorKind::Exhausted, "out of memory"))?;
         Ok(Mapping { base, len })
     }
 

@@ -1,0 +1,395 @@
+//! What the system refuses for a while: space, file descriptors, memory. Nothing acknowledged is lost, nothing is latched, nobody waits
+//! for ever, no file stays behind, and the store goes on by itself when there is enough again. Calls that fail half way leave nothing.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+use parking_lot::Mutex;
+
+/// What is being refused: an operation (`create`, `append`, `log`, `sync_dir`, `rename`, `link`, `write`, `sync`) on a file.
+type Rule = Box<dyn FnMut(&str, &Path) -> Option<io::Error> + Send>;
+
+/// An environment that refuses operations by a rule.
+#[derive(Clone)]
+struct Refusing {
+    inner: Arc<MemEnv>,
+    rule: Arc<Mutex<Option<Rule>>>,
+}
+
+impl Refusing {
+    fn new() -> Refusing {
+        Refusing { inner: Arc::new(MemEnv::new(1)), rule: Arc::default() }
+    }
+
+    fn refuse(&self, rule: impl FnMut(&str, &Path) -> Option<io::Error> + Send + 'static) {
+        *self.rule.lock() = Some(Box::new(rule));
+    }
+
+    fn allow(&self) {
+        *self.rule.lock() = None;
+    }
+
+    fn ask(&self, what: &str, path: &Path) -> Result<()> {
+        match self.rule.lock().as_mut().and_then(|r| r(what, path)) {
+            Some(e) => Err(Error::io(what, path, e)),
+            None => Ok(()),
+        }
+    }
+}
+
+struct RefusingWrite(Box<dyn WriteFile>, Refusing, std::path::PathBuf);
+
+impl WriteFile for RefusingWrite {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Err(e) = self.1.ask("write", &self.2) {
+            // A part was written before the device was full.
+            self.0.append(&bytes[..bytes.len() / 2])?;
+            return Err(e);
+        }
+        self.0.append(bytes)
+    }
+    fn sync(&mut self) -> Result<()> {
+        self.1.ask("sync", &self.2)?;
+        self.0.sync()
+    }
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl Env for Refusing {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.ask("sync_dir", dir)?;
+        self.inner.sync_dir(dir)
+    }
+    fn file_len(&self, file: &Path) -> Result<u64> {
+        self.inner.file_len(file)
+    }
+    fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
+        self.ask("open", file)?;
+        self.inner.open_read(file, map)
+    }
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
+        self.inner.read_all(file, cap)
+    }
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.ask("create", file)?;
+        Ok(Box::new(RefusingWrite(self.inner.create(file)?, self.clone(), file.to_path_buf())))
+    }
+    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.inner.append(file)
+    }
+    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.ask("log", file)?;
+        self.inner.create_log(file, capacity)
+    }
+    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        self.ask("log", file)?;
+        self.inner.reuse_log(file)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.ask("rename", from)?;
+        self.inner.rename(from, to)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.ask("link", to)?;
+        self.inner.hard_link(from, to)
+    }
+    fn remove(&self, file: &Path) -> Result<()> {
+        self.inner.remove(file)
+    }
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.inner.remove_dir(dir)
+    }
+    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
+        self.inner.lock(file)
+    }
+    fn free_space(&self, dir: &Path) -> Option<u64> {
+        self.inner.free_space(dir)
+    }
+    fn wall_micros(&self) -> u64 {
+        self.inner.wall_micros()
+    }
+    fn monotonic_nanos(&self) -> u64 {
+        self.inner.monotonic_nanos()
+    }
+    fn sleep(&self, time: Duration) {
+        self.inner.sleep(time)
+    }
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        self.inner.spawn(name, work)
+    }
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+}
+
+const ENOSPC: i32 = 28;
+const EMFILE: i32 = 24;
+const ENOMEM: i32 = 12;
+
+fn error(number: i32) -> Option<io::Error> {
+    Some(io::Error::from_raw_os_error(number))
+}
+
+fn kind(number: i32) -> ErrorKind {
+    if number == ENOSPC { ErrorKind::NoSpace } else { ErrorKind::Exhausted }
+}
+
+fn ends_with(path: &Path, end: &str) -> bool {
+    path.to_string_lossy().ends_with(end)
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.to_string_lossy().contains("MANIFEST")
+}
+
+fn db_options(threads: usize) -> DbOptions {
+    DbOptions {
+        memory_budget: 1 << 20,
+        background_threads: threads,
+        wal_segment: 64 << 10,
+        event_log: false,
+        ..DbOptions::default()
+    }
+}
+
+fn tree_options() -> TreeOptions {
+    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() }
+}
+
+fn open(env: &Refusing, threads: usize) -> (Db, Tree) {
+    let db = Db::open_in(Arc::new(env.clone()), "/db", db_options(threads)).unwrap();
+    let tree = db.tree("t", tree_options()).unwrap();
+    (db, tree)
+}
+
+fn key(i: u32) -> [u8; 4] {
+    i.to_be_bytes()
+}
+
+/// Puts until a put is refused: the number of those acknowledged, and the error.
+fn fill(tree: &Tree, from: u32) -> (u32, Error) {
+    for i in from.. {
+        if let Err(e) = tree.put(&key(i), &[7; 1000]) {
+            return (i, e);
+        }
+        assert!(i < from + 100_000, "nothing is refused");
+    }
+    unreachable!()
+}
+
+/// All the keys below `n` are there, now and after a crash of the process and a power cut behind a sync; and no table file but the live ones.
+fn check(env: &Refusing, db: &Db, tree: &Tree, n: u32) {
+    let all = |t: &Tree| t.iter().map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
+    let want: Vec<_> = (0..n).map(|i| key(i).to_vec()).collect();
+    assert!(all(tree) == want, "{} keys instead of {n}", all(tree).len());
+    db.sync().unwrap();
+    db.wait_idle().unwrap();
+    let live = tree.tables().unwrap().len();
+    let names = env.list(Path::new("/db")).unwrap();
+    assert_eq!(names.iter().filter(|n| n.ends_with(".sst")).count(), live, "{names:?}");
+    assert!(names.iter().filter(|n| n.starts_with("MANIFEST") || n.starts_with("CURRENT")).count() == 2, "{names:?}");
+    for cut in [Cut::Process, Cut::PowerNone] {
+        let image = env.inner.crash_image(0, &cut);
+        let db = Db::open_in(Arc::new(image), "/db", db_options(0)).unwrap();
+        assert!(all(&db.existing_tree("t").unwrap()) == want);
+        assert!(db.verify(|_, _| {}).unwrap().errors.is_empty());
+    }
+}
+
+/// Waits for background work that was put off to be done.
+fn recover(db: &Db) {
+    for _ in 0..100_000 {
+        match db.wait_idle() {
+            Ok(()) => return,
+            Err(e) => assert!(e.is_transient(), "{e}"),
+        }
+    }
+    panic!("the store does not go on");
+}
+
+/// Each step of a flush in turn: the table's file, its content, the directory, the manifest.
+#[test]
+fn puts_are_refused_while_flushes_lack_something_and_the_store_goes_on_by_itself() {
+    type Which = fn(&str, &Path) -> bool;
+    let rules: [(&str, Which, i32); 7] = [
+        ("tables cannot be written", |what, path| what == "write" && ends_with(path, ".sst"), ENOSPC),
+        ("tables cannot be made", |what, path| what == "create" && ends_with(path, ".sst"), EMFILE),
+        ("the directory cannot be opened", |what, _| what == "sync_dir", EMFILE),
+        ("the manifest cannot be written", |what, path| what == "write" && is_manifest(path), ENOSPC),
+        ("segments cannot be made", |what, _| what == "log", ENOSPC),
+        ("segments cannot be mapped", |what, _| what == "log", ENOMEM),
+        ("nothing can be opened or made", |what, _| matches!(what, "log" | "create" | "open" | "sync_dir"), EMFILE),
+    ];
+    for threads in [0, 1, 2] {
+        for (name, which, number) in &rules {
+            let env = Refusing::new();
+            let (db, tree) = open(&env, threads);
+            let (which, number) = (*which, *number);
+            env.refuse(move |what, path| error(number).filter(|_| which(what, path)));
+            let (n, e) = fill(&tree, 0);
+            assert_eq!(e.kind(), kind(number), "{name}, {threads} threads: {e}");
+            assert!(n > 10, "{name}: memtables take what they can");
+            // Nobody waits for what cannot come, and what can be read is read.
+            if let Err(e) = db.wait_idle() {
+                assert_eq!(e.kind(), kind(number), "{name}: {e}");
+            }
+            assert_eq!(tree.get(&key(n - 1)).unwrap().as_deref(), Some(&[7; 1000][..]), "{name}");
+            let (m, e) = fill(&tree, n);
+            assert_eq!((m, e.kind()), (n, kind(number)), "{name}: {e}");
+            env.allow();
+            for i in n..n + 300 {
+                // Workers may not have noticed yet.
+                while let Err(e) = tree.put(&key(i), &[7; 1000]) {
+                    assert!(threads > 0 && e.is_transient(), "{name}, {threads} threads: {e}");
+                }
+            }
+            recover(&db);
+            check(&env, &db, &tree, n + 300);
+        }
+    }
+}
+
+/// A flush that fails in the manifest again and again, and works in between.
+#[test]
+fn a_torn_manifest_is_begun_anew() {
+    let env = Refusing::new();
+    let (db, tree) = open(&env, 0);
+    let mut n = 0;
+    for round in 0..20 {
+        let mut writes = round % 4;
+        env.refuse(move |what, path| {
+            writes -= (what == "write" && is_manifest(path)) as i32;
+            error(ENOSPC).filter(|_| what == "write" && is_manifest(path) && writes < 0)
+        });
+        for _ in 0..10 {
+            tree.put(&key(n), b"v").unwrap();
+            n += 1;
+        }
+        if let Err(e) = tree.flush() {
+            assert_eq!(e.kind(), ErrorKind::NoSpace);
+        }
+        let other = db.tree(&format!("tree{round}"), tree_options());
+        assert!(other.err().is_none_or(|e| e.kind() == ErrorKind::NoSpace));
+        env.allow();
+        if round % 2 == 0 {
+            tree.flush().unwrap();
+        }
+        db.tree(&format!("tree{round}"), tree_options()).unwrap();
+        check(&env, &db, &tree, n);
+    }
+}
+
+/// One tree's flush lacks space; the other's goes on.
+#[test]
+fn a_tree_that_cannot_be_flushed_does_not_stop_another() {
+    for threads in [0, 1, 2] {
+        let env = Refusing::new();
+        let (db, tree) = open(&env, threads);
+        let large = TreeOptions { memtable_size: 1 << 20, table_size: 8 << 20, ..tree_options() };
+        let large = db.tree("large", large).unwrap();
+        let other = db.tree("other", tree_options()).unwrap();
+        // A large table is written in several pieces, a small one in one.
+        let mut writes = HashMap::new();
+        env.refuse(move |what, path| {
+            let n = writes.entry(path.to_path_buf()).or_insert(0);
+            *n += (what == "write" && ends_with(path, ".sst")) as u32;
+            error(ENOSPC).filter(|_| *n > 1)
+        });
+        let mut rng = Rng::new(1);
+        for i in 0..1200 {
+            let mut value = [0; 1000];
+            rng.fill(&mut value);
+            large.put(&key(i), &value).unwrap();
+        }
+        assert!(threads > 0 || large.tables().unwrap().is_empty(), "its flush lacks space");
+        for i in 0..500 {
+            let mut tries = 0;
+            while let Err(e) = other.put(&key(i), &[7; 1000]) {
+                assert!(e.is_transient(), "{e}");
+                tries += 1;
+                assert!(tries < 1000, "the other tree is stopped");
+            }
+        }
+        env.allow();
+        recover(&db);
+        assert_eq!((other.iter().count(), large.iter().count()), (500, 1200));
+        assert_eq!((tree.iter().count(), db.verify(|_, _| {}).unwrap().errors.len()), (0, 0));
+    }
+}
+
+/// Every call that makes files, with every operation of it failing in turn: nothing is half done, nothing stays behind, the next try works.
+#[test]
+fn calls_that_fail_half_way_leave_nothing_behind() {
+    type Call = fn(&Db, &Tree) -> Result<()>;
+    let calls: [(&str, Call); 5] = [
+        ("ingest", |_, t| t.ingest((1000..1300u32).map(|i| (i.to_be_bytes(), [1; 500]))).map(|_| ())),
+        ("import", |_, t| t.import("/export.sst").map(|_| ())),
+        ("export", |_, t| t.export::<&[u8]>(.., "/out.sst").map(|_| ())),
+        ("checkpoint", |db, _| db.checkpoint("/copy")),
+        ("drop_range", |_, t| t.drop_range(&key(0), &key(5))),
+    ];
+    for (name, call) in calls {
+        for number in [ENOSPC, EMFILE] {
+            for nth in 0.. {
+                let env = Refusing::new();
+                let (db, tree) = open(&env, 0);
+                (0..50).for_each(|i| tree.put(&key(i), b"v").unwrap());
+                tree.flush().unwrap();
+                (0..50).for_each(|i| tree.put(&key(i), b"v").unwrap());
+                tree.export::<&[u8]>(.., "/export.sst").unwrap();
+                let dump = |t: &Tree| t.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect::<Vec<_>>();
+                let before = dump(&tree);
+                let mut left = nth;
+                // A sync that fails latches where it is that of the log or of the manifest; it is not one of these.
+                let is_one = |what: &str, _: &Path| !matches!(what, "sync" | "rename");
+                env.refuse(move |what, path| {
+                    left -= is_one(what, path) as i32;
+                    error(number).filter(|_| left < 0 && is_one(what, path))
+                });
+                let done = call(&db, &tree);
+                env.allow();
+                let what = format!("{name}, operation {nth}, error {number}");
+                match &done {
+                    Ok(()) => {}
+                    Err(e) => {
+                        assert_eq!(e.kind(), kind(number), "{what}: {e}");
+                        let now = dump(&tree);
+                        // A range that is dropped is deleted first.
+                        assert!(now == before || name == "drop_range" && now.len() + 5 == before.len(), "{what}");
+                        assert!(env.file_len(Path::new("/out.sst")).is_err(), "{what}: a part of a file");
+                        let copy = env.list(Path::new("/copy")).unwrap_or_default();
+                        assert!(copy.is_empty(), "{what}: {copy:?}");
+                        let names = env.list(Path::new("/db")).unwrap();
+                        let live = tree.tables().unwrap().len();
+                        assert_eq!(names.iter().filter(|n| n.ends_with(".sst")).count(), live, "{what}: {names:?}");
+                        call(&db, &tree).unwrap_or_else(|e| panic!("{what}, tried again: {e}"));
+                    }
+                }
+                tree.put(b"after", b"v").unwrap();
+                let after = dump(&tree);
+                drop((tree, db));
+                assert_eq!(dump(&open(&env, 0).1), after, "{what}");
+                if done.is_ok() {
+                    assert!(nth > 0, "{name} does nothing that can fail");
+                    break;
+                }
+            }
+        }
+    }
+}
