@@ -60,11 +60,38 @@ types:
             10: number
             12: number
             14: tree
+            16: log_writer
+            18: number
             _: unknown(tag.value)
     instances:
       name:
         value: tag.value
         enum: state_tag
+  log_writer:
+    doc: 'Who wrote the segments of the log from one on, up to the first of the next writer.'
+    seq:
+      - id: fields
+        type: log_writer_field
+        repeat: eos
+  log_writer_field:
+    seq:
+      - id: tag
+        type: common::varint
+      - id: len
+        type: common::varint
+      - id: value
+        size: len.value
+        type:
+          switch-on: tag.value
+          cases:
+            2: number
+            4: number
+            6: fixed
+            _: unknown(tag.value)
+    instances:
+      name:
+        value: tag.value
+        enum: log_writer_tag
   tree:
     doc: 'A tree and its runs, newest first.'
     seq:
@@ -149,6 +176,7 @@ types:
             26: number
             28: number
             30: number
+            32: identity
             _: unknown(tag.value)
     instances:
       name:
@@ -403,6 +431,24 @@ types:
     seq:
       - id: raw
         size-eos: true
+  fixed:
+    doc: A number of 8 bytes that fills the field.
+    seq:
+      - id: number
+        type: u8
+      - id: no_rest
+        size-eos: true
+        valid: "[].as<bytes>"
+  identity:
+    doc: What the table's own footer says of whose it is.
+    seq:
+      - id: store
+        type: u8
+      - id: unique
+        type: u8
+      - id: no_rest
+        size-eos: true
+        valid: "[].as<bytes>"
   double:
     doc: What fills the value of the policy parameter `bucket`.
     seq:
@@ -442,6 +488,12 @@ enums:
     10: wal_floor
     12: next_tree
     14: trees
+    16: writers
+    18: parent
+  log_writer_tag:
+    2: first_segment
+    4: base
+    6: id
   tree_tag:
     2: id
     4: name
@@ -468,6 +520,7 @@ enums:
     26: newest
     28: oldest_tombstone
     30: ingested_seq
+    32: identity
   create_tree_tag:
     2: id
     4: name

@@ -22,7 +22,7 @@ seq:
     doc: Bytes that were never used, or of an earlier life of the file.
 types:
   header:
-    doc: 64 bytes.
+    doc: 80 bytes.
     seq:
       - id: magic
         contents: ["FIRNWAL", 0x0a]
@@ -31,7 +31,7 @@ types:
         valid: 1
       - id: len_header
         type: u4
-        valid: 64
+        valid: 80
       - id: number
         type: u8
         valid:
@@ -50,13 +50,19 @@ types:
         doc: Number of the segment that the same writer filled before; 0 in a writer's first.
       - id: capacity
         type: u8
-        doc: Length of the file when the segment was started.
+        doc: Length of the file when the segment was started; it may be longer later.
+      - id: store
+        type: u8
+        doc: Id of the store.
+      - id: writer
+        type: u8
+        doc: A random number that was drawn when the store was opened; the manifest tells which writers' segments count.
       - id: reserved
         type: u4
         doc: Written as 0; readers do not look at it.
       - id: checksum
         type: u4
-        doc: CRC-32 of the segment's number (u64), 0 (u64), and bytes 0 to 59.
+        doc: CRC-32 of the segment's number (u64), 0 (u64), and bytes 0 to 75.
   slot:
     seq:
       - id: checksum
@@ -66,7 +72,7 @@ types:
         type: u4
       - id: generation
         type: u4
-        doc: The low 32 bits of the segment's number; something else in bytes of an earlier life.
+        doc: The low 32 bits of the header's writer + number; something else in bytes of an earlier life, or of another writer.
       - id: kind
         type: u4
         doc: 1 data, 2 mark; 0 where nothing was written.
@@ -85,5 +91,5 @@ types:
     instances:
       is_record:
         value: >-
-          generation == (_root.header.number & 0xffffffff) and kind != 0
+          generation == (((_root.header.number & 0xffffffff) + (_root.header.writer & 0xffffffff)) & 0xffffffff) and kind != 0
           and len_payload <= 0x20000000 and (len_payload + 7) / 8 * 8 <= _io.size - _io.pos

@@ -30,11 +30,11 @@ seq:
     type: block
     size: tail.len_properties
   - id: footer
-    type: footer(_io.size - 64)
+    type: footer(_io.size - 72)
 instances:
   tail:
-    pos: _io.size - 64
-    type: footer(_io.size - 64)
+    pos: _io.size - 72
+    type: footer(_io.size - 72)
     doc: The footer, which says how long the parts before it are.
 types:
   data_blocks:
@@ -78,7 +78,7 @@ types:
         size: len_stored
         doc: The content, as it is or compressed.
   footer:
-    doc: The last 64 bytes. Version and magic stay the last 12 bytes in every later version.
+    doc: The last 72 bytes. Version and magic stay the last 12 bytes in every later version.
     params:
       - id: ofs
         type: u8
@@ -105,14 +105,17 @@ types:
           expr: len_data + len_filter + len_tombstones + len_index + _ == ofs
       - id: len_file
         type: u8
-        valid: ofs + 64
+        valid: ofs + 72
         doc: Length of the file, footer included.
-      - id: reserved
+      - id: store
         type: u8
-        valid: 0
+        doc: Id of the store that wrote the table; 0 when no store did.
+      - id: unique
+        type: u8
+        doc: A random number of the table's own; 0 when no store wrote it.
       - id: checksum
         type: u4
-        doc: CRC-32 of the file id (u64), the offset of the footer (u64), bytes 0 to 47 and 52 to 63.
+        doc: CRC-32 of the file id (u64), the offset of the footer (u64), bytes 0 to 55 and 60 to 71.
       - id: version
         type: u4
         valid: 1

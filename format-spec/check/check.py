@@ -37,7 +37,7 @@ except ImportError:
 
 # Constants, checked by the generated reader itself, and lengths that the value beside them has too.
 NOT_COMPARED = {"magic", "reserved", "reserved1", "reserved2", "no_gap", "no_rest", "len_name", "len_value", "code", "intro", "crc", "newline"}
-UNWRAPPED = {"Number": "number", "Text": "text", "Raw": "raw", "Double": "number", "Varint": "value", "Blob": "content"}
+UNWRAPPED = {"Number": "number", "Text": "text", "Raw": "raw", "Double": "number", "Fixed": "number", "Varint": "value", "Blob": "content"}
 INSTANCES = {"Entry": ["code_number", "seq_number", "kind"]}
 REFUSALS = (KaitaiStructError, EOFError, ValueError, reader.Damaged, reader.Newer)
 classes = {}
@@ -121,7 +121,7 @@ def kaitai_table(file, number):
         b = getattr(t, part, None)
         if b is not None:
             out[part] = block(file, t._debug[part]["start"], b, part, number)
-    out["footer"] = dict(plain(t.footer), at=len(file) - 64)
+    out["footer"] = dict(plain(t.footer), at=len(file) - 72)
     for row, b in zip(out["index"]["content"]["rows"], out["data"]["blocks"]):
         reader.need(row["len_block"] == 24 + b["len_stored"], "the index and a block tell of two lengths")
     return out

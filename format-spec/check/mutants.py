@@ -24,7 +24,7 @@ def _seal(b, at, number, offset, *parts):
 def _table(rng, b, number):
     """Changes the content of a block that is stored as it is; of every kind as often."""
     at, blocks = 0, {}
-    while at < len(b) - 64:
+    while at < len(b) - 72:
         size = 24 + u32(b, at + 8)
         if b[at + 5] == 0 and size > 24:
             blocks.setdefault(b[at + 4], []).append((at, size))
@@ -38,13 +38,14 @@ def _table(rng, b, number):
 
 
 def _log(rng, b, number):
-    records, at = [], 64
-    while at + 32 <= len(b) and u32(b, at + 8) == number and u32(b, at + 12):
+    records, at = [], 80
+    generation = (reader.u64(b, 64) + number) & 0xFFFFFFFF
+    while at + 32 <= len(b) and u32(b, at + 8) == generation and u32(b, at + 12):
         records.append((at, at + 32 + u32(b, at + 4)))
         at = (records[-1][1] + 7) // 8 * 8
     if not records or rng.random() < 0.2:
-        _change(rng, b, 8, 56)
-        _seal(b, 60, number, 0, (0, 60))
+        _change(rng, b, 8, 72)
+        _seal(b, 76, number, 0, (0, 76))
     else:
         at, end = rng.choice(records)
         _change(rng, b, at + 8, end)
@@ -114,7 +115,7 @@ def is_sound(path, kind):
         else:
             s = reader.Segment(file, reader.number_of(name))
             reader.need(s.header, "a segment without a header")
-            for _, record in s.records_from(64):
+            for _, record in s.records_from(80):
                 reader.operations(record[4])
         return True
     except (reader.Damaged, reader.Newer):

@@ -16,15 +16,20 @@ def operations(payload):
 class Segment:
     """A log segment's file."""
 
+    # Set for one of an opening that came to nothing.
+    void = False
+
     def __init__(self, file, number):
-        self.file, self.number, self.header = file, number, None
-        h = file[:64]
-        if len(h) == 64 and h[:8] == b"FIRNWAL\n" and crc(number, 0, h[:60]) == u32(h, 60):
+        self.file, self.number, self.header, self.generation = file, number, None, None
+        h = file[:80]
+        if len(h) == 80 and h[:8] == b"FIRNWAL\n" and crc(number, 0, h[:76]) == u32(h, 76):
             if u32(h, 8) != 1:
                 raise Newer("a log segment of a later version")
             base = u64(h, 24)
-            if u32(h, 12) == 64 and u64(h, 16) == number and number and base % 8 == 0 and base < MAX_NUMBER:
+            if u32(h, 12) == 80 and u64(h, 16) == number and number and base % 8 == 0 and base < MAX_NUMBER:
                 self.header = {"base": base, "synced": u64(h, 32), "previous": u64(h, 40), "capacity": u64(h, 48)}
+                self.header |= {"store": u64(h, 56), "writer": u64(h, 64)}
+                self.generation = (u64(h, 64) + number) & 0xFFFFFFFF
 
     def record(self, at):
         """The sound record at an offset: (size, kind, seq, synced, payload). None where there is none."""
@@ -33,13 +38,22 @@ class Segment:
             return None
         length, generation, kind = u32(b, at + 4), u32(b, at + 8), u32(b, at + 12)
         size = (32 + length + 7) // 8 * 8
-        if generation != self.number & 0xFFFFFFFF or kind == 0 or length > MAX_PAYLOAD or at + size > len(b):
+        if generation != self.generation and self.generation is not None or kind == 0 or length > MAX_PAYLOAD or at + size > len(b):
             return None
         if crc(self.number, at, b[at + 4 : at + 32 + length]) != u32(b, at):
+            return None
+        if kind not in (1, 2) and self.generation is None:
             return None
         if kind not in (1, 2):
             raise Newer("a log record of unknown kind")
         return size, kind, u64(b, at + 16), u64(b, at + 24), b[at + 32 : at + 32 + length]
+
+    def is_foreign(self, at):
+        """Whether at an offset there is a record of this number and place that another writer wrote."""
+        mine, self.generation = self.generation, None
+        found = self.record(at)
+        self.generation = mine
+        return found is not None
 
     def records_from(self, at):
         """All sound records at and behind an offset, in steps of 8 bytes over what is none, with their offsets."""
@@ -50,12 +64,28 @@ class Segment:
             at += r[0] if r else 8
 
 
-def read_log(segments, start):
-    """Records of (seq, operations, position after it) from a position on: steps 1 to 3 of the page."""
+def own(segments, writers, start):
+    """What the manifest's writers say of the segments: step 0 of the page."""
+    for s in segments:
+        of = [w for w in writers if w["first_segment"] <= s.number]
+        if s.header and (not of or of[-1]["id"] != s.header["writer"]):
+            need(not any(s.records_from(80)), f"segment {s.number} is of a clone, another store, or newer than the manifest")
+            s.void = True
+        elif not s.header and of:
+            s.generation = (of[-1]["id"] + s.number) & 0xFFFFFFFF
+    if writers and start <= writers[-1]["base"]:
+        first = [s for s in segments if s.number == writers[-1]["first_segment"] and s.header and not s.void]
+        need(first, "the segment in which the newest writer began is lost")
+
+
+def read_log(segments, start, writers=None):
+    """Records of (seq, operations, position after it) from a position on: steps 0 to 3 of the page."""
     segments = sorted(segments, key=lambda s: s.number)
+    if writers is not None:
+        own(segments, writers, start)
     end, ends = None, {}
     for s in reversed(segments):
-        if s.header and (end is None or s.header["base"] <= end):
+        if s.header and not s.void and (end is None or s.header["base"] <= end):
             ends[s.number], end = end, s.header["base"]
     at, out, stop = start, [], None
     while stop is None:
@@ -65,8 +95,9 @@ def read_log(segments, start):
             break
         s = holders[-1]
         while ends[s.number] is None or at < ends[s.number]:
-            offset = 64 + at - s.header["base"]
+            offset = 80 + at - s.header["base"]
             r = s.record(offset)
+            need(r or not s.is_foreign(offset), "a record of another writer")
             if r is None or (ends[s.number] is not None and at + r[0] > ends[s.number]):
                 stop = (s.number, offset)
                 break
@@ -79,7 +110,7 @@ def read_log(segments, start):
     for s in segments:
         if s.number < stop[0]:
             continue
-        known = [r[3] for _, r in s.records_from(stop[1] + 8 if s.number == stop[0] else 64)]
+        known = [r[3] for _, r in s.records_from(stop[1] + 8 if s.number == stop[0] else 80)]
         if s.header and s.number != stop[0]:
             known.append(s.header["synced"])
         need(all(k <= at for k in known), f"the log breaks off at position {at}, which had been durable")

@@ -7,12 +7,14 @@ import zlib
 from read_base import *
 
 MESSAGES = {
-    "state": {2: "store_id", 4: "created", 6: "next_file", 8: "last_seq", 10: "wal_floor", 12: "next_tree", 14: "trees"},
+    "state": {2: "store_id", 4: "created", 6: "next_file", 8: "last_seq", 10: "wal_floor", 12: "next_tree", 14: "trees", 16: "writers", 18: "parent"},
+    "log_writer": {2: "first_segment", 4: "base", 6: "id"},
     "tree": {2: "id", 4: "name", 6: "options", 8: "flushed", 10: "runs"},
     "run": {2: "level", 4: "number", 6: "tables"},
     "table": {
         2: "id", 4: "size", 6: "entries", 8: "deletes", 10: "merges", 12: "range_deletes", 14: "raw_bytes", 16: "first_key",
         18: "last_key", 20: "min_seq", 22: "max_seq", 24: "created", 26: "newest", 28: "oldest_tombstone", 30: "ingested_seq",
+        32: "identity",
     },
     "create_tree": {2: "id", 4: "name", 6: "options", 8: "flushed"},
     "drop_tree": {2: "id"},
@@ -28,11 +30,11 @@ MESSAGES = {
     "parameter": {2: "name", 4: "value"},
 }  # fmt: skip
 EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: "tables", 12: "counters"}
-REPEATED = {"state.trees", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
+REPEATED = {"state.trees", "state.writers", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
 OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge", "options.purge", "options.summary"}
-OPTIONAL |= {"options.filter_prefix"}
+OPTIONAL |= {"options.filter_prefix", "state.parent"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
-INNER |= {"policy": "policy", "parameters": "parameter"}
+INNER |= {"writers": "log_writer", "policy": "policy", "parameters": "parameter"}
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
 NAMES = {"name", "merge", "purge", "summary", "filter_prefix"}
 BITS = {"level": 8, "next_tree": 32, "tree": 32, "tree.id": 32, "create_tree.id": 32, "drop_tree.id": 32, "set_options.id": 32}
@@ -66,6 +68,12 @@ def message(kind, b):
             v = message("added", value)
         elif name in INNER and not (kind == "tables" and name == "removed"):
             v = message(INNER[name], value)
+        elif name == "identity":
+            need(len(value) == 16, "an identity of another length")
+            v = {"store": u64(value, 0), "unique": u64(value, 8)}
+        elif kind == "log_writer" and name == "id":
+            need(len(value) == 8, "a writer's number of another length")
+            v = u64(value, 0)
         elif name in NAMES and not (kind == "options" and name in BYTES):
             v = text(value)
         elif name in BYTES:
@@ -208,6 +216,9 @@ class Manifest:
         need(all(i < s["next_tree"] for i in ids), "a tree's id out of bounds")
         numbers = [t["flushed"] for t in s["trees"]] + [s["wal_floor"], s["next_file"]]
         need(s["last_seq"] <= MAX_SEQ and max(numbers) <= MAX_NUMBER, "a counter out of bounds")
+        writers = [(w["first_segment"], w["base"]) for w in s["writers"]]
+        need(all(0 < f <= MAX_NUMBER and b <= MAX_NUMBER for f, b in writers), "a log writer out of bounds")
+        need(all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(writers, writers[1:])), "log writers out of order")
         tables = []
         for tree in s["trees"]:
             places = [(r["level"], -r["number"]) for r in tree["runs"]]
@@ -216,6 +227,8 @@ class Manifest:
                 need(r["tables"], "an empty run")
                 for t in r["tables"]:
                     need(t["first_key"] <= t["last_key"] and t["min_seq"] <= t["max_seq"] <= s["last_seq"], "a table's bounds")
+                    lift = t.get("ingested_seq", 0)
+                    need(not lift or t["min_seq"] == t["max_seq"] == lift, "the numbers of an ingested table")
                 for a, b in zip(r["tables"], r["tables"][1:]):
                     need(a["last_key"] < b["first_key"], "tables of a run that overlap")
                 tables += [t["id"] for t in r["tables"]]

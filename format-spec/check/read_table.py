@@ -67,18 +67,18 @@ def physical_block(file, at, size, kind, file_id):
 
 def footer(file, file_id):
     """The footer; `file_id` is the number in the file's name, None when there is none to compare with."""
-    at = len(file) - 64
+    at = len(file) - 72
     need(at >= 0, "too short for a table")
     f = file[at:]
-    need(f[56:] == b"FirnSST\n", "not a table, or one that is cut off")
-    if u32(f, 52) > 1:
+    need(f[64:] == b"FirnSST\n", "not a table, or one that is cut off")
+    if u32(f, 60) > 1:
         raise Newer("a table of a later version")
-    need(crc(u64(f, 0), at, f[:48], f[52:]) == u32(f, 48), "footer: checksum mismatch")
-    need(u32(f, 52) == 1 and u64(f, 40) == 0, "a footer that does not fit together")
+    need(crc(u64(f, 0), at, f[:56], f[60:]) == u32(f, 56), "footer: checksum mismatch")
+    need(u32(f, 60) == 1, "a footer that does not fit together")
     need(file_id is None or u64(f, 0) == file_id, "another table's footer")
     data, lengths = u64(f, 8), [u32(f, 16 + 4 * i) for i in range(4)]
     need(data + sum(lengths) == at and u64(f, 32) == len(file), "the file has another length than its footer says")
-    return u64(f, 0), data, lengths
+    return u64(f, 0), data, lengths, (u64(f, 40), u64(f, 48))
 
 
 def data_block(b):
@@ -218,7 +218,8 @@ class Table:
     """A table, wholly read and checked; filters of prefixes only where the hooks `first N` are taken for known."""
 
     def __init__(self, file, file_id=None, hooks=True):
-        self.id, data_len, (filter_len, tombstones_len, index_len, properties_len) = footer(file, file_id)
+        self.id, data_len, lengths, self.identity = footer(file, file_id)
+        filter_len, tombstones_len, index_len, properties_len = lengths
         at = data_len
         part = lambda at, size, kind: physical_block(file, at, size, kind, self.id)[0]
         self.filter = Filter(part(at, filter_len, FILTER)) if filter_len else None

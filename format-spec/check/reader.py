@@ -80,6 +80,7 @@ def store_content(folder):
             file = load(os.path.join(folder, f"{meta['id']:08}.sst"))
             need(len(file) == meta["size"], "a table of another length than the manifest says")
             table, lift = Table(file, meta["id"]), meta.get("ingested_seq", 0)
+            need(table.identity == (meta["identity"]["store"], meta["identity"]["unique"]), "another table than the manifest tells of")
             for told, found in (("entries", "entries"), ("deletes", "deletes"), ("merges", "merges"), ("range_deletes", "range.deletes")):
                 need(meta[told] == table.properties[found], f"{told} of a table differ between manifest and properties")
             need(meta["first_key"] == table.properties["keys.first"], "the first key of a table differs between manifest and properties")
@@ -90,7 +91,7 @@ def store_content(folder):
             entries += [(k, lift or seq, kind, v) for k, seq, kind, v in table.entries]
             ranges += [(start, end, seq) for start, end, seqs in table.tombstones for seq in seqs]
         trees[tree["id"]] = (tree, entries, ranges)
-    for first, ops, end in read_log(log_folder(folder), state["wal_floor"]):
+    for first, ops, end in read_log(log_folder(folder), state["wal_floor"], state["writers"]):
         for seq, (op, tree, key, value) in enumerate(ops, first):
             if tree in trees and end > trees[tree][0]["flushed"]:
                 trees[tree][2 if op == DELETE_RANGE else 1].append((key, value, seq) if op == DELETE_RANGE else (key, seq, op, value))

@@ -25,7 +25,7 @@ fuzz_target!(|block: &[u8]| {
     file.extend(block_of(1, at, 2, 0, index.len() as u32, &index));
     let at = file.len() as u64;
     file.extend(block_of(1, at, 5, 0, 0, &[]));
-    let footer = footer_of(1, file.len() as u64, data_len, [0, 0, index.len() as u32 + 24, 24]);
+    let footer = footer_of(1, file.len() as u64, data_len, [0, 0, index.len() as u32 + 24, 24], &[0; 16]);
     file.extend_from_slice(&footer);
     for mapped in [false, true] {
         let t = probe::open(file.clone(), 1, mapped).expect("a table with a sound block");

@@ -57,7 +57,7 @@ fuzz_target!(|input: Input<'_>| {
     let own = Part { lz4: None, bytes: &index };
     let index = add(&mut file, id, 2, input.index.as_ref().unwrap_or(&own));
     let properties = add(&mut file, id, 5, input.properties.as_ref().unwrap_or(&Part { lz4: None, bytes: &[] }));
-    let footer = footer_of(id, file.len() as u64, data_len, [filter, tombstones, index, properties]);
+    let footer = footer_of(id, file.len() as u64, data_len, [filter, tombstones, index, properties], &[0; 16]);
     file.extend_from_slice(&footer);
     if let Ok(t) = probe::open(file, id, input.mapped) {
         let mut probes = input.probes;

@@ -82,7 +82,7 @@ fn get32(b: &[u8], at: usize) -> u32 {
 /// Makes a WAL segment's header and the records behind it sound, as far as their lengths fit the file. Kinds, sequence numbers and
 /// positions stay what they are.
 pub fn seal_segment(b: &mut [u8], number: u64) {
-    if b.len() < 64 {
+    if b.len() < 80 {
         return;
     }
     b[..8].copy_from_slice(b"FIRNWAL\n");
@@ -90,15 +90,15 @@ pub fn seal_segment(b: &mut [u8], number: u64) {
     b[16..24].copy_from_slice(&number.to_le_bytes());
     b[24] &= 0xf8;
     b[31] &= 0x3f;
-    let crc = checksum(number, 0, &[&b[..60]]);
-    put32(b, 60, crc);
-    let mut at = 64;
+    let crc = checksum(number, 0, &[&b[..76]]);
+    put32(b, 76, crc);
+    let mut at = 80;
     while at + 32 <= b.len() {
         let len = get32(b, at + 4) as usize;
         if len > b.len() - at - 32 || b[at + 12..at + 16] == [0; 4] {
             break;
         }
-        put32(b, at + 8, number as u32);
+        put32(b, at + 8, get32(b, 64).wrapping_add(number as u32));
         let crc = checksum(number, at as u64, &[&b[at + 4..at + 32 + len]]);
         put32(b, at, crc);
         at += (32 + len).next_multiple_of(8);
@@ -159,24 +159,26 @@ fn seal_block(b: &mut [u8], id: u64, offset: u64) {
     put32(b, 20, crc);
 }
 
-/// The footer of table `id`, which begins at `offset`, given the lengths of data, filter, tombstones, index and properties.
-pub fn footer_of(id: u64, offset: u64, data_len: u64, lens: [u32; 4]) -> [u8; 64] {
-    let mut f = [0; 64];
+/// The footer of table `id`, which begins at `offset`, given the lengths of data, filter, tombstones, index and properties, and the
+/// 16 bytes that say whose it is.
+pub fn footer_of(id: u64, offset: u64, data_len: u64, lens: [u32; 4], identity: &[u8]) -> [u8; 72] {
+    let mut f = [0; 72];
     f[..8].copy_from_slice(&id.to_le_bytes());
     f[8..16].copy_from_slice(&data_len.to_le_bytes());
     lens.iter().enumerate().for_each(|(i, &v)| put32(&mut f, 16 + 4 * i, v));
-    f[32..40].copy_from_slice(&(offset + 64).to_le_bytes());
-    put32(&mut f, 52, 1);
-    f[56..].copy_from_slice(b"FirnSST\n");
-    let crc = checksum(id, offset, &[&f[..48], &f[52..]]);
-    put32(&mut f, 48, crc);
+    f[32..40].copy_from_slice(&(offset + 72).to_le_bytes());
+    f[40..56].copy_from_slice(identity);
+    put32(&mut f, 60, 1);
+    f[64..].copy_from_slice(b"FirnSST\n");
+    let crc = checksum(id, offset, &[&f[..56], &f[60..]]);
+    put32(&mut f, 56, crc);
     f
 }
 
 /// Makes every block of a table file sound, and its footer. Blocks are found by their headers, front to back; a block whose length does
 /// not fit is cut to what is there.
 pub fn seal_table(b: &mut [u8], id: u64) {
-    let Some(end) = b.len().checked_sub(64) else { return };
+    let Some(end) = b.len().checked_sub(72) else { return };
     let (mut at, mut data_len, mut lens) = (0, 0, [0u32; 4]);
     while at + 24 <= end {
         let len = (get32(b, at + 8) as usize).min(end - at - 24);
@@ -198,7 +200,7 @@ pub fn seal_table(b: &mut [u8], id: u64) {
         seal_block(&mut b[at..at + whole], id, at as u64);
         at += whole;
     }
-    let footer = footer_of(id, end as u64, data_len, lens);
+    let footer = footer_of(id, end as u64, data_len, lens, &b[end + 40..end + 56]);
     b[end..].copy_from_slice(&footer);
 }
 

@@ -19,7 +19,7 @@ const SEGMENT: u64 = 16 << 20;
 fn open(env: Arc<dyn Env>, dir: &Path) -> Wal {
     env.create_dir_all(dir).unwrap();
     let empty = recover(&*env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
-    Wal::create(env, dir, &empty, SEGMENT).unwrap()
+    Wal::create(env, dir, 1, &empty, SEGMENT).unwrap()
 }
 
 /// Lets go of what is full and makes the next segment ready, as the engine's workers do beside the writers.

@@ -143,6 +143,7 @@ pub fn write_table(
 /// What the manifest would say of a table.
 pub fn meta(facts: &TableFacts) -> TableMeta {
     TableMeta {
+        identity: facts.identity,
         id: facts.id,
         size: facts.size,
         entries: facts.entries,

@@ -251,8 +251,8 @@ fn newer(env: &MemEnv) -> String {
     let number = segment.file_stem().unwrap().to_str().unwrap().parse().unwrap();
     out += &patch(&segment, &|b| {
         b[8] = 2;
-        let crc = checksum(number, 0, &[&b[..60]]);
-        b[60..64].copy_from_slice(&crc.to_le_bytes());
+        let crc = checksum(number, 0, &[&b[..76]]);
+        b[76..80].copy_from_slice(&crc.to_le_bytes());
     });
     out
 }

@@ -16,10 +16,10 @@ use firn_kv::base::key::Trailer;
 use firn_kv::cache::Cache;
 use firn_kv::env::Env as _;
 use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::{Manifest, TableMeta};
+use firn_kv::manifest::{Manifest, State, TableMeta};
 use firn_kv::sstable::Table;
 use firn_kv::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER};
-use firn_kv::wal::recover_durable;
+use firn_kv::wal::{Known, recover_known};
 use firn_kv::{Error, ErrorKind, ReadMode};
 
 #[path = "bitflips/store.rs"]
@@ -160,7 +160,7 @@ impl Damage<'_> {
     fn record(&self, image: &MemEnv) -> Option<&LogRecord> {
         self.sound.log.iter().find(|r| {
             let (was, is) = (&self.sound.files[&r.file], image.read_file(&r.file).unwrap_or_default());
-            was[..64] != is[..is.len().min(64)] || is.get(r.bytes.clone()) != Some(&was[r.bytes.clone()])
+            was[..80] != is[..is.len().min(80)] || is.get(r.bytes.clone()) != Some(&was[r.bytes.clone()])
         })
     }
 
@@ -221,7 +221,7 @@ fn part(sound: &Sound, file: &Path, at: usize) -> String {
             return "log: segment that is not needed".into();
         }
         return match here.find(|r| (r.bytes.start..r.bytes.end.next_multiple_of(8)).contains(&at)) {
-            _ if at < 64 => "log: segment header".into(),
+            _ if at < 80 => "log: segment header".into(),
             Some(r) if at >= r.bytes.end => "log: padding".into(),
             Some(r) if r.mark => "log: mark".into(),
             Some(r) if at < r.bytes.start + 32 => "log: record header".into(),
@@ -380,9 +380,10 @@ fn flip_table(sound: &Sound, file: &Path, tally: &Tally) {
 }
 
 /// The records that a Db would be given.
-fn recovered(env: &MemEnv, floor: u64, durable: u64) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+fn recovered(env: &MemEnv, state: &State, durable: u64) -> Result<Vec<(u64, Vec<u8>)>, Error> {
     let mut all = vec![];
-    recover_durable(env, Path::new(DIR), floor, durable, &mut |seq, _, payload| {
+    let known = Known { store: state.id, durable, writers: Some(&state.writers) };
+    recover_known(env, Path::new(DIR), state.wal_floor, &known, &mut |seq, _, payload| {
         all.push((seq, payload.to_vec()));
         Ok(())
     })?;
@@ -392,9 +393,9 @@ fn recovered(env: &MemEnv, floor: u64, durable: u64) -> Result<Vec<(u64, Vec<u8>
 /// Flips every bit of a log segment. A Db gets of the log what `recover` gives it, and nothing else: that must be the same records, or a
 /// prefix of them; and some of the flips are taken through a Db as well.
 fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
-    let floor = Manifest::load(&sound.env, Path::new(DIR)).unwrap().unwrap().0.wal_floor;
+    let state = Manifest::load(&sound.env, Path::new(DIR)).unwrap().unwrap().0;
     let durable = store::flushed(&sound.env);
-    let whole = recovered(&sound.env, floor, durable).unwrap();
+    let whole = recovered(&sound.env, &state, durable).unwrap();
     // Of a segment that is not needed any more one bit of each byte will do: its header and its length are all that is looked at.
     let step = if sound.log.iter().any(|r| r.file == file) { 1 } else { 9 };
     each(8 * sound.files[file].len() / step, |i| {
@@ -402,7 +403,7 @@ fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
         note(sound, file, bit, tally, || {
             let image = flipped(sound, file, bit);
             let damage = Damage { sound, file, at: bit / 8 };
-            let fate = match recovered(&image, floor, durable) {
+            let fate = match recovered(&image, &state, durable) {
                 Err(e) => Fate::AtOpen(e),
                 Ok(records) => {
                     let lost = damage.record(&image).filter(|r| !r.mark).map_or(u64::MAX, |r| r.seq);

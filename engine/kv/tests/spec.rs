@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_kv::base::coding::u32_at;
 use firn_kv::base::cursor::Cursor;
 use firn_kv::base::hash::key_hash;
+use firn_kv::base::identity::TableIdentity;
 use firn_kv::base::key::{Kind, Trailer};
 use firn_kv::base::ops::{Op, Ops, encode};
 use firn_kv::base::tombstone::{Fragments, RangeTombstone};
@@ -13,6 +14,7 @@ use firn_kv::cache::Cache;
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::{Edit, Manifest, State};
+use firn_kv::sstable::format::FOOTER;
 use firn_kv::sstable::{Table, TableOptions, TableWriter};
 use firn_kv::wal::{Item, SegmentReader, Wal, recover};
 use firn_kv::{Compression, FilterKind};
@@ -48,9 +50,9 @@ fn the_log_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
     env.create_dir_all(dir).unwrap();
     let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
-    Wal::create(Arc::new(env.clone()), dir, &end, 64 << 10).unwrap().append(5, &[&ops()]).unwrap();
+    Wal::create(Arc::new(env.clone()), dir, 300, &end, 64 << 10).unwrap().append(5, &[&ops()]).unwrap();
     let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();
-    assert_eq!(dump("### A log segment"), &bytes[..104], "\n{}", show(&bytes[..104]));
+    assert_eq!(dump("### A log segment"), &bytes[..120], "\n{}", show(&bytes[..120]));
     let mut r = SegmentReader::open(&env, dir, 1).unwrap();
     let Some(Item::Record(record)) = r.next().unwrap() else { panic!("no record") };
     assert_eq!((record.seq, record.lsn, record.size, Ops::new(record.payload).count()), (5, Some(0), 40, 1));
@@ -62,12 +64,12 @@ fn the_mark_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
     env.create_dir_all(dir).unwrap();
     let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
-    let mut wal = Wal::create(Arc::new(env.clone()), dir, &end, 64 << 10).unwrap();
+    let mut wal = Wal::create(Arc::new(env.clone()), dir, 300, &end, 64 << 10).unwrap();
     wal.append(5, &[&ops()]).unwrap();
     wal.finish().unwrap();
     let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();
     let told = dump("#### A mark");
-    assert_eq!(told, &bytes[104..136], "\n{}", show(&bytes[104..136]));
+    assert_eq!(told, &bytes[120..152], "\n{}", show(&bytes[120..152]));
 }
 
 /// The filter block and the tombstone block of table 8.
@@ -91,7 +93,7 @@ fn the_filter_and_the_tombstones_of_the_example() {
     let tombstones_at = filter_at + told.len();
     let told = dump("### A tombstone block");
     assert_eq!(told, &written[tombstones_at..tombstones_at + told.len()], "\n{}", show(&written[tombstones_at..]));
-    assert_eq!(u32_at(&written, written.len() - 64 + 20) as usize, told.len());
+    assert_eq!(u32_at(&written, written.len() - FOOTER + 20) as usize, told.len());
     let table = Table::open(env.open_read(path, false).unwrap(), path, 8, Cache::new(1 << 20)).unwrap();
     assert!(table.may_contain(key_hash(b"k")) && !table.may_contain(key_hash(b"l")));
     assert_eq!(**table.tombstones(), fragments);
@@ -117,7 +119,9 @@ fn the_table_of_the_example() {
     let env = MemEnv::new(0);
     env.create_dir_all(Path::new("/db")).unwrap();
     let path = Path::new(TABLE);
-    let options = TableOptions { tree: 1, compression: Compression::None, filter: FilterKind::None, ..TableOptions::default() };
+    let identity = TableIdentity { store: 300, unique: 0xe220_a839_7b1d_cdaf };
+    let options =
+        TableOptions { identity, tree: 1, compression: Compression::None, filter: FilterKind::None, ..TableOptions::default() };
     let mut w = TableWriter::new(env.create(path).unwrap(), path, 7, options);
     w.add(b"k", Trailer::new(5, Kind::Put), b"v").unwrap();
     w.finish().unwrap();
@@ -127,7 +131,8 @@ fn the_table_of_the_example() {
     // What follows names the version of the writing program, so it is read, not compared.
     env.write_file(path, &told).unwrap();
     let t = Table::open(env.open_read(path, false).unwrap(), path, 7, Cache::new(1 << 20)).unwrap();
-    assert_eq!(t.verify(None, |_| ()).unwrap().entries, 1);
+    assert_eq!((t.verify(None, |_| ()).unwrap().entries, t.identity()), (1, identity));
+    assert_eq!(told[told.len() - FOOTER + 32..][..24], written[written.len() - FOOTER + 32..][..24]);
     let mut c = t.cursor(false);
     c.first().unwrap();
     assert_eq!((c.key(), c.trailer(), c.value()), (&b"k"[..], Trailer::new(5, Kind::Put), &b"v"[..]));

@@ -10,7 +10,7 @@ use firn_kv::base::key::{Kind as EntryKind, Trailer};
 use firn_kv::base::ops::{Op, Ops};
 use firn_kv::manifest::{Manifest, State, TableMeta, TreeState};
 use firn_kv::merge::run::table_path;
-use firn_kv::wal::{recover, segment_name};
+use firn_kv::wal::{recover_known, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
@@ -18,7 +18,7 @@ use firn_tools::output::{Done, Failure, listing, print_table};
 use firn_wide::json::{Described, Typed};
 use serde_json::{Map, Value};
 
-use crate::target::{Kind, env, kind, open_file};
+use crate::target::{Kind, env, kind, known, open_file};
 use crate::typed::{self, Families};
 use crate::{Screen, text};
 
@@ -128,7 +128,7 @@ fn in_log(dir: &Path, state: &State, tree: &TreeState, key: &[u8], out: &mut Vec
     let from = crate::logcopy::unbroken(&*env, dir)?.min(state.wal_floor);
     for from in [from, state.wal_floor] {
         out.clear();
-        let done = recover(&*env, dir, from, &mut |seq, end, payload| {
+        let done = recover_known(&*env, dir, from, &known(state), &mut |seq, end, payload| {
             for (op, seq) in Ops::new(payload).zip(seq..) {
                 let Some((id, op)) = op else { break };
                 let Some((what, value)) = said(&op, key).filter(|_| id == tree.id) else { continue };

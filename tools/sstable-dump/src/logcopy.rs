@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use firn_kv::base::ops::Ops;
 use firn_kv::env::{Env, ReadFile, WriteFile};
-use firn_kv::wal::format::{RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler};
+use firn_kv::wal::format::{RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation};
 use firn_kv::wal::{Item, SegmentInfo, SegmentReader, segment_name, segments};
 use firn_kv::{Error, Result};
 
@@ -47,8 +47,7 @@ pub struct Copied {
 
 /// The segment that is being written.
 struct Segment {
-    number: u64,
-    base: u64,
+    header: SegmentHeader,
     path: PathBuf,
     out: Option<Box<dyn WriteFile>>,
 }
@@ -62,6 +61,8 @@ struct Copier<'a> {
     /// Sequence number after the last record.
     next_seq: Option<u64>,
     synced: u64,
+    /// Whose the last segment was: its store and its writer.
+    owner: (u64, u64),
     current: Option<Segment>,
     /// Whether it ended at a hole that cannot be bridged.
     ended: bool,
@@ -117,6 +118,7 @@ pub fn copy(env: &dyn Env, dir: &Path, out: Option<&Path>, floor: u64, visit: &m
         pos: 0,
         next_seq: None,
         synced: 0,
+        owner: (0, 0),
         current: None,
         ended: false,
         pending: None,
@@ -158,13 +160,10 @@ impl Copier<'_> {
             return Ok(());
         }
         let file = self.env.open_read(&path, false)?;
-        let header = header.unwrap_or(SegmentHeader {
-            number: info.number,
-            base,
-            synced: self.synced,
-            previous: 0,
-            capacity: info.capacity,
-        });
+        let header = match header {
+            Some(h) => h,
+            None => self.lost_header(info, base)?,
+        };
         self.synced = self.synced.max(header.synced);
         self.start(header, path)?;
         let limit = if info.base.is_some() { info.end } else { next.unwrap_or(u64::MAX) };
@@ -210,6 +209,23 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// What the header of a segment can have said of which it is lost. Who wrote it is the writer of the segment before, unless the records
+    /// say otherwise; then they tell the lower half of the writer's number.
+    fn lost_header(&self, info: &SegmentInfo, base: u64) -> Result<SegmentHeader> {
+        let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
+        let (store, mut writer) = self.owner;
+        while let Some(item) = reader.next()? {
+            if let Item::Record(r) = item {
+                if r.generation != generation(writer, info.number) {
+                    writer = u64::from(r.generation.wrapping_sub(info.number as u32));
+                }
+                break;
+            }
+        }
+        let (number, synced, capacity) = (info.number, self.synced, info.capacity);
+        Ok(SegmentHeader { number, base, synced, previous: 0, capacity, store, writer })
+    }
+
     /// Where a segment whose header is lost began: what its records leave between its neighbours. `None` for one without records.
     fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
         let mut reader = SegmentReader::open(self.env, self.dir, number)?;
@@ -245,7 +261,8 @@ impl Copier<'_> {
             (self.done.start, self.done.first_number) = (header.base, header.number);
         }
         self.pos = header.base;
-        self.current = Some(Segment { number: header.number, base: header.base, path, out });
+        self.owner = (header.store, header.writer);
+        self.current = Some(Segment { header, path, out });
         Ok(())
     }
 
@@ -285,7 +302,7 @@ impl Copier<'_> {
     /// Fills the log from where it is up to `to`. False when that is too much.
     fn fill(&mut self, to: u64, reason: &'static str) -> Result<bool> {
         let Some(c) = self.current.as_mut() else { return Ok(true) };
-        let (len, offset) = (to - self.pos, SEGMENT_HEADER + (self.pos - c.base));
+        let (len, offset) = (to - self.pos, SEGMENT_HEADER + (self.pos - c.header.base));
         if to > self.floor {
             let loss = Loss {
                 file: c.path.clone(),
@@ -312,12 +329,12 @@ impl Copier<'_> {
             let end = offset + len;
             // Reading begins at the floor, so a record has to.
             let inside = self.floor >= self.pos + RECORD_HEADER && self.floor + RECORD_HEADER <= to;
-            let cut = if inside { SEGMENT_HEADER + (self.floor - c.base) } else { end };
+            let cut = if inside { SEGMENT_HEADER + (self.floor - c.header.base) } else { end };
             while at < end {
                 let limit = if at < cut { cut } else { end };
                 let step = if limit - at > (2 << 20) { 1 << 20 } else { limit - at };
                 out.append(&filler(
-                    c.number,
+                    &c.header,
                     at,
                     step,
                     self.next_seq.unwrap_or(0).saturating_sub(1),
@@ -380,13 +397,14 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
         pos: 0,
         next_seq: None,
         synced: 0,
+        owner: (0, 0),
         current: None,
         ended: false,
         pending: None,
         done: Copied { any: true, last_number: number, ..Copied::default() },
     };
     let capacity = env.file_len(path)?;
-    c.segment(&SegmentInfo { number, base, end: u64::MAX, capacity }, None, &mut |_, _, _| {})?;
+    c.segment(&SegmentInfo { number, base, end: u64::MAX, capacity, cut: 0 }, None, &mut |_, _, _| {})?;
     c.finish()?;
     Ok(c.done)
 }

@@ -48,7 +48,7 @@ pub fn replay_around(frames: &[Frame]) -> (State, Vec<String>) {
 /// A table's facts as JSON.
 pub fn meta_json(t: &TableMeta) -> Value {
     json!({
-        "id": t.id, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges,
+        "id": t.id, "store": t.identity.store, "unique": t.identity.unique, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges,
         "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": escape::words(&t.first_key),
         "last_key": escape::words(&t.last_key), "min_seq": t.min_seq, "max_seq": t.max_seq, "created_micros": t.created_micros,
         "newest_micros": t.newest_micros, "ingested_seq": t.ingested_seq, "oldest_tombstone_micros": t.oldest_tombstone_micros,
@@ -75,7 +75,8 @@ fn state_json(s: &State) -> Value {
     };
     json!({
         "id": s.id, "created_micros": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
-        "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(),
+        "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(), "parent": s.parent,
+        "log_writers": s.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id})).collect::<Vec<_>>(),
     })
 }
 
@@ -128,6 +129,11 @@ fn edit_text(e: &Edit) -> String {
 
 fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
     let style = screen.style;
+    let parent = s.parent.map_or(String::new(), |id| format!(", a copy of store {id:016x}"));
+    writeln!(screen.out, "store {:016x}{parent}", s.id)?;
+    for w in &s.writers {
+        writeln!(screen.out, "log from segment {} on, position {}: writer {:016x}", w.from, w.base, w.id)?;
+    }
     writeln!(
         screen.out,
         "created {}, next file {}, last sequence number {}, log needed from position {}",

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::manifest::{self, State, TableMeta, manifest_name, manifest_number};
-use firn_kv::merge::run::{is_table_of, table_path};
+use firn_kv::merge::run::{stranger, table_path};
 use firn_kv::sstable::format::{FOOTER, Footer};
 use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::wal::{Item, SegmentReader, segment_name, segment_number};
@@ -254,7 +254,7 @@ impl Names {
     fn is_own(&self, name: &str, m: &TableMeta) -> Option<bool> {
         let path = self.dir.join(name);
         let opened = self.env.open_read(&path, false).and_then(|f| open_file(f, &path, m.id, m.ingested_seq));
-        opened.ok().map(|t| is_table_of(m, t.properties()))
+        opened.ok().map(|t| stranger(m, &t).is_none())
     }
 
     fn fit_table(&mut self, m: &TableMeta) -> Result<()> {

@@ -159,6 +159,7 @@ pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
     let (min_seq, max_seq) = if ingested_seq > 0 { (ingested_seq, ingested_seq) } else { (p.min_seq, p.max_seq) };
     TableMeta {
         id: t.id(),
+        identity: t.identity(),
         size: t.size(),
         entries: p.entries,
         deletes: p.deletes,
@@ -371,6 +372,7 @@ pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &
     let mut merges = take_log(names, dir, out, &mut state, report)?;
     merges.extend(state.trees.values().filter(|t| t.tables().any(|m| m.merges > 0)).map(|t| t.id));
     env().sync_dir(out)?;
+    state.writers = firn_kv::wal::writers(&*env(), out)?;
     state.check().map_err(|e| e.context("the new store's state is not sound"))?;
     settle::write_manifest(out, &state)?;
     settle::hooks(out, &mut state, &merges, report)?;

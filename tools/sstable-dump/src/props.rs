@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use firn_kv::base::identity::TableIdentity;
 use firn_kv::sstable::Properties;
 use firn_kv::{Compression, FilterKind};
 use firn_tools::escape;
@@ -47,9 +48,9 @@ pub fn filter_name(f: FilterKind) -> &'static str {
 }
 
 /// All properties as JSON.
-pub fn props_json(id: u64, size: u64, p: &Properties) -> Value {
+pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -> Value {
     json!({
-        "id": id, "size": size, "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
+        "id": id, "store": identity.store, "unique": identity.unique, "size": size, "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
         "entries": p.entries, "deletes": p.deletes, "merges": p.merges, "range_deletes": p.range_deletes,
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
         "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
@@ -60,9 +61,10 @@ pub fn props_json(id: u64, size: u64, p: &Properties) -> Value {
     })
 }
 
-fn lines(p: &Properties, size: u64, family: Option<&Described>) -> Vec<(&'static str, String)> {
+fn lines(p: &Properties, identity: TableIdentity, size: u64, family: Option<&Described>) -> Vec<(&'static str, String)> {
     let raw = p.raw_key_bytes + p.raw_value_bytes;
     let mut v = vec![
+        ("identity", identity.to_string()),
         ("size", bytes(size)),
         ("raw", format!("{} ({} of keys, {} of values)", bytes(raw), bytes(p.raw_key_bytes), bytes(p.raw_value_bytes))),
         ("entries", format!("{} ({} deletes, {} merge operands)", count(p.entries), count(p.deletes), count(p.merges))),
@@ -98,7 +100,7 @@ pub fn run(screen: &mut Screen<'_>, args: &PropsArgs) -> Done {
         let t = open_table(path)?;
         let family = Families::of_table(path, t.properties());
         if screen.json {
-            let mut v = props_json(t.id(), t.size(), t.properties());
+            let mut v = props_json(t.id(), t.identity(), t.size(), t.properties());
             if let Some(family) = &family {
                 v["family"] = typed::full_name(family).into();
             }
@@ -110,7 +112,7 @@ pub fn run(screen: &mut Screen<'_>, args: &PropsArgs) -> Done {
             continue;
         }
         writeln!(screen.out, "{}", screen.style.heading(path.display()))?;
-        for (name, value) in lines(t.properties(), t.size(), family.as_ref()) {
+        for (name, value) in lines(t.properties(), t.identity(), t.size(), family.as_ref()) {
             writeln!(screen.out, "  {name:<14} {value}")?;
         }
     }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::base::identity::TableIdentity;
 use firn_kv::base::key::Kind;
 use firn_kv::base::ops::TreeId;
 use firn_kv::env::ReadFile;
@@ -129,6 +130,7 @@ pub fn options_of(tree: u32, o: &PersistedOptions) -> TableOptions {
 fn options_from(p: &Properties) -> TableOptions {
     let kept = || Arc::new(KeptSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() }) as Arc<dyn Summary>;
     TableOptions {
+        identity: TableIdentity::default(),
         tree: p.tree,
         level: p.level.min(255) as u8,
         block_size: usize::try_from(p.block_size).unwrap_or(4096).clamp(512, 65_536),
@@ -240,7 +242,10 @@ pub fn rescue(path: &Path, id: u64, out: &Path, new_id: u64, fallback: &TableOpt
     let file = env().open_read(path, false)?;
     let s = survey(file.clone(), path, id)?;
     let mut notes = vec![];
-    let options = s.properties.as_ref().map_or_else(|| fallback.clone(), options_from);
+    let mut options = s.properties.as_ref().map_or_else(|| fallback.clone(), options_from);
+    // What is written is another table than the damaged one; of which store it is stays true, where that can be read.
+    let store = s.footer.as_ref().map_or(fallback.identity.store, |f| f.identity.store);
+    options.identity = TableIdentity { store, unique: env().random() };
     if s.properties.is_none() {
         notes.push(format!("the table's properties are lost: written for tree {} with what is usual there", options.tree));
     }

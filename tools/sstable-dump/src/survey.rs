@@ -140,7 +140,7 @@ fn check_version(file: &dyn ReadFile, path: &Path, id: u64) -> Result<()> {
     file.read_at(at, &mut f)?;
     match Footer::decode(&f, path, id, at) {
         // Three more versions may come in good time; a larger number is damage.
-        Err(e) if e.kind() == ErrorKind::Incompatible && f[53..56] == [0; 3] && f[52] < 5 => Err(e),
+        Err(e) if e.kind() == ErrorKind::Incompatible && f[61..64] == [0; 3] && f[60] < 5 => Err(e),
         _ => Ok(()),
     }
 }

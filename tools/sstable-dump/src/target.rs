@@ -7,10 +7,10 @@ use firn_kv::base::key::Seq;
 use firn_kv::cache::Cache;
 use firn_kv::env::os::OsEnv;
 use firn_kv::env::{Env, ReadFile};
-use firn_kv::manifest::manifest_number;
+use firn_kv::manifest::{State, manifest_number};
 use firn_kv::sstable::Table;
 use firn_kv::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
-use firn_kv::wal::segment_number;
+use firn_kv::wal::{Known, segment_number};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::{Done, Failure};
 
@@ -86,6 +86,12 @@ pub fn misnamed(path: &Path, id: u64) -> Option<String> {
 
 fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|n| n.to_str()).unwrap_or_default()
+}
+
+/// What a manifest with this state knows of the log.
+pub fn known(state: &State) -> Known<'_> {
+    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
+    Known { store: state.id, durable, writers: Some(&state.writers) }
 }
 
 /// Opens a table.

@@ -12,7 +12,7 @@ use firn_tools::json::put_field;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
 use serde_json::{Map, Value, json};
 
-use crate::target::{Kind, dir_of, env, kind};
+use crate::target::{Kind, dir_of, env, kind, known};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
@@ -193,7 +193,8 @@ fn state_of(info: &SegmentInfo, s: &Sums) -> String {
 fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
     let env = env();
     let segments = wal::segments(&*env, dir)?;
-    let floor = Manifest::load(&*env, dir).ok().flatten().map(|(s, _)| s.wal_floor);
+    let manifest = Manifest::load(&*env, dir).ok().flatten().map(|(s, _)| s);
+    let floor = manifest.as_ref().map(|s| s.wal_floor);
     let (mut t, mut rows) = (
         listing(&["segment", "from", "to", "size", "records", "operations", "marks", "synced to", "state"], "lrrrrrrrl"),
         vec![],
@@ -229,7 +230,10 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         ];
         t.add_row(cells);
     }
-    let ending = floor.map(|floor| (floor, wal::recover(&*env, dir, floor, &mut |_, _, _| Ok(()))));
+    let ending = manifest.as_ref().map(|s| {
+        let done = wal::recover_known(&*env, dir, s.wal_floor, &known(s), &mut |_, _, _| Ok(()));
+        (s.wal_floor, done)
+    });
     damaged |= ending.as_ref().is_some_and(|e| e.1.is_err());
     let (told, end) = match &ending {
         None => ("there is no sound manifest to say from where the log is needed".to_owned(), None),
@@ -267,12 +271,15 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, args: &WalArgs) ->
         let h = header.as_ref();
         let v = json!({
             "segment": number, "base": h.map(|h| h.base), "synced": h.map(|h| h.synced), "previous": h.map(|h| h.previous),
-            "capacity": capacity,
+            "capacity": capacity, "store": h.map(|h| h.store), "writer": h.map(|h| h.writer),
         });
         writeln!(screen.out, "{v}")?;
     } else {
         let told = header.as_ref().map_or("no header of this segment".to_owned(), |h| {
-            format!("from position {}, synced up to {} when it was started, after segment {}", h.base, h.synced, h.previous)
+            format!(
+                "from position {}, synced up to {} when it was started, after segment {}, of writer {:016x} of store {:016x}",
+                h.base, h.synced, h.previous, h.writer, h.store
+            )
         });
         writeln!(screen.out, "{}: {}, {told}\n", path.display(), bytes(capacity))?;
         let heading = format!("  {:>10} {:>12} {:>8}  record", "offset", "position", "bytes");
@@ -280,7 +287,7 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, args: &WalArgs) ->
     }
     let mut left = args.limit.unwrap_or(u64::MAX);
     let s = walk(screen, &dir, number, u64::MAX, args, true, &mut left)?;
-    let info = SegmentInfo { number, base: header.as_ref().map(|h| h.base), end: u64::MAX, capacity };
+    let info = SegmentInfo { number, base: header.as_ref().map(|h| h.base), end: u64::MAX, capacity, cut: 0 };
     let state = state_of(&info, &s);
     if screen.json {
         let v = json!({"records": s.records, "marks": s.marks, "operations": s.ops, "bytes": s.bytes, "synced": s.synced, "state": state});

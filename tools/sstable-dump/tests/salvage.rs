@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use firn_kv::sstable::format::FOOTER;
 use serde_json::Value;
 use support::{Room, arg, dump, table};
 
@@ -71,11 +72,13 @@ fn nothing_is_lost_of_a_sound_table() {
     table(&path, 100, 512);
     let (v, saved) = salvage(&room, &fs::read(&path).unwrap(), &entries(&path));
     assert_eq!((v["losses"].as_array().unwrap().len(), saved.len()), (0, 114));
-    assert_eq!(
-        fs::read(&path).unwrap(),
-        fs::read(room.path("good/00000001.sst")).unwrap(),
-        "a sound table is written again as it was"
-    );
+    let (mut was, mut is) = (fs::read(&path).unwrap(), fs::read(room.path("good/00000001.sst")).unwrap());
+    // What was written again is another table: the number of its own, and with it the footer's checksum, is a new one.
+    for table in [&mut was, &mut is] {
+        let footer = table.len() - FOOTER;
+        table[footer + 48..footer + 60].fill(0);
+    }
+    assert_eq!(was, is, "a sound table is written again as it was");
 }
 
 #[test]

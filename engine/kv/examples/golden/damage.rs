@@ -64,7 +64,7 @@ fn broken(what: &str, rng: &mut Rng, table: &[u8]) -> Option<Vec<u8>> {
 /// Damage that has sound checksums.
 pub const SEALED: [(&str, &str); 12] = [
     ("version 2", "newer"),
-    ("a footer with another byte", "damaged"),
+    ("a footer of another file length", "damaged"),
     ("a footer of other lengths", "damaged"),
     ("a block header with another byte", "damaged"),
     ("a block of unknown kind", "damaged"),
@@ -84,8 +84,8 @@ fn seal_block(b: &mut [u8], id: u64, at: usize, len: usize) {
 
 fn seal_footer(b: &mut [u8], id: u64) {
     let at = b.len() - FOOTER;
-    let crc = checksum(id, at as u64, &[&b[at..at + 48], &b[at + 52..]]);
-    b[at + 48..at + 52].copy_from_slice(&crc.to_le_bytes());
+    let crc = checksum(id, at as u64, &[&b[at..at + 56], &b[at + 60..]]);
+    b[at + 56..at + 60].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// One kind of [`SEALED`]; `None` where the table has nothing to do it to.
@@ -102,8 +102,8 @@ fn sealed(what: &str, id: u64, table: &[u8]) -> Option<Vec<u8>> {
     };
     let raw = at + BLOCK_HEADER;
     match what {
-        "version 2" => b[footer + 52] = 2,
-        "a footer with another byte" => b[footer + 44] = 1,
+        "version 2" => b[footer + 60] = 2,
+        "a footer of another file length" => b[footer + 36] = 1,
         "a footer of other lengths" => {
             b[footer + 24] = b[footer + 24].wrapping_add(1);
             b[footer + 28] = b[footer + 28].wrapping_sub(1);

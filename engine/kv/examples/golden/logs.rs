@@ -8,6 +8,7 @@ use firn_kv::base::key::Kind;
 use firn_kv::base::ops::{Op, Ops, encode};
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
+use firn_kv::wal::format::SEGMENT_HEADER;
 use firn_kv::wal::{Lsn, Wal, recover};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ use serde_json::{Value, json};
 use super::made::{Made, hex, slug};
 
 const SEGMENT: u64 = 4096;
+/// The id of the store that the logs are of.
+const STORE: u64 = 0x8000_0000_0000_5705;
 
 /// A log that is being written, and what it must give back.
 pub struct Log {
@@ -51,7 +54,7 @@ impl Log {
         let (env, dir) = (MemEnv::new(seed), PathBuf::from("/log"));
         env.create_dir_all(&dir)?;
         let end = recover(&env, &dir, 0, &mut |_, _, _| Ok(()))?;
-        let wal = Wal::create(Arc::new(env.clone()), &dir, &end, SEGMENT)?;
+        let wal = Wal::create(Arc::new(env.clone()), &dir, STORE, &end, SEGMENT)?;
         Ok(Log { env, dir, wal, rng: Rng::new(seed), seq: 1, records: vec![] })
     }
 
@@ -70,7 +73,7 @@ impl Log {
     /// Begins a new writer after the one there was.
     pub fn reopen(&mut self) -> Result<()> {
         let end = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?;
-        self.wal = Wal::create(Arc::new(self.env.clone()), &self.dir, &end, SEGMENT)?;
+        self.wal = Wal::create(Arc::new(self.env.clone()), &self.dir, STORE, &end, SEGMENT)?;
         Ok(())
     }
 
@@ -100,7 +103,7 @@ impl Log {
         let mut found = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?.segments;
         found.retain(|s| s.base.is_some_and(|b| b <= lsn));
         let s = found.last().ok_or_else(|| firn_kv::Error::invalid("no segment holds this position"))?;
-        Ok((self.dir.join(firn_kv::wal::segment_name(s.number)), (64 + lsn - s.base.unwrap_or(0)) as usize))
+        Ok((self.dir.join(firn_kv::wal::segment_name(s.number)), (SEGMENT_HEADER + lsn - s.base.unwrap_or(0)) as usize))
     }
 
     /// Changes a segment.
@@ -199,7 +202,8 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
             0 => b[hit] ^= bit,
             1 => b[at..at + size].fill(0),
             _ => {
-                let other: Vec<u8> = b[64..64 + 40].to_vec();
+                let first = SEGMENT_HEADER as usize;
+                let other: Vec<u8> = b[first..first + 40].to_vec();
                 b[at..at + 40].copy_from_slice(&other);
             }
         })?;
@@ -227,8 +231,9 @@ pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
                 "a record of kind 3" => put(b, at + 12, 3),
                 _ => b[at + 32] = 9,
             }
-            let crc = checksum(number, 0, &[&b[..60]]);
-            put(b, 60, crc);
+            let sealed = SEGMENT_HEADER as usize - 4;
+            let crc = checksum(number, 0, &[&b[..sealed]]);
+            put(b, sealed, crc);
             let len = u32::from_le_bytes([b[at + 4], b[at + 5], b[at + 6], b[at + 7]]) as usize;
             let crc = checksum(number, at as u64, &[&b[at + 4..at + 32 + len]]);
             put(b, at, crc);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::base::checksum::checksum;
+use firn_kv::base::identity::{LogWriter, TableIdentity};
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
@@ -47,10 +48,17 @@ fn options(rng: &mut Rng) -> PersistedOptions {
     o
 }
 
+/// Writers of a log, as many as the number says.
+fn writers(number: u64) -> Vec<LogWriter> {
+    (0..number % 4).map(|i| LogWriter { from: 3 * i + 1, id: u64::MAX / 7 * (i + 1), base: 4096 * i }).collect()
+}
+
 fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
     let (key, min_seq) = (|i: u64| i.to_be_bytes().to_vec(), rng.below(1 << 40));
+    let ingested = rng.one_in(4) && min_seq > 0;
     TableMeta {
         id,
+        identity: TableIdentity { store: 1 << 63 | id, unique: id.wrapping_mul(0x9e37_79b9_7f4a_7c15) },
         size: rng.below(1 << 40),
         entries: rng.below(1 << 30),
         deletes: rng.below(100),
@@ -60,10 +68,10 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
         first_key: key(first),
         last_key: key(first + rng.below(1000)),
         min_seq,
-        max_seq: min_seq + rng.below(1 << 20),
+        max_seq: min_seq + if ingested { 0 } else { rng.below(1 << 20) },
         created_micros: 1_600_000_000_000_000 + id,
         newest_micros: 1_600_000_000_000_000,
-        ingested_seq: if rng.one_in(4) { min_seq.max(1) } else { 0 },
+        ingested_seq: if ingested { min_seq } else { 0 },
         oldest_tombstone_micros: rng.one_in(2).then_some(1_500_000_000_000_000),
     }
 }
@@ -126,9 +134,15 @@ impl Case {
         let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
         let (dir, number) = (Path::new("/man"), 1 + rng.below(2_000_000));
         env.create_dir_all(dir)?;
-        let mut state =
-            State { id: rng.next_u64(), created_micros: 1_577_836_800_000_000, next_file: number + 1, ..State::default() };
-        state.next_tree = 1;
+        let mut state = State {
+            id: rng.next_u64(),
+            parent: number.is_multiple_of(2).then_some(1 << 63 | number),
+            writers: writers(number),
+            created_micros: 1_577_836_800_000_000,
+            next_file: number + 1,
+            next_tree: 1,
+            ..State::default()
+        };
         if seed % 2 == 1 {
             // Every second one begins with what another one left.
             (0..40).try_for_each(|_| state.apply(&edit(&mut rng, &state.clone())))?;
@@ -251,12 +265,17 @@ pub fn told(state: &State) -> Value {
             "raw_bytes": t.raw_bytes, "first_key": hex(&t.first_key), "last_key": hex(&t.last_key), "min_seq": t.min_seq,
             "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
             "oldest_tombstone": t.oldest_tombstone_micros, "ingested_seq": t.ingested_seq,
+            "identity": {"store": t.identity.store, "unique": t.identity.unique},
         })
     };
     let run = |r: &firn_kv::manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()});
-    json!({
+    let writers = state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
+    let mut told = json!({
         "store_id": state.id, "created": state.created_micros, "next_file": state.next_file, "last_seq": state.last_seq,
         "wal_floor": state.wal_floor, "next_tree": state.next_tree, "trees": state.trees.values().map(tree).collect::<Vec<_>>(),
-    })
+        "writers": writers.collect::<Vec<_>>(),
+    });
+    state.parent.iter().for_each(|id| told["parent"] = (*id).into());
+    told
 }

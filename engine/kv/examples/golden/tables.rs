@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::identity::TableIdentity;
 use firn_kv::base::key::{Kind, MAX_SEQ, Trailer, compare};
 use firn_kv::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::cache::Cache;
@@ -208,6 +209,7 @@ impl Recipe {
     pub fn table(&self) -> Result<Vec<u8>> {
         let (env, path) = (MemEnv::new(0), Path::new("/table"));
         let options = TableOptions {
+            identity: TableIdentity { store: 1 << 63 | 5, unique: self.id },
             tree: 3,
             level: self.level,
             block_size: self.block_size,

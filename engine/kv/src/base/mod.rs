@@ -9,6 +9,7 @@ pub mod error;
 pub mod hash;
 pub mod hooks;
 pub mod horizon;
+pub mod identity;
 pub mod key;
 pub mod ops;
 pub mod options;

@@ -13,7 +13,7 @@ use crate::merge::run::table_path;
 
 use super::core::Core;
 use super::flush::table_number;
-use super::open::create_dir;
+use super::open::{create_dir, new_id};
 use super::pins::PinKind;
 use super::{Db, Tree};
 
@@ -169,6 +169,11 @@ impl Core {
             state.last_seq = self.read_point();
             // The copy starts with a log of its own, behind everything that its tables hold.
             state.wal_floor = end;
+            state.writers.clear();
+            // It is a store of its own from now on; its tables stay those of the stores that wrote them.
+            state.parent = Some(state.id);
+            state.id = new_id(&*self.env);
+            state.created_micros = self.env.wall_micros();
             state
         };
         drop(locks);

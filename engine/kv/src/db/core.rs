@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
+use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::DbOptions;
 use crate::cache::Cache;
@@ -189,6 +190,11 @@ impl Core {
         let id = c.state.next_file;
         c.state.next_file += 1;
         id
+    }
+
+    /// The identity of a table that this Db is about to write.
+    pub fn new_identity(&self) -> TableIdentity {
+        TableIdentity { store: self.catalog.lock().state.id, unique: self.env.random() }
     }
 
     /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory, and unless it was

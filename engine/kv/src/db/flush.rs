@@ -51,6 +51,7 @@ impl Outputs for NewTables<'_> {
         let file = self.core.env.create(&path)?;
         let o = &self.options;
         let options = TableOptions {
+            identity: self.core.new_identity(),
             tree: self.tree.id,
             level: self.level,
             block_size: o.block_size,
@@ -108,6 +109,7 @@ pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
 pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMeta {
     TableMeta {
         id: facts.id,
+        identity: facts.identity,
         size: facts.size,
         entries: facts.entries,
         deletes: facts.deletes,

@@ -92,7 +92,8 @@ impl Tree {
         ))?;
         let _task =
             core.watch.pins.begin(PinKind::Export, Some((self.core.id, self.name())), file.display().to_string(), vec![]);
-        let options = TableOptions { created_micros: core.env.wall_micros(), ..TableOptions::default() };
+        let options =
+            TableOptions { identity: core.new_identity(), created_micros: core.env.wall_micros(), ..TableOptions::default() };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
         let write = || {
             let mut n = 0;

@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
+use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::cache::Cache;
@@ -22,7 +23,7 @@ use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::wal::format::record_size;
-use crate::wal::{Recovered, Wal, recover_durable, segment_number};
+use crate::wal::{Known, Recovered, Wal, recover_known, segment_number};
 
 use super::core::{Catalog, Core, Watch, Work};
 use super::events::Events;
@@ -153,7 +154,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     if loaded.is_none() && options.read_only {
         return Err(no_store(&*env, dir));
     }
-    let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
+    let (mut state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
     if !options.read_only {
         check_live(&*env, dir, &state)?;
@@ -192,13 +193,13 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
             e.num("bytes_beyond", t.bytes_beyond).num("records_beyond", t.records_beyond);
         });
     }
+    state.last_seq = last_seq;
     let (manifest, manifest_number, wal) = if options.read_only {
         (None, manifest_number, None)
     } else {
-        let mut state = state.clone();
-        state.last_seq = last_seq;
         // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
-        let wal = Wal::create(env.clone(), dir, &replayed.recovered, options.wal_segment)?;
+        let wal = Wal::create(env.clone(), dir, state.id, &replayed.recovered, options.wal_segment)?;
+        state.writers = writers_from_now_on(&state, &replayed.recovered, &wal);
         let m = Manifest::create(&*env, dir, manifest_number + 1, &state)?;
         if manifest_number > 0 {
             let _ = env.remove(&dir.join(manifest_name(manifest_number)));
@@ -211,7 +212,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         syncer: wal.as_ref().map(Wal::syncer),
         write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0 }),
         visible: Horizon::new(last_seq),
-        catalog: Mutex::new(Catalog { state: State { last_seq, ..state }, manifest, manifest_number }),
+        catalog: Mutex::new(Catalog { state, manifest, manifest_number }),
         trees: RwLock::new(trees),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
@@ -240,10 +241,25 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     Ok(core)
 }
 
+/// The writers of the segments that are there, the new one with them.
+fn writers_from_now_on(state: &State, log: &Recovered, wal: &Wal) -> Vec<LogWriter> {
+    let mut writers: Vec<LogWriter> = vec![];
+    for s in &log.segments {
+        writers.extend(writer_of(&state.writers, s.number).filter(|w| writers.last() != Some(w)));
+    }
+    writers.push(wal.writer());
+    writers
+}
+
+/// The id of a new Db.
+pub(super) fn new_id(env: &dyn Env) -> u64 {
+    // The high bit makes the number equally long in every manifest, so that equal histories give files of equal length.
+    env.random() | 1 << 63
+}
+
 /// The state of a Db that is being created.
 fn new_state(env: &dyn Env) -> State {
-    // The high bit makes the number equally long in every manifest, so that equal histories give files of equal length.
-    State { id: env.random() | 1 << 63, created_micros: env.wall_micros(), next_file: 1, next_tree: 1, ..State::default() }
+    State { id: new_id(env), created_micros: env.wall_micros(), next_file: 1, next_tree: 1, ..State::default() }
 }
 
 /// A tree as the manifest has it, its files not yet opened.
@@ -323,7 +339,8 @@ fn replay(
 ) -> Result<Replayed> {
     let mut last_seq = 0;
     let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
-    let recovered = recover_durable(env, dir, state.wal_floor, durable, &mut |seq, end, payload| {
+    let known = Known { store: state.id, durable, writers: Some(&state.writers) };
+    let recovered = recover_known(env, dir, state.wal_floor, &known, &mut |seq, end, payload| {
         let mut cost = vec![0usize; trees.len()];
         let mut count = 0;
         for op in crate::base::ops::Ops::new(payload) {

@@ -65,6 +65,11 @@ impl<'a> Field<'a> {
         r.varint().filter(|_| r.is_empty()).ok_or_else(|| self.unsound())
     }
 
+    /// Bytes of a fixed length.
+    pub fn fixed<const N: usize>(&self) -> Result<[u8; N]> {
+        self.bytes.try_into().map_err(|_| self.unsound())
+    }
+
     /// A number that must fit a smaller type.
     pub fn small<T: TryFrom<u64>>(&self) -> Result<T> {
         T::try_from(self.number()?).map_err(|_| self.unsound())

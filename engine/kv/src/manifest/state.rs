@@ -5,10 +5,11 @@
 //! | message | fields |
 //! |---|---|
 //! | frame | any number of edits: 2 snapshot (state), 4 create tree, 6 drop tree, 8 set options, 10 tables, 12 counters |
-//! | state | 2 db id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated) |
+//! | state | 2 store id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated), 16 log writer (repeated), 18 parent (of a copy) |
+//! | log writer | 2 first segment, 4 base, 6 id (8 bytes) |
 //! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first) |
 //! | run | 2 level, 4 number, 6 table (repeated, by first key) |
-//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (where there is one) |
+//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (where there is one), 30 ingested seq (where it was ingested), 32 identity (16 bytes) |
 //! | create tree | 2 id, 4 name, 6 options, 8 flushed |
 //! | drop tree | 2 id |
 //! | set options | 2 id, 4 options |
@@ -30,14 +31,17 @@ use super::MAX_NUMBER;
 use super::fields::{Writer, fields, need};
 use super::options::PersistedOptions;
 use crate::base::error::{Error, Result};
+use crate::base::identity::{IDENTITY, LogWriter, TableIdentity};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::{NO_TREE, TreeId};
 
 /// Everything that makes up a Db, except what is still only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// The Db's own number, drawn when it was created.
+    /// The Db's own number, drawn when it was created, be it as a copy of another one.
     pub id: u64,
+    /// The number of the Db that it was made of, as a checkpoint.
+    pub parent: Option<u64>,
     /// When it was created, in microseconds since 1970.
     pub created_micros: u64,
     /// All files made from now on have this number or a higher one.
@@ -48,6 +52,9 @@ pub struct State {
     pub wal_floor: u64,
     /// The id of the next new tree.
     pub next_tree: TreeId,
+    /// Who wrote the log's segments that are still there, by number of their first segments. A segment with records of anybody else is
+    /// none of this Db's log.
+    pub writers: Vec<LogWriter>,
     /// The trees.
     pub trees: BTreeMap<TreeId, TreeState>,
 }
@@ -83,6 +90,8 @@ pub struct RunState {
 pub struct TableMeta {
     /// Number of the file.
     pub id: u64,
+    /// What the file says of whose it is: a file that says otherwise is another table.
+    pub identity: TableIdentity,
     /// Length of the file in bytes.
     pub size: u64,
     /// Point entries, all kinds.
@@ -197,7 +206,8 @@ impl RunState {
         if self.tables.is_empty() {
             return Err(unfit(format_args!("run {} on level {} is empty", self.number, self.level)));
         }
-        if let Some(t) = self.tables.iter().find(|t| t.first_key > t.last_key || t.min_seq > t.max_seq) {
+        let lifted = |t: &TableMeta| t.ingested_seq > 0 && (t.min_seq, t.max_seq) != (t.ingested_seq, t.ingested_seq);
+        if let Some(t) = self.tables.iter().find(|t| t.first_key > t.last_key || t.min_seq > t.max_seq || lifted(t)) {
             return Err(unfit(format_args!("bounds of {t:?}")));
         }
         match self.tables.windows(2).find(|w| w[0].last_key >= w[1].first_key) {
@@ -318,6 +328,11 @@ impl State {
     pub fn check(&self) -> Result<()> {
         let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
         let positions = self.trees.values().map(|t| t.flushed);
+        let starts = |w: &[LogWriter]| w[0].from < w[1].from && w[0].base <= w[1].base;
+        let bounded = self.writers.iter().all(|w| w.from > 0 && w.from <= MAX_NUMBER && w.base <= MAX_NUMBER);
+        if !bounded || !self.writers.windows(2).all(starts) {
+            return Err(unfit("the writers of the log are not in order"));
+        }
         if self.last_seq > MAX_SEQ || positions.chain([self.wal_floor, self.next_file]).any(|n| n > MAX_NUMBER) {
             return Err(unfit("a counter is out of bounds"));
         }
@@ -349,12 +364,16 @@ impl State {
         for t in self.trees.values() {
             w.message(14, |w| t.encode(w));
         }
+        for writer in &self.writers {
+            w.message(16, |w| encode_writer(w, writer));
+        }
+        self.parent.iter().for_each(|id| w.number(18, *id));
     }
 
     fn decode(bytes: &[u8]) -> Result<State> {
         const OF: &str = "state";
         let (mut id, mut created, mut next_file, mut last_seq, mut floor, mut next_tree) = (None, None, None, None, None, None);
-        let mut trees = BTreeMap::new();
+        let (mut trees, mut writers, mut parent) = (BTreeMap::new(), vec![], None);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -370,6 +389,8 @@ impl State {
                         return Err(unfit(format_args!("tree {} is there twice", t.id)));
                     }
                 }
+                16 => writers.push(decode_writer(f.bytes)?),
+                18 => parent = Some(f.number()?),
                 _ => f.unknown()?,
             }
         }
@@ -380,9 +401,32 @@ impl State {
             last_seq: need(last_seq, OF, "last sequence number")?,
             wal_floor: need(floor, OF, "WAL floor")?,
             next_tree: need(next_tree, OF, "next tree")?,
+            parent,
+            writers,
             trees,
         })
     }
+}
+
+fn encode_writer(w: &mut Writer, writer: &LogWriter) {
+    w.number(2, writer.from);
+    w.number(4, writer.base);
+    w.bytes(6, &writer.id.to_le_bytes());
+}
+
+fn decode_writer(bytes: &[u8]) -> Result<LogWriter> {
+    const OF: &str = "log writer";
+    let (mut from, mut base, mut id) = (None, None, None);
+    for f in fields(bytes, OF) {
+        let f = f?;
+        match f.tag {
+            2 => from = Some(f.number()?),
+            4 => base = Some(f.number()?),
+            6 => id = Some(u64::from_le_bytes(f.fixed()?)),
+            _ => f.unknown()?,
+        }
+    }
+    Ok(LogWriter { from: need(from, OF, "first segment")?, base: need(base, OF, "base")?, id: need(id, OF, "id")? })
 }
 
 fn encode_tree(w: &mut Writer, id: TreeId, name: &str, options: &PersistedOptions, flushed: u64) {
@@ -465,6 +509,7 @@ impl TableMeta {
         if self.ingested_seq > 0 {
             w.number(30, self.ingested_seq);
         }
+        w.bytes(32, &self.identity.encode());
     }
 
     fn decode(bytes: &[u8]) -> Result<TableMeta> {
@@ -486,7 +531,7 @@ impl TableMeta {
             "time of the newest entry",
         ];
         let mut numbers = [None; 13];
-        let (mut first, mut last, mut tombstone, mut ingested) = (None, None, None, None);
+        let (mut first, mut last, mut tombstone, mut ingested, mut identity) = (None, None, None, None, None);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -494,6 +539,7 @@ impl TableMeta {
                 18 => last = Some(f.bytes.to_vec()),
                 28 => tombstone = Some(f.number()?),
                 30 => ingested = Some(f.number()?),
+                32 => identity = TableIdentity::decode(&f.fixed::<{ IDENTITY }>()?),
                 2..=26 if f.tag % 2 == 0 => numbers[f.tag as usize / 2 - 1] = Some(f.number()?),
                 _ => f.unknown()?,
             }
@@ -501,6 +547,7 @@ impl TableMeta {
         let number = |tag: usize| need(numbers[tag / 2 - 1], OF, NAMES[tag / 2 - 1]);
         Ok(TableMeta {
             id: number(2)?,
+            identity: need(identity, OF, "identity")?,
             size: number(4)?,
             entries: number(6)?,
             deletes: number(8)?,

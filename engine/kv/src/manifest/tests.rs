@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterKind, Movement, Policy, TreeOptions};
 
 #[path = "../wal/testenv.rs"]
@@ -70,6 +71,7 @@ fn tree_options() -> impl Strategy<Value = PersistedOptions> {
 
 fn table(id: u64, first: u8, last: u8, n: &[u64; 9]) -> Arc<TableMeta> {
     Arc::new(TableMeta {
+        identity: TableIdentity { store: 77, unique: id },
         id,
         size: n[0],
         entries: n[1],
@@ -143,7 +145,8 @@ fn edit(state: &State, step: &Step) -> Option<Edit> {
 
 /// Writes a history; the states after each frame, and the manifest's length then.
 fn history(env: &TestEnv, groups: &[Vec<Step>]) -> Vec<(State, u64)> {
-    let mut state = State { id: 77, created_micros: 5, next_file: 3, ..State::default() };
+    let writers = vec![LogWriter { from: 2, id: 9, base: 8 }, LogWriter { from: 3, id: u64::MAX, base: 8 }];
+    let mut state = State { id: 77, parent: Some(76), writers, created_micros: 5, next_file: 3, ..State::default() };
     let mut m = Manifest::create(env, &dir(), 1, &state).unwrap();
     let mut states = vec![(state.clone(), m.size())];
     for g in groups {

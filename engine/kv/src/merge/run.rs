@@ -23,6 +23,7 @@ use crate::base::sync::epoch;
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
+use crate::sstable::format::FOOTER;
 use crate::sstable::{Maps, Properties, Table, TableCursor, TableValue, WholeBlock};
 
 /// A file to be removed, and what still maps it.
@@ -134,8 +135,17 @@ pub fn missing_table(dir: &Path, m: &TableMeta) -> Error {
     Error::corruption(words).at(table_path(dir, m.id), 0).keys(&m.first_key, &m.last_key)
 }
 
-/// Whether a table with these properties is the one that the manifest tells of, and not one of the same number of another store or time.
-pub fn is_table_of(m: &TableMeta, p: &Properties) -> bool {
+/// What a table is that lies where the manifest tells of another one: one of another store, of a clone or of another time. `None` when it is
+/// the right one.
+pub fn stranger(m: &TableMeta, t: &Table) -> Option<String> {
+    let other = || {
+        (!has_facts_of(m, t.properties()))
+            .then(|| "this table has other counts or bounds than the manifest tells of".to_owned())
+    };
+    m.identity.stranger(&t.identity()).or_else(other)
+}
+
+fn has_facts_of(m: &TableMeta, p: &Properties) -> bool {
     let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
     let counts = (m.entries, m.deletes, m.merges, m.range_deletes) == (p.entries, p.deletes, p.merges, p.range_deletes);
     seqs && counts && same_bounds(m, p)
@@ -195,12 +205,12 @@ impl TableHandle {
     /// Checks that the file holds the table that the manifest tells of, and not one of another Db under its name.
     fn check_own(&self, table: &Table) -> Result<()> {
         let m = &self.meta;
-        if is_table_of(m, table.properties()) {
-            return Ok(());
-        }
-        let words = "this is not the table that the manifest tells of, but one of another store or time; put the right file here, \
-                     or save the rest with `sstable-dump salvage`";
-        Err(Error::corruption(words).at(self.path(), 0).block("properties").keys(&m.first_key, &m.last_key))
+        let Some(what) = stranger(m, table) else { return Ok(()) };
+        let words = format!(
+            "{what}, and not the one that the manifest tells of; put the right file here, or save the rest with `sstable-dump salvage`"
+        );
+        let footer = table.size().saturating_sub(FOOTER as u64);
+        Err(Error::corruption(words).at(self.path(), footer).block("footer").keys(&m.first_key, &m.last_key))
     }
 
     /// Whether the filter may be asked from now on, if the table is opened later than now.

@@ -15,7 +15,7 @@
 //! 16  u32      0
 //! 20  u32      CRC-32 over: file id u64, offset of the block in the file u64, bytes 0..20 of the header, the stored bytes
 //! ```
-//! The footer is the last 64 bytes:
+//! The footer is the last 72 bytes:
 //! ```text
 //! 0   u64      file id
 //! 8   u64      length of all data blocks together, which is the offset of the first block behind them
@@ -24,10 +24,11 @@
 //! 24  u32      length of the index block
 //! 28  u32      length of the properties block
 //! 32  u64      length of the file, footer included
-//! 40  u64      0
-//! 48  u32      CRC-32 over: file id u64, offset of the footer u64, bytes 0..48, bytes 52..64
-//! 52  u32      format version, now 1
-//! 56  8 bytes  "FirnSST\n"
+//! 40  u64      id of the store that wrote the table, 0 when no store did
+//! 48  u64      a random number of the table's own, 0 when no store wrote it
+//! 56  u32      CRC-32 over: file id u64, offset of the footer u64, bytes 0..56, bytes 60..72
+//! 60  u32      format version, now 1
+//! 64  8 bytes  "FirnSST\n"
 //! ```
 //! Invariants:
 //! - F1: every byte of a file is covered by a checksum that knows its file and offset.
@@ -40,6 +41,7 @@ use std::path::Path;
 use crate::base::checksum::checksum;
 use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, Result};
+use crate::base::identity::TableIdentity;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::base::options::Compression;
 
@@ -48,7 +50,7 @@ pub const VERSION: u32 = 1;
 /// Length of a block's header.
 pub const BLOCK_HEADER: usize = 24;
 /// Length of the footer.
-pub const FOOTER: usize = 64;
+pub const FOOTER: usize = 72;
 /// The largest decoded data block: one entry of the largest key and value, and what surrounds it.
 pub const MAX_DATA_BLOCK: usize = MAX_VALUE_LEN + 2 * MAX_KEY_LEN + 4096;
 
@@ -262,6 +264,8 @@ pub struct Footer {
     pub index_len: u32,
     /// Bytes of the properties block.
     pub properties_len: u32,
+    /// Which table it is, wherever the file lies.
+    pub identity: TableIdentity,
 }
 
 impl Footer {
@@ -294,10 +298,11 @@ impl Footer {
             f[16 + 4 * i..20 + 4 * i].copy_from_slice(&v.to_le_bytes());
         }
         f[32..40].copy_from_slice(&(self.offset() + FOOTER as u64).to_le_bytes());
-        f[52..56].copy_from_slice(&VERSION.to_le_bytes());
-        f[56..].copy_from_slice(&FILE_MAGIC);
-        let crc = checksum(self.id, self.offset(), &[&f[..48], &f[52..]]);
-        f[48..52].copy_from_slice(&crc.to_le_bytes());
+        f[40..56].copy_from_slice(&self.identity.encode());
+        f[60..64].copy_from_slice(&VERSION.to_le_bytes());
+        f[64..].copy_from_slice(&FILE_MAGIC);
+        let crc = checksum(self.id, self.offset(), &[&f[..56], &f[60..]]);
+        f[56..60].copy_from_slice(&crc.to_le_bytes());
         f
     }
 
@@ -313,10 +318,10 @@ impl Footer {
     /// `Incompatible` for a newer version, `Corruption` for anything else that is not the footer of this file at this place.
     pub fn decode(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Footer> {
         let bad = |what: &str| Error::corruption(what).at(path, offset).block("footer");
-        if f[56..] != FILE_MAGIC {
+        if f[64..] != FILE_MAGIC {
             return Err(bad("not a table file, or one that is cut off"));
         }
-        let version = u32_at(f, 52);
+        let version = u32_at(f, 60);
         if version > VERSION {
             return Err(Error::newer("the table", version, VERSION).at(path, offset).block("footer"));
         }
@@ -327,11 +332,12 @@ impl Footer {
             tombstones_len: u32_at(f, 20),
             index_len: u32_at(f, 24),
             properties_len: u32_at(f, 28),
+            identity: TableIdentity { store: u64_at(f, 40), unique: u64_at(f, 48) },
         };
-        if checksum(footer.id, offset, &[&f[..48], &f[52..]]) != u32_at(f, 48) {
+        if checksum(footer.id, offset, &[&f[..56], &f[60..]]) != u32_at(f, 56) {
             return Err(bad("checksum mismatch"));
         }
-        if version != VERSION || u64_at(f, 40) != 0 {
+        if version != VERSION {
             return Err(bad("a footer that does not fit together"));
         }
         if footer.id != id {

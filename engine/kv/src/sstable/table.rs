@@ -24,6 +24,7 @@ use super::properties::Properties;
 use super::search::{Block, prefetch};
 use super::tombstones;
 use crate::base::error::{Error, Result};
+use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
 use crate::base::sync::epoch::{self, Guard};
@@ -50,6 +51,7 @@ pub struct Table {
     tombstones: Arc<Fragments>,
     lift: Seq,
     properties: Properties,
+    identity: TableIdentity,
 }
 
 /// What the maps of a Db's tables are used for. Shared by its tables, because it may change while they are open.
@@ -276,6 +278,7 @@ impl Table {
             filter_forgotten: false,
             tombstones,
             properties,
+            identity: footer.identity,
             lift: seq,
         }))
     }
@@ -512,6 +515,11 @@ impl Table {
     /// What the table knows about itself.
     pub fn properties(&self) -> &Properties {
         &self.properties
+    }
+
+    /// Which table it is, wherever its file lies.
+    pub fn identity(&self) -> TableIdentity {
+        self.identity
     }
 
     /// Its file id.

@@ -23,6 +23,7 @@ use super::tombstones;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
+use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer, compare};
 use crate::base::ops::TreeId;
 use crate::base::options::{Compression, DEFAULT_BLOCK_SIZE, FilterKind};
@@ -33,6 +34,8 @@ use crate::env::WriteFile;
 /// How a table is written.
 #[derive(Clone)]
 pub struct TableOptions {
+    /// Which table it is to be: of which store, and a number that nobody else draws.
+    pub identity: TableIdentity,
     /// Tree that the table belongs to.
     pub tree: TreeId,
     /// Level that it is written for.
@@ -70,6 +73,7 @@ impl TableOptions {
 impl Default for TableOptions {
     fn default() -> Self {
         TableOptions {
+            identity: TableIdentity::default(),
             tree: 0,
             level: 0,
             block_size: DEFAULT_BLOCK_SIZE,
@@ -104,6 +108,8 @@ impl fmt::Debug for TableOptions {
 pub struct TableFacts {
     /// File id.
     pub id: u64,
+    /// Which table it is, wherever the file lies.
+    pub identity: TableIdentity,
     /// Length of the file in bytes.
     pub size: u64,
     /// Point entries.
@@ -398,7 +404,15 @@ impl TableWriter {
         self.complete_properties()?;
         let properties = self.props.encode();
         let properties_len = self.put(BlockKind::Properties, self.options.compression, &properties)?;
-        let footer = Footer { id: self.id, data_len, filter_len, tombstones_len, index_len, properties_len };
+        let footer = Footer {
+            id: self.id,
+            data_len,
+            filter_len,
+            tombstones_len,
+            index_len,
+            properties_len,
+            identity: self.options.identity,
+        };
         self.out.extend_from_slice(&footer.encode());
         self.flush(0)?;
         self.file.sync()?;
@@ -451,6 +465,7 @@ impl TableWriter {
         let p = self.props;
         TableFacts {
             id: self.id,
+            identity: self.options.identity,
             size: self.written,
             entries: p.entries,
             deletes: p.deletes,

@@ -1,7 +1,7 @@
 //! The bytes of a WAL segment.
 //!
-//! All integers are little-endian. A segment is a header of 64 bytes and then records, one directly after the other, each starting
-//! at a multiple of 8. The record at position `lsn` starts at file offset `64 + (lsn − base)`.
+//! All integers are little-endian. A segment is a header of 80 bytes and then records, one directly after the other, each starting
+//! at a multiple of 8. The record at position `lsn` starts at file offset `80 + (lsn − base)`.
 //!
 //! Segment header:
 //!
@@ -9,14 +9,16 @@
 //! |---:|---:|---|
 //! | 0 | 8 | magic, the bytes `FIRNWAL` and 0x0a |
 //! | 8 | 4 | format version, 1 |
-//! | 12 | 4 | length of this header, 64 |
+//! | 12 | 4 | length of this header, 80 |
 //! | 16 | 8 | number of the segment; at least 1, and the same as in the file's name |
 //! | 24 | 8 | base: position of the first record, a multiple of 8, below 2⁶². Here ends the segment before |
 //! | 32 | 8 | synced: position below which the log was durable when this segment was started |
 //! | 40 | 8 | number of the segment that the same writer filled before; 0 in a writer's first |
 //! | 48 | 8 | capacity of the file in bytes when this segment was started |
-//! | 56 | 4 | zero |
-//! | 60 | 4 | CRC-32 of the context (segment number, 0) and bytes 0 to 59 |
+//! | 56 | 8 | id of the store |
+//! | 64 | 8 | writer: a random number that was drawn when the store was opened |
+//! | 72 | 4 | zero |
+//! | 76 | 4 | CRC-32 of the context (segment number, 0) and bytes 0 to 75 |
 //!
 //! Record:
 //!
@@ -24,14 +26,15 @@
 //! |---:|---:|---|
 //! | 0 | 4 | CRC-32 of the context (segment number, offset of the record in the file), of bytes 4 to 31, and of the payload |
 //! | 4 | 4 | length of the payload, at most 2²⁹ |
-//! | 8 | 4 | generation: the low 32 bits of the segment number |
+//! | 8 | 4 | generation: the low 32 bits of the writer's number plus the segment's |
 //! | 12 | 4 | kind: 1 data, 2 mark (no payload: a mark only carries `synced`) |
 //! | 16 | 8 | sequence number of the payload's first operation; 0 in a mark |
 //! | 24 | 8 | synced: position below which the log was known durable when this record was written |
 //! | 32 | … | payload, then 0 to 7 bytes of padding that nobody looks at |
 //!
-//! Invariants: a record's number and offset are in its checksum, so bytes of another segment, or of an earlier life of the same
-//! file, never pass for a record; `generation` tells such bytes apart from damage before any checksum is computed.
+//! Invariants: a segment's number and a record's offset are in the record's checksum, so bytes of another segment, or of an earlier life of
+//! the same file, never pass for a record; nor do those of another writer's segment of the same number, by `generation`, which the
+//! checksum covers and which tells such bytes apart from damage before any checksum is computed.
 
 use super::Lsn;
 use crate::base::checksum::checksum;
@@ -43,7 +46,7 @@ use crate::base::ops::{NO_TREE, Op, encode};
 /// The newest format version that this code reads and the one that it writes.
 pub const VERSION: u32 = 1;
 /// Length of a segment's header in bytes.
-pub const SEGMENT_HEADER: u64 = 64;
+pub const SEGMENT_HEADER: u64 = 80;
 /// Length of a record's header in bytes.
 pub const RECORD_HEADER: u64 = 32;
 /// The kind of a record that carries operations.
@@ -68,9 +71,23 @@ pub struct SegmentHeader {
     pub previous: u64,
     /// Capacity of the file in bytes when the segment was started.
     pub capacity: u64,
+    /// Id of the store.
+    pub store: u64,
+    /// What the writer drew at its start.
+    pub writer: u64,
+}
+
+/// What the records of segment `number` carry when `writer` wrote them.
+pub fn generation(writer: u64, number: u64) -> u32 {
+    writer.wrapping_add(number) as u32
 }
 
 impl SegmentHeader {
+    /// What its records carry.
+    pub fn generation(&self) -> u32 {
+        generation(self.writer, self.number)
+    }
+
     /// The header's bytes.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER as usize] {
         let mut b = [0; SEGMENT_HEADER as usize];
@@ -82,8 +99,10 @@ impl SegmentHeader {
         b[32..40].copy_from_slice(&self.synced.to_le_bytes());
         b[40..48].copy_from_slice(&self.previous.to_le_bytes());
         b[48..56].copy_from_slice(&self.capacity.to_le_bytes());
-        let crc = checksum(self.number, 0, &[&b[..60]]);
-        b[60..].copy_from_slice(&crc.to_le_bytes());
+        b[56..64].copy_from_slice(&self.store.to_le_bytes());
+        b[64..72].copy_from_slice(&self.writer.to_le_bytes());
+        let crc = checksum(self.number, 0, &[&b[..76]]);
+        b[76..].copy_from_slice(&crc.to_le_bytes());
         b
     }
 
@@ -99,7 +118,7 @@ impl SegmentHeader {
     /// # Errors
     /// `Incompatible` for a sound header of a newer format version.
     pub fn decode(number: u64, b: &[u8; SEGMENT_HEADER as usize]) -> Result<Option<SegmentHeader>> {
-        if b[..8] != MAGIC || u32_at(b, 60) != checksum(number, 0, &[&b[..60]]) {
+        if b[..8] != MAGIC || u32_at(b, 76) != checksum(number, 0, &[&b[..76]]) {
             return Ok(None);
         }
         let version = u32_at(b, 8);
@@ -111,7 +130,15 @@ impl SegmentHeader {
         if len != SEGMENT_HEADER || u64_at(b, 16) != number || number == 0 || base >= MAX_LSN || !base.is_multiple_of(8) {
             return Ok(None);
         }
-        Ok(Some(SegmentHeader { number, base, synced: u64_at(b, 32), previous: u64_at(b, 40), capacity: u64_at(b, 48) }))
+        Ok(Some(SegmentHeader {
+            number,
+            base,
+            synced: u64_at(b, 32),
+            previous: u64_at(b, 40),
+            capacity: u64_at(b, 48),
+            store: u64_at(b, 56),
+            writer: u64_at(b, 64),
+        }))
     }
 }
 
@@ -159,12 +186,12 @@ pub fn record_size(len: usize) -> u64 {
     (RECORD_HEADER + len as u64).next_multiple_of(8)
 }
 
-/// Records that fill `len` bytes (a multiple of 8, at least 32) at `offset` of segment `number`, where records have been lost: they say
-/// nothing about any tree, so that a log in which some are missing can be read on. `seq` and `synced` are those of a record before.
+/// Records that fill `len` bytes (a multiple of 8, at least 32) at `offset` of a segment, where records have been lost: they say nothing
+/// about any tree, so that a log in which some are missing can be read on. `seq` and `synced` are those of a record before.
 ///
 /// # Errors
 /// `InvalidArgument` for a length that records cannot fill.
-pub fn filler(number: u64, offset: u64, len: u64, seq: Seq, synced: Lsn) -> Result<Vec<u8>> {
+pub fn filler(segment: &SegmentHeader, offset: u64, len: u64, seq: Seq, synced: Lsn) -> Result<Vec<u8>> {
     if len < RECORD_HEADER || !len.is_multiple_of(8) {
         return Err(Error::invalid(format!("no record fills {len} bytes")));
     }
@@ -177,10 +204,10 @@ pub fn filler(number: u64, offset: u64, len: u64, seq: Seq, synced: Lsn) -> Resu
         let payload = filler_payload((size - RECORD_HEADER) as usize);
         let kind = if payload.is_empty() { MARK } else { DATA };
         let seq = if kind == MARK { 0 } else { seq };
-        let h = RecordHeader { crc: 0, len: payload.len() as u32, generation: number as u32, kind, seq, synced };
+        let h = RecordHeader { crc: 0, len: payload.len() as u32, generation: segment.generation(), kind, seq, synced };
         out.extend_from_slice(&h.encode_without_crc());
         out.extend_from_slice(&payload);
-        let crc = checksum(number, offset + at as u64, &[&out[at + 4..]]);
+        let crc = checksum(segment.number, offset + at as u64, &[&out[at + 4..]]);
         out[at..at + 4].copy_from_slice(&crc.to_le_bytes());
         out.resize(at + size as usize, 0);
     }
@@ -211,20 +238,22 @@ mod tests {
     #[test]
     fn fillers_fill_exactly_and_say_nothing() {
         let large = (LARGEST_FILLER - 40..LARGEST_FILLER + 80).chain(3 * LARGEST_FILLER..3 * LARGEST_FILLER + 80);
+        let segment =
+            SegmentHeader { number: 7, base: 0, synced: 0, previous: 0, capacity: 1 << 20, store: 1, writer: u64::MAX - 2 };
         for len in (RECORD_HEADER..700).chain(large).filter(|n| n.is_multiple_of(8)) {
-            let bytes = filler(7, 640, len, 5, 8).unwrap();
+            let bytes = filler(&segment, 640, len, 5, 8).unwrap();
             assert_eq!(bytes.len() as u64, len);
             let mut at = 0;
             while at < bytes.len() {
                 let h = RecordHeader::decode(&bytes[at..]);
                 let payload = &bytes[at + RECORD_HEADER as usize..][..h.len as usize];
                 assert_eq!(h.crc, checksum(7, 640 + at as u64, &[&bytes[at + 4..at + RECORD_HEADER as usize], payload]));
-                assert_eq!((h.generation, h.kind == MARK), (7, payload.is_empty()));
+                assert_eq!((h.generation, h.kind == MARK), (4, payload.is_empty()));
                 assert!(Ops::new(payload).all(|op| op.is_some_and(|(tree, _)| tree == NO_TREE)));
                 at += record_size(payload.len()) as usize;
             }
             assert_eq!(at, bytes.len());
         }
-        assert!(filler(7, 64, 24, 0, 0).is_err() && filler(7, 64, 33, 0, 0).is_err());
+        assert!(filler(&segment, 80, 24, 0, 0).is_err() && filler(&segment, 80, 33, 0, 0).is_err());
     }
 }

@@ -15,6 +15,9 @@
 //!   the `synced` of a sound later record had been durable: that is corruption, everything else is the end of the log.
 //! - W4: what lies below a position given to [`Wal::retire`] is never read again; the manifest says so durably before.
 //! - W5: after a sync has failed no later one reports success.
+//! - W6: the manifest knows each writer and the segment that it began with before the writer appends anything, and that segment is
+//!   durable before the manifest is and stays as long as the log is read from where it begins. So a segment with records of any other
+//!   writer is none of this log: it is a clone's or another store's, or the manifest is older than it.
 //!
 //! Spec: `format-spec/README.md`, "Write-ahead log".
 
@@ -32,7 +35,7 @@ mod testenv;
 mod tests;
 
 pub use reader::{Damage, Item, Record, SegmentReader};
-pub use recovery::{Recovered, SegmentInfo, TornTail, Visit, recover, recover_durable, segments};
+pub use recovery::{Known, Recovered, SegmentInfo, TornTail, Visit, recover, recover_known, segments, writers};
 pub use syncer::Syncer;
 pub use writer::{PrepareJob, Wal};
 

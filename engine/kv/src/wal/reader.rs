@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size};
+use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, generation, record_size};
 use super::{Lsn, segment_path};
 use crate::base::checksum::checksum;
 use crate::base::coding::u32_at;
@@ -19,6 +19,9 @@ use crate::env::{Env, ReadFile};
 const CHUNK: u64 = 256 << 10;
 /// Once the budget is spent, only candidates up to this length are looked at.
 const CHEAP: usize = 16 << 10;
+
+/// What is wrong with a record whose end lies beyond the file's.
+pub(super) const PAST_END: &str = "a length that runs past the end of the file";
 
 /// A sound record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct Record<'a> {
     pub synced: Lsn,
     /// Its checksum.
     pub checksum: u32,
+    /// What says whose it is: see [`format`](super::format).
+    pub generation: u32,
     /// The operations: see [`ops`](crate::base::ops).
     pub payload: &'a [u8],
 }
@@ -67,6 +72,8 @@ pub struct SegmentReader {
     path: PathBuf,
     number: u64,
     header: Option<SegmentHeader>,
+    /// What sound records carry; without it any that passes its checksum is one.
+    generation: Option<u32>,
     offset: u64,
     buffer: Vec<u8>,
     /// Offset in the file of the buffer's first byte.
@@ -91,11 +98,31 @@ impl SegmentReader {
         let path = segment_path(dir, number);
         let file = env.open_read(&path, false)?;
         let budget = file.len().saturating_mul(4);
-        let mut r =
-            SegmentReader { file, path, number, header: None, offset: SEGMENT_HEADER, buffer: vec![], start: 0, budget };
+        let mut r = SegmentReader {
+            file,
+            path,
+            number,
+            header: None,
+            generation: None,
+            offset: SEGMENT_HEADER,
+            buffer: vec![],
+            start: 0,
+            budget,
+        };
         if let Some(b) = r.bytes(0, SEGMENT_HEADER)?.and_then(|b| b.first_chunk().copied()) {
             r.header = SegmentHeader::decode(number, &b).map_err(|e| e.at(&r.path, 0))?;
+            r.generation = r.header.as_ref().map(SegmentHeader::generation);
         }
+        Ok(r)
+    }
+
+    /// The same where it is known who wrote the segment, if it was used at all: without a sound header only that writer's records count.
+    ///
+    /// # Errors
+    /// As [`open`](SegmentReader::open).
+    pub(super) fn open_of(env: &dyn Env, dir: &Path, number: u64, writer: Option<u64>) -> Result<SegmentReader> {
+        let mut r = SegmentReader::open(env, dir, number)?;
+        r.generation = r.generation.or(writer.map(|w| generation(w, number)));
         Ok(r)
     }
 
@@ -146,19 +173,23 @@ impl SegmentReader {
         let (number, file_len) = (self.number, self.file.len());
         let Some(b) = self.bytes(offset, RECORD_HEADER)? else { return Ok(Check::Blank) };
         let h = RecordHeader::decode(b);
-        if h.generation != number as u32 || h.kind == 0 {
+        let owned = self.generation.map_or(matches!(h.kind, DATA | MARK), |g| h.generation == g);
+        if !owned || h.kind == 0 {
             return Ok(Check::Blank);
         }
+        // Who does not know whose records to expect cannot tell damage from bytes of an earlier life.
+        let expected = self.generation.is_some();
+        let bad = |len, reason| if expected { Check::Bad(len, reason) } else { Check::Blank };
         let (len, size) = (h.len as usize, record_size(h.len as usize));
         if len > MAX_BATCH_LEN || offset + size > file_len {
-            return Ok(Check::Bad(file_len - offset, "a length that runs past the end of the file"));
+            return Ok(bad(file_len - offset, PAST_END));
         }
         let sound = match self.bytes(offset, RECORD_HEADER + len as u64)? {
             Some(b) => checksum(number, offset, &[&b[4..]]) == h.crc,
             None => false,
         };
         if !sound {
-            return Ok(Check::Bad(size, "a checksum that does not match"));
+            return Ok(bad(size, "a checksum that does not match"));
         }
         if h.kind != DATA && h.kind != MARK {
             return Err(Error::new(
@@ -173,7 +204,7 @@ impl SegmentReader {
 
     /// Offset of the first sound record at or after `offset`.
     fn find(&mut self, mut offset: u64) -> Result<Option<u64>> {
-        let generation = self.number as u32;
+        let generation = self.generation;
         loop {
             let left = self.file.len().saturating_sub(offset);
             if left < RECORD_HEADER {
@@ -181,8 +212,8 @@ impl SegmentReader {
             }
             let Some(b) = self.bytes(offset, left.min(CHUNK))? else { return Ok(None) };
             let places = (b.len() - RECORD_HEADER as usize) / 8 + 1;
-            let place =
-                (0..places).find(|p| u32_at(b, 8 * p + 8) == generation && matches!(u32_at(b, 8 * p + 12), DATA | MARK));
+            let owned = |at| generation.is_none_or(|g| u32_at(b, at + 8) == g);
+            let place = (0..places).find(|p| matches!(u32_at(b, 8 * p + 12), DATA | MARK) && owned(8 * p));
             let Some(place) = place else {
                 offset += 8 * places as u64;
                 continue;
@@ -209,6 +240,15 @@ impl SegmentReader {
             Check::Blank => Ok(Err(None)),
             Check::Bad(_, reason) => Ok(Err(Some(reason))),
         }
+    }
+
+    /// Whether at the very place where the walk stands there is a sound record of this number and place that another writer wrote: a part
+    /// of another file, since no two writers of one log share a number.
+    pub(super) fn is_foreign_here(&mut self) -> Result<bool> {
+        let own = std::mem::take(&mut self.generation);
+        let found = self.check(self.offset);
+        self.generation = own;
+        Ok(matches!(found?, Check::Sound(h) if own.is_some_and(|g| g != h.generation)))
     }
 
     /// The next record or the next damage; `None` at the clean end of the segment.
@@ -244,6 +284,7 @@ impl SegmentReader {
             seq: h.seq,
             synced: h.synced,
             checksum: h.crc,
+            generation: h.generation,
             payload: &bytes[RECORD_HEADER as usize..],
         })
     }

@@ -5,16 +5,20 @@
 //! sound record the log ends, unless a later record or segment header, in this segment or one of higher number, says by its
 //! `synced` that the place had been durable: then it is corruption.
 //!
+//! What the manifest knows of the log ([`Known`]) is held against it: a segment with records of a writer that the manifest does not know is
+//! none of this log (W6), and one that it knows to have been begun must be there.
+//!
 //! Invariants: what is visited is a prefix of what was appended, without gaps, and holds everything that was synced; before a
 //! place is called corrupt it is read a second time, because a reader beside a live writer may have met a record half written;
 //! nothing is written.
 
 use std::path::{Path, PathBuf};
 
-use super::format::{MAX_LSN, SEGMENT_HEADER};
-use super::reader::{Item, SegmentReader};
+use super::format::{MAX_LSN, SEGMENT_HEADER, SegmentHeader};
+use super::reader::{Item, PAST_END, SegmentReader};
 use super::{Lsn, segment_number};
 use crate::base::error::{Error, Result};
+use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::Seq;
 use crate::env::Env;
 
@@ -51,6 +55,8 @@ pub struct TornTail {
     pub bytes_beyond: u64,
     /// The number of those records.
     pub records_beyond: u64,
+    /// Bytes by which the file is shorter than when its segment was begun, see [`SegmentInfo::cut`]: more may be lost than was being written.
+    pub cut: u64,
 }
 
 /// A segment file and the part of the log that it holds.
@@ -64,6 +70,48 @@ pub struct SegmentInfo {
     pub end: Lsn,
     /// Length of the file in bytes.
     pub capacity: u64,
+    /// Bytes by which it is shorter than when the segment was begun: it has been cut off, or the machine stopped before its length was
+    /// durable. 0 in all other files.
+    pub cut: u64,
+}
+
+/// What the manifest knows of the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// The store's id.
+    pub store: u64,
+    /// The log had been durable below this position: so far some tree has been flushed.
+    pub durable: Lsn,
+    /// Who wrote its segments, by number of their first ones; `None` where nobody can say, and every segment counts.
+    pub writers: Option<&'a [LogWriter]>,
+}
+
+impl Known<'_> {
+    /// Opens segment `number`, of which only records of the writer that it must be of count.
+    fn open(&self, env: &dyn Env, dir: &Path, number: u64) -> Result<SegmentReader> {
+        let writer = self.writers.and_then(|w| writer_of(w, number));
+        SegmentReader::open_of(env, dir, number, writer.map(|w| w.id))
+    }
+
+    /// Whether a segment with this header is one of the log's.
+    fn is_own(&self, h: &SegmentHeader) -> bool {
+        self.writers.is_none_or(|w| writer_of(w, h.number).is_some_and(|w| w.id == h.writer))
+    }
+
+    /// An error about a segment of somebody else.
+    fn stranger(&self, h: &SegmentHeader) -> Error {
+        let what = if h.store == self.store {
+            "it was written by another opening of this store than the manifest tells of: it is of a clone (a copy of the directory that went on \
+             for itself), or newer than the manifest"
+                .to_owned()
+        } else {
+            format!("it is of another store (id {:016x}, not {:016x})", h.store, self.store)
+        };
+        Error::corruption(format!(
+            "this log segment is not this store's: {what}; put this store's own file here, or save the rest with `sstable-dump salvage`"
+        ))
+        .block("wal segment header")
+    }
 }
 
 /// Where reading stopped. `segment` is its place in the list.
@@ -83,16 +131,45 @@ struct Beyond {
     first: Option<PathBuf>,
 }
 
-/// All segment files in `dir`, ascending, with their headers' bases; `end` is not known yet.
-fn list(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
+/// All segment files in `dir`, ascending, with their headers' bases; `end` is not known yet. An opening that came to nothing leaves a
+/// segment of its own without records, which counts as one that was never used.
+fn list(env: &dyn Env, dir: &Path, known: &Known<'_>) -> Result<Vec<SegmentInfo>> {
     let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| segment_number(n)).collect();
     numbers.sort_unstable();
     let mut segments = Vec::with_capacity(numbers.len());
     for number in numbers {
-        let r = SegmentReader::open(env, dir, number)?;
-        segments.push(SegmentInfo { number, base: r.header().map(|h| h.base), end: 0, capacity: r.file_len() });
+        let mut r = known.open(env, dir, number)?;
+        let header = r.header().cloned();
+        let stranger = header.as_ref().filter(|h| !known.is_own(h));
+        if let Some(h) = stranger {
+            while let Some(item) = r.next()? {
+                if let Item::Record(_) = item {
+                    return Err(known.stranger(h).at(r.path(), 0));
+                }
+            }
+        }
+        let own = header.as_ref().filter(|_| stranger.is_none());
+        let (base, capacity) = (own.map(|h| h.base), r.file_len());
+        let cut = own.map_or(0, |h| h.capacity.saturating_sub(capacity));
+        segments.push(SegmentInfo { number, base, end: 0, capacity, cut });
     }
     Ok(segments)
+}
+
+/// That the segment is there in which the newest writer began, while the log is read from before that place (W6).
+fn check_begun(dir: &Path, segments: &[SegmentInfo], from: Lsn, known: &Known<'_>) -> Result<()> {
+    let Some(w) = known.writers.and_then(|w| w.last()).filter(|w| from <= w.base) else { return Ok(()) };
+    let what = match segments.iter().find(|s| s.number == w.from) {
+        Some(s) if s.base.is_some() => return Ok(()),
+        Some(_) => "has a damaged header",
+        None => "is missing",
+    };
+    let words = format!(
+        "segment {} of the log {what}, in which the log goes on from position {} as the manifest says; restore it from a copy, or save what \
+         can be read with `sstable-dump salvage`",
+        w.from, w.base
+    );
+    Err(Error::corruption(words).at(super::segment_path(dir, w.from), 0).block("wal segment header"))
 }
 
 /// All segment files in `dir`, ascending, each with the position that its records end before ([`SegmentInfo::end`]; the last one's is
@@ -101,9 +178,25 @@ fn list(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
 /// # Errors
 /// `Incompatible` for a newer format version; what the environment says.
 pub fn segments(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
-    let mut segments = list(env, dir)?;
+    let mut segments = list(env, dir, &Known::default())?;
     bound(&mut segments, Lsn::MAX);
     Ok(segments)
+}
+
+/// Who wrote the segments in `dir` that count: what the manifest of a store with this log has to say.
+///
+/// # Errors
+/// As [`segments`].
+pub fn writers(env: &dyn Env, dir: &Path) -> Result<Vec<LogWriter>> {
+    let mut writers: Vec<LogWriter> = vec![];
+    for s in segments(env, dir)?.iter().filter(|s| s.end > 0) {
+        if let Some(h) = SegmentReader::open(env, dir, s.number)?.header()
+            && writers.last().is_none_or(|w| w.id != h.writer)
+        {
+            writers.push(LogWriter { from: s.number, id: h.writer, base: h.base });
+        }
+    }
+    Ok(writers)
 }
 
 /// Sets each segment's `end` to where a later one begins, at most `end`; to 0 for void ones.
@@ -128,26 +221,27 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
 /// `Corruption` for damage to what had been durable, naming the place, and for a `from` of 2⁶² or more; `Incompatible` for a newer
 /// format version; what `visit` and the environment say.
 pub fn recover(env: &dyn Env, dir: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
-    recover_durable(env, dir, from, 0, visit)
+    recover_known(env, dir, from, &Known::default(), visit)
 }
 
-/// The same where somebody else (the manifest, by what trees have been flushed to) knows that the log had been durable below
-/// `durable`: a log that ends before is corrupt.
+/// The same where the manifest tells of the log: one that ends below what had been durable is corrupt, and so is one with a segment of
+/// somebody else, or without the one that the newest writer began with.
 ///
 /// # Errors
 /// As [`recover`].
-pub fn recover_durable(env: &dyn Env, dir: &Path, from: Lsn, durable: Lsn, visit: &mut Visit<'_>) -> Result<Recovered> {
+pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, visit: &mut Visit<'_>) -> Result<Recovered> {
     if from >= MAX_LSN {
         return Err(Error::corruption(format!("the log is to be read from {from}, which is no position")).in_file(dir));
     }
-    let mut segments = list(env, dir)?;
+    let (mut segments, durable) = (list(env, dir, known)?, known.durable);
+    check_begun(dir, &segments, from, known)?;
     bound(&mut segments, Lsn::MAX);
     let last_number = segments.last().map_or(0, |s| s.number);
     let (mut pos, mut records, mut doubted, mut proven) = (from, 0, None, durable);
     loop {
-        let stop = read(env, dir, &segments, pos, &mut records, &mut proven, visit)?;
+        let stop = read(env, dir, known, &segments, pos, &mut records, &mut proven, visit)?;
         pos = stop.pos;
-        let mut beyond = beyond(env, dir, &segments, &stop)?;
+        let mut beyond = beyond(env, dir, known, &segments, &stop)?;
         beyond.synced = beyond.synced.max(durable);
         if beyond.synced > pos && doubted != Some(pos) {
             doubted = Some(pos);
@@ -158,20 +252,21 @@ pub fn recover_durable(env: &dyn Env, dir: &Path, from: Lsn, durable: Lsn, visit
             None => (beyond.first.unwrap_or_else(|| dir.to_path_buf()), 0),
         };
         if beyond.synced > pos {
-            if let Some(number) = lost_header(env, dir, &segments, &stop)? {
+            if let Some(number) = lost_header(env, dir, known, &segments, &stop)? {
                 let e = corruption(pos, beyond.synced, Some("a segment with a damaged header"));
                 return Err(e.at(super::segment_path(dir, number), 0).block("wal segment header"));
             }
             return Err(corruption(pos, beyond.synced, stop.reason).at(file, offset).block("wal record"));
         }
         bound(&mut segments, pos);
-        let torn = (stop.reason.is_some() || beyond.records > 0).then(|| TornTail {
-            file,
-            offset,
-            reason: stop.reason.unwrap_or("records whose predecessors never reached the disk"),
-            bytes_beyond: beyond.bytes,
-            records_beyond: beyond.records,
-        });
+        let cut = stop.segment.map_or(0, |i| segments[i].cut);
+        let reason = match stop.reason {
+            None | Some(PAST_END) if cut > 0 => Some("the end of a file that is shorter than when the segment was begun"),
+            None if beyond.records > 0 => Some("records whose predecessors never reached the disk"),
+            reason => reason,
+        };
+        let (bytes_beyond, records_beyond) = (beyond.bytes, beyond.records);
+        let torn = reason.map(|reason| TornTail { file, offset, reason, bytes_beyond, records_beyond, cut });
         let durable = proven.max(beyond.synced).min(pos);
         return Ok(Recovered { end: pos, durable, last_number, records, torn, segments });
     }
@@ -186,14 +281,15 @@ fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
 }
 
 /// Where the log ends cleanly, and yet too early: the segment that goes on there, if it was used and its header is gone.
-fn lost_header(env: &dyn Env, dir: &Path, segments: &[SegmentInfo], stop: &Stop) -> Result<Option<u64>> {
+fn lost_header(env: &dyn Env, dir: &Path, known: &Known<'_>, segments: &[SegmentInfo], stop: &Stop) -> Result<Option<u64>> {
     if stop.segment.is_some() && stop.reason.is_some() {
         return Ok(None);
     }
     for s in segments.iter().skip(stop.segment.map_or(0, |i| i + 1)).filter(|s| s.base.is_none()) {
-        let used = stop.segment.is_none()
+        let mut reader = known.open(env, dir, s.number)?;
+        let used = stop.segment.is_none() && reader.header().is_none()
             || s.capacity < SEGMENT_HEADER
-            || matches!(SegmentReader::open(env, dir, s.number)?.next()?, Some(Item::Record(_)));
+            || matches!(reader.next()?, Some(Item::Record(_)));
         if used {
             return Ok(Some(s.number));
         }
@@ -203,9 +299,11 @@ fn lost_header(env: &dyn Env, dir: &Path, segments: &[SegmentInfo], stop: &Stop)
 
 /// Visits records from `pos` on, through as many segments as they fill, up to the first place without one; `proven` becomes the
 /// highest position that any of them knows to be durable.
+#[allow(clippy::too_many_arguments)] // where to read, what is known, and what comes of it
 fn read(
     env: &dyn Env,
     dir: &Path,
+    known: &Known<'_>,
     segments: &[SegmentInfo],
     mut pos: Lsn,
     records: &mut u64,
@@ -219,7 +317,7 @@ fn read(
             return Ok(Stop { pos, segment: None, offset: 0, reason });
         };
         let (limit, base) = (segments[i].end, segments[i].base.unwrap_or(pos));
-        let mut reader = SegmentReader::open(env, dir, segments[i].number)?;
+        let mut reader = known.open(env, dir, segments[i].number)?;
         reader.seek(SEGMENT_HEADER.saturating_add(pos - base));
         while pos < limit {
             let offset = reader.offset();
@@ -236,16 +334,21 @@ fn read(
                 Ok(_) => Some("a record that runs into the next segment's range"),
                 Err(reason) => reason,
             };
+            if reason.is_none() && reader.is_foreign_here()? {
+                let words = "a record of another writer lies here: a part of another store's file, or of a clone's, has been put into this \
+                             one; restore it from a copy, or save what can be read with `sstable-dump salvage`";
+                return Err(Error::corruption(words).at(reader.path(), offset).block("wal record"));
+            }
             return Ok(Stop { pos, segment: Some(i), offset, reason });
         }
     }
 }
 
 /// Walks what lies beyond the place where reading stopped.
-fn beyond(env: &dyn Env, dir: &Path, segments: &[SegmentInfo], stop: &Stop) -> Result<Beyond> {
+fn beyond(env: &dyn Env, dir: &Path, known: &Known<'_>, segments: &[SegmentInfo], stop: &Stop) -> Result<Beyond> {
     let mut b = Beyond::default();
     for (i, s) in segments.iter().enumerate().skip(stop.segment.unwrap_or(0)) {
-        let mut reader = SegmentReader::open(env, dir, s.number)?;
+        let mut reader = known.open(env, dir, s.number)?;
         if stop.segment == Some(i) {
             reader.seek(stop.offset.saturating_add(8));
         } else if let Some(h) = reader.header() {

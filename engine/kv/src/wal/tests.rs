@@ -14,6 +14,7 @@ use crate::base::key::Seq;
 use crate::env::Env;
 
 const SEGMENT: u64 = 4096;
+const STORE: u64 = 77;
 
 fn dir() -> PathBuf {
     PathBuf::from("db")
@@ -36,7 +37,7 @@ fn replay(env: &TestEnv, from: Lsn) -> Result<(Recovered, Seen)> {
 
 fn open(env: &TestEnv, from: Lsn) -> Wal {
     let (r, _) = replay(env, from).unwrap();
-    Wal::create(Arc::new(env.clone()), &dir(), &r, SEGMENT).unwrap()
+    Wal::create(Arc::new(env.clone()), &dir(), STORE, &r, SEGMENT).unwrap()
 }
 
 fn flip(env: &TestEnv, path: &Path, at: usize, bit: u8) {
@@ -231,11 +232,11 @@ proptest! {
         let env = TestEnv::default();
         let mut file = bytes;
         if head {
-            let h = format::SegmentHeader { number, base: 8, synced: 0, previous: 0, capacity: 1 };
-            file.splice(..file.len().min(64), h.encode());
+            let h = format::SegmentHeader { number, base: 8, synced: 0, previous: 0, capacity: 1, store: STORE, writer: 5 };
+            file.splice(..file.len().min(80), h.encode());
             // Bytes of the right generation and kind, so that the walk takes them for candidates.
-            for at in (64..file.len().saturating_sub(32)).step_by(24) {
-                file[at + 8..at + 16].copy_from_slice(&[number as u8, 0, 0, 0, 1, 0, 0, 0]);
+            for at in (80..file.len().saturating_sub(32)).step_by(24) {
+                file[at + 8..at + 16].copy_from_slice(&[number as u8 + 5, 0, 0, 0, 1, 0, 0, 0]);
             }
         }
         env.put(&dir().join(segment_name(number)), file);
@@ -282,7 +283,7 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
     let env = TestEnv::default();
     let (mut wal, all) = written(&env, &[100, 200, 300]);
     let path = dir().join(segment_name(1));
-    let third = 64 + all[1].1 as usize;
+    let third = 80 + all[1].1 as usize;
     // The last record, half written.
     flip(&env, &path, third + 40, 0);
     let (r, seen) = replay(&env, 0).unwrap();
@@ -291,16 +292,16 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
     assert_eq!((r.end, torn.offset, torn.records_beyond, &torn.file), (all[1].1, third as u64, 0, &path));
     flip(&env, &path, third + 40, 0);
     // A gap before unsynced records: they are given up and counted.
-    flip(&env, &path, 64 + 40, 0);
+    flip(&env, &path, 80 + 40, 0);
     let torn = replay(&env, 0).unwrap().0.torn.unwrap();
-    assert_eq!((torn.offset, torn.records_beyond, torn.bytes_beyond), (64, 2, all[2].1 - all[0].1));
-    flip(&env, &path, 64 + 40, 0);
+    assert_eq!((torn.offset, torn.records_beyond, torn.bytes_beyond), (80, 2, all[2].1 - all[0].1));
+    flip(&env, &path, 80 + 40, 0);
     // The same after a later record has been written that knows the first three to be synced.
     wal.syncer().sync(all[2].1).unwrap();
     wal.append(4, &[b"later"]).unwrap();
-    flip(&env, &path, 64 + 40, 0);
+    flip(&env, &path, 80 + 40, 0);
     let e = replay(&env, 0).unwrap_err();
-    assert_eq!((e.kind(), e.file(), e.offset()), (ErrorKind::Corruption, Some(path.as_path()), Some(64)));
+    assert_eq!((e.kind(), e.file(), e.offset()), (ErrorKind::Corruption, Some(path.as_path()), Some(80)));
     assert!(e.to_string().contains("salvage"), "{e}");
     // Nobody needs the first record any more.
     assert_eq!(replay(&env, all[0].1).unwrap().1.len(), 3);
@@ -314,7 +315,7 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
         });
     }
     assert_eq!(found.iter().map(|f| f.2).collect::<Vec<_>>(), [0, 2, 3, 4]);
-    assert_eq!(found[0], (64, all[0].1, 0));
+    assert_eq!(found[0], (80, all[0].1, 0));
 }
 
 #[test]
@@ -403,7 +404,7 @@ fn many_threads_share_syncs_across_segments() {
 fn arguments_and_versions_are_checked() {
     let env = TestEnv::default();
     for (from, size) in [(4, SEGMENT), (8, 100)] {
-        let e = Wal::create(Arc::new(env.clone()), &dir(), &replay(&env, from).unwrap().0, size).err();
+        let e = Wal::create(Arc::new(env.clone()), &dir(), STORE, &replay(&env, from).unwrap().0, size).err();
         assert_eq!(e.map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
     }
     let (mut wal, _) = written(&env, &[10]);
@@ -418,8 +419,8 @@ fn arguments_and_versions_are_checked() {
         let f = env.file(&path);
         let mut b = f.now.lock().unwrap();
         b[8] = 9;
-        let crc = crate::base::checksum::checksum(1, 0, &[&b[..60]]);
-        b[60..64].copy_from_slice(&crc.to_le_bytes());
+        let crc = crate::base::checksum::checksum(1, 0, &[&b[..76]]);
+        b[76..80].copy_from_slice(&crc.to_le_bytes());
     }
     let e = replay(&env, 0).unwrap_err();
     assert_eq!((e.kind(), e.file()), (ErrorKind::Incompatible, Some(path.as_path())));

@@ -15,6 +15,7 @@ use super::recovery::{Recovered, SegmentInfo};
 use super::syncer::Syncer;
 use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
+use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
 use crate::env::{Env, LogFile};
 
@@ -35,6 +36,9 @@ pub struct Wal {
     segment_size: u64,
     next_number: u64,
     end: Lsn,
+    store: u64,
+    /// Who this writer is, and where it began.
+    writer: LogWriter,
     current: Current,
     /// Full segments and those of earlier writers, ascending by number.
     old: VecDeque<SegmentInfo>,
@@ -47,6 +51,7 @@ pub struct Wal {
 
 struct Current {
     number: u64,
+    generation: u32,
     base: Lsn,
     file: Arc<dyn LogFile>,
     capacity: u64,
@@ -132,11 +137,12 @@ impl Wal {
     /// Starts a writer where recovery found the end of the log, in a new segment with a number of its own. `segment_size` is in
     /// bytes and at least 4,096. What recovery read may have been in the operating system's hands only: it is made durable
     /// first (`secure`), and so is the new segment, before this returns (W3). The old segments are kept until [`retire`](Wal::retire).
-    /// In an empty directory [`recover`](super::recover) finds an empty log to start from.
+    /// `store` is the store's id; the writer draws a number of its own, which the caller makes durable ([`writer`](Wal::writer)) before
+    /// anything is appended (W6). In an empty directory [`recover`](super::recover) finds an empty log to start from.
     ///
     /// # Errors
     /// `InvalidArgument` for arguments out of bounds, and what the environment says.
-    pub fn create(env: Arc<dyn Env>, dir: &Path, after: &Recovered, segment_size: u64) -> Result<Wal> {
+    pub fn create(env: Arc<dyn Env>, dir: &Path, store: u64, after: &Recovered, segment_size: u64) -> Result<Wal> {
         let (number, start) = (after.last_number.saturating_add(1), after.end);
         if !start.is_multiple_of(8) || segment_size < 4096 {
             return Err(Error::invalid(format!(
@@ -149,7 +155,8 @@ impl Wal {
         let source = Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity: segment_size };
         let ready = Ready { number, file: source.open()?, prepared: 0 };
         let syncer = Arc::new(Syncer::new(start));
-        let current = begin(ready, start, 0, &syncer)?;
+        let writer = LogWriter { from: number, id: env.random(), base: start };
+        let current = begin(ready, start, 0, (store, writer.id), &syncer)?;
         current.file.sync()?;
         Ok(Wal {
             env,
@@ -157,6 +164,8 @@ impl Wal {
             segment_size,
             next_number: number.saturating_add(1),
             end: start,
+            store,
+            writer,
             current,
             old: after.segments.clone().into(),
             spares: vec![],
@@ -194,7 +203,7 @@ impl Wal {
             c.prepared = to;
         }
         let header =
-            RecordHeader { crc: 0, len: len as u32, generation: c.number as u32, kind, seq, synced: self.syncer.synced() };
+            RecordHeader { crc: 0, len: len as u32, generation: c.generation, kind, seq, synced: self.syncer.synced() };
         let header = header.encode_without_crc();
         if len <= SMALL {
             self.write_small(header, parts, len)?;
@@ -258,9 +267,15 @@ impl Wal {
                 Ready { number: source.number, file: source.open()?, prepared: 0 }
             }
         };
-        let next = begin(ready, self.end, self.current.number, &self.syncer)?;
+        let next = begin(ready, self.end, self.current.number, (self.store, self.writer.id), &self.syncer)?;
         let full = std::mem::replace(&mut self.current, next);
-        self.old.push_back(SegmentInfo { number: full.number, base: Some(full.base), end: self.end, capacity: full.capacity });
+        self.old.push_back(SegmentInfo {
+            number: full.number,
+            base: Some(full.base),
+            end: self.end,
+            capacity: full.capacity,
+            cut: 0,
+        });
         Ok(())
     }
 
@@ -283,6 +298,11 @@ impl Wal {
         }
         let source = self.next_source(self.segment_size);
         Some(PrepareJob { source, slot: self.slot.clone() })
+    }
+
+    /// Who this writer is: the manifest must say so before anything that it appends is relied on.
+    pub fn writer(&self) -> LogWriter {
+        self.writer
     }
 
     /// Position after the last record.
@@ -316,7 +336,8 @@ impl Wal {
         let mut i = 0;
         while i < self.old.len() {
             let s = &self.old[i];
-            if s.end > lsn {
+            // A writer's first segment stays while the log is read from where it begins, though it be empty (W6).
+            if s.end > lsn || (s.number == self.writer.from && self.writer.base >= lsn) {
                 i += 1;
                 continue;
             }
@@ -370,11 +391,11 @@ fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<(
 }
 
 /// Writes a segment's header and makes it known to the syncer.
-fn begin(ready: Ready, base: Lsn, previous: u64, syncer: &Syncer) -> Result<Current> {
+fn begin(ready: Ready, base: Lsn, previous: u64, (store, writer): (u64, u64), syncer: &Syncer) -> Result<Current> {
     let Ready { number, file, prepared } = ready;
     let capacity = file.capacity();
-    let header = SegmentHeader { number, base, synced: syncer.synced(), previous, capacity };
+    let header = SegmentHeader { number, base, synced: syncer.synced(), previous, capacity, store, writer };
     file.write_at(0, &header.encode())?;
     syncer.add(number, base, file.clone());
-    Ok(Current { number, base, file, capacity, offset: SEGMENT_HEADER, prepared })
+    Ok(Current { number, generation: header.generation(), base, file, capacity, offset: SEGMENT_HEADER, prepared })
 }

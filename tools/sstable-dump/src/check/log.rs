@@ -8,7 +8,7 @@ use firn_kv::base::ops::Ops;
 use firn_kv::env::Env;
 use firn_kv::manifest::State;
 use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
-use firn_kv::wal::{Item, Recovered, SegmentReader, TornTail, recover_durable, segment_name, segments};
+use firn_kv::wal::{Item, Recovered, SegmentReader, TornTail, recover_known, segment_name, segments};
 use firn_kv::{Error, Result};
 use firn_tools::output::{Done, things};
 
@@ -16,7 +16,7 @@ use super::Findings;
 use crate::findings::Kind;
 use crate::logcopy;
 use crate::names::Names;
-use crate::target::dir_of;
+use crate::target::{dir_of, known};
 
 /// A segment with a sound header.
 struct Sound {
@@ -41,8 +41,7 @@ pub fn check(names: &Names, dir: &Path, state: &State, f: &mut Findings) {
     if let Err(e) = check_files(names, dir, state, f) {
         f.add(e);
     }
-    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
-    let recovered = recover_durable(names, dir, state.wal_floor, durable, &mut |_, _, payload| {
+    let recovered = recover_known(names, dir, state.wal_floor, &known(state), &mut |_, _, payload| {
         f.records += 1;
         match Ops::new(payload).all(|op| op.is_some()) {
             true => Ok(()),
@@ -97,6 +96,10 @@ fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Re
 
 /// An end as a crash leaves it, unless sound records lie behind it.
 fn check_torn(names: &Names, dir: &Path, end: u64, t: &TornTail, f: &mut Findings) {
+    if t.records_beyond == 0 && t.cut > 0 {
+        // What is missing of the file has been said.
+        return;
+    }
     if t.records_beyond == 0 {
         f.notes.push(format!(
             "the log ends at offset {} of {} with {}: what a crash leaves, nothing that was synced is missing",

@@ -23,7 +23,7 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
     let (mut records, mut damage) = (vec![], vec![]);
     while let Some(item) = reader.next()? {
         match item {
-            Item::Record(r) => records.push(record(number, &r).ok_or_else(|| {
+            Item::Record(r) => records.push(record(&r).ok_or_else(|| {
                 let what = "a record whose checksum is right and whose operations are not";
                 Error::corruption(what).at(&path, r.offset).block("wal record")
             })?),
@@ -32,15 +32,15 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
     }
     let header = json!({
         "version": VERSION, "len_header": SEGMENT_HEADER, "number": h.number, "base": h.base, "synced": h.synced,
-        "previous": h.previous, "capacity": h.capacity, "checksum": u32_at(&h.encode(), 60),
+        "previous": h.previous, "capacity": h.capacity, "store": h.store, "writer": h.writer, "checksum": u32_at(&h.encode(), 76),
     });
     Ok(Map::from_iter([("header".into(), header), ("records".into(), records.into()), ("damage".into(), damage.into())]))
 }
 
-fn record(number: u64, r: &Record<'_>) -> Option<Value> {
+fn record(r: &Record<'_>) -> Option<Value> {
     let operations = Ops::new(r.payload).map(|op| op.map(|(tree, op)| operation(tree, op))).collect::<Option<Vec<_>>>()?;
     Some(json!({
-        "at": r.offset, "checksum": r.checksum, "len_payload": r.payload.len(), "generation": number as u32,
+        "at": r.offset, "checksum": r.checksum, "len_payload": r.payload.len(), "generation": r.generation,
         "kind": if r.mark { MARK } else { DATA }, "seq_number": r.seq, "synced": r.synced, "operations": operations,
     }))
 }

@@ -62,10 +62,13 @@ fn edit(e: &Edit) -> Value {
 }
 
 fn state(s: &State) -> Value {
-    json!({
+    let mut out = json!({
         "store_id": s.id, "created": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
         "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(),
-    })
+        "writers": s.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id})).collect::<Vec<_>>(),
+    });
+    s.parent.iter().for_each(|id| out["parent"] = (*id).into());
+    out
 }
 
 fn tree(t: &TreeState) -> Value {
@@ -79,6 +82,7 @@ fn table(t: &TableMeta) -> Value {
         "id": t.id, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges,
         "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": hex(&t.first_key), "last_key": hex(&t.last_key),
         "min_seq": t.min_seq, "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
+        "identity": {"store": t.identity.store, "unique": t.identity.unique},
     });
     if let Some(micros) = t.oldest_tombstone_micros {
         out["oldest_tombstone"] = micros.into();

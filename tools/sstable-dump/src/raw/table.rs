@@ -59,7 +59,7 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
         json!({
             "at": at, "file_id": footer.id, "len_data": footer.data_len, "len_filter": footer.filter_len,
             "len_tombstones": footer.tombstones_len, "len_index": footer.index_len, "len_properties": footer.properties_len,
-            "len_file": at + FOOTER as u64, "checksum": u32_at(&bytes, 48), "version": VERSION,
+            "len_file": at + FOOTER as u64, "store": footer.identity.store, "unique": footer.identity.unique, "checksum": u32_at(&bytes, 56), "version": VERSION,
         }),
     );
     Ok(out)

@@ -1,0 +1,92 @@
+//! Whose a file is: tables and log segments carry numbers that were drawn at random, and the manifest repeats them.
+//!
+//! Invariants: two tables never have one identity, wherever they were written, and neither have two openings of a store's log; so a file
+//! of another store, of a clone or of another time is known for what it is, though its name, number and length are right.
+
+use std::fmt;
+
+/// Bytes that a [`TableIdentity`] takes where it is written.
+pub const IDENTITY: usize = 16;
+
+/// Which table a file is. All zero in tables that no store has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TableIdentity {
+    /// The id of the store that wrote the table. It stays what it is when a checkpoint or a tool takes the file along.
+    pub store: u64,
+    /// A number of its own, drawn when it was written.
+    pub unique: u64,
+}
+
+impl TableIdentity {
+    /// As it is written: the store, then the number, little-endian.
+    pub fn encode(&self) -> [u8; IDENTITY] {
+        let mut out = [0; IDENTITY];
+        out[..8].copy_from_slice(&self.store.to_le_bytes());
+        out[8..].copy_from_slice(&self.unique.to_le_bytes());
+        out
+    }
+
+    /// What [`encode`](TableIdentity::encode) gave; `None` for another length.
+    pub fn decode(bytes: &[u8]) -> Option<TableIdentity> {
+        let (store, unique) = bytes.split_first_chunk()?;
+        Some(TableIdentity { store: u64::from_le_bytes(*store), unique: u64::from_le_bytes(unique.try_into().ok()?) })
+    }
+
+    /// What a table is, in words, that was found where this one should be: `None` for this one.
+    pub fn stranger(&self, found: &TableIdentity) -> Option<String> {
+        if self.store != found.store {
+            return Some(format!("this is a table of another store (id {:016x}, not {:016x})", found.store, self.store));
+        }
+        (self.unique != found.unique).then(|| {
+            format!(
+                "this is another table of this store, or of a clone of it ({:016x}, not {:016x})",
+                found.unique, self.unique
+            )
+        })
+    }
+}
+
+impl fmt::Display for TableIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x} of store {:016x}", self.unique, self.store)
+    }
+}
+
+/// A writer of the log: each opening of a store is one. Its segments are those from its first on, up to the first of the next writer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogWriter {
+    /// The number of its first segment.
+    pub from: u64,
+    /// The number that it drew.
+    pub id: u64,
+    /// The position in the log at which its first segment begins.
+    pub base: u64,
+}
+
+/// The writer of segment `number`, by the writers in order of their first segments.
+pub fn writer_of(writers: &[LogWriter], number: u64) -> Option<&LogWriter> {
+    writers.iter().rfind(|w| w.from <= number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_are_told_apart() {
+        let own = TableIdentity { store: 1 << 63, unique: 7 };
+        assert_eq!(TableIdentity::decode(&own.encode()), Some(own));
+        assert_eq!(TableIdentity::decode(&own.encode()[..15]), None);
+        assert_eq!(own.stranger(&own), None);
+        let words = |found: TableIdentity| own.stranger(&found).unwrap_or_default();
+        assert!(words(TableIdentity { store: 5, unique: 7 }).contains("another store (id 0000000000000005"));
+        assert!(words(TableIdentity { unique: 8, ..own }).contains("another table of this store"));
+    }
+
+    #[test]
+    fn a_writer_has_all_segments_up_to_the_next_one() {
+        let all = [LogWriter { from: 2, id: 20, base: 0 }, LogWriter { from: 5, id: 50, base: 640 }];
+        let ids: Vec<_> = (1..7).map(|n| writer_of(&all, n).map(|w| w.id)).collect();
+        assert_eq!(ids, [None, Some(20), Some(20), Some(20), Some(50), Some(50)]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Files of a clone and of another store under names of this one: `check` finds them, and says what they are.
+#![allow(clippy::disallowed_methods)] // files under test are put where they do not belong
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use firn_kv::Db;
+use support::{Room, arg, copy, dump, options, tree_options};
+
+/// Puts a pair into the store, and leaves its files in `left` as they are while it is open: as a killed process leaves them.
+fn killed(dir: &Path, left: &Path, value: &str) {
+    let db = Db::open_with(dir, options()).unwrap();
+    let t = db.tree("t", tree_options()).unwrap();
+    t.put(b"a", value.as_bytes()).unwrap();
+    copy(dir, left);
+}
+
+/// The name of the newest log segment.
+fn newest(dir: &Path) -> String {
+    let names = fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    names.filter(|n| n.ends_with(".wal")).max().unwrap()
+}
+
+#[test]
+fn a_log_segment_of_a_clone() {
+    let room = Room::new("clone");
+    let path = |name: &str| room.path(name);
+    killed(&path("first"), &path("store"), "balance=0");
+    for (clone, value) in [("one", "balance=100"), ("two", "balance=999")] {
+        copy(&path("store"), &path(clone));
+        killed(&path(clone), &path(&format!("{clone}-killed")), value);
+    }
+    let (one, two) = (path("one-killed"), path("two-killed"));
+    assert_eq!(dump(&["check", &arg(&one)]).1, 0);
+    let name = newest(&one);
+    assert_eq!(name, newest(&two));
+    fs::copy(two.join(&name), one.join(&name)).unwrap();
+    let (text, code) = dump(&["check", &arg(&one)]);
+    assert!(code == 1 && text.contains(&name) && text.contains("a clone"), "{text}");
+    let (text, code) = dump(&["wal", &arg(&one)]);
+    assert!(code == 1 && text.contains("a clone"), "{text}");
+}
+
+#[test]
+fn a_table_of_another_store() {
+    let room = Room::new("foreign");
+    let table = |name: &str, value: &str| {
+        let db = Db::open_with(room.path(name), options()).unwrap();
+        let t = db.tree("t", tree_options()).unwrap();
+        t.put(b"a", value.as_bytes()).unwrap();
+        t.flush().unwrap();
+        room.path(name).join(format!("{:08}.sst", t.tables().unwrap()[0].id))
+    };
+    let (one, two) = (table("one", "balance=111"), table("two", "balance=222"));
+    assert_eq!(fs::metadata(&one).unwrap().len(), fs::metadata(&two).unwrap().len());
+    assert_eq!(dump(&["check", &arg(&room.path("one"))]).1, 0);
+    fs::copy(&two, &one).unwrap();
+    let (text, code) = dump(&["check", &arg(&room.path("one"))]);
+    assert!(code == 1 && text.contains("another store"), "{text}");
+    let (text, _) = dump(&["props", &arg(&one)]);
+    assert!(text.contains(" of store "), "{text}");
+}
