@@ -6,7 +6,10 @@ use std::fmt;
 use firn_kv::{Db, Error, Range, Snapshot, Tree, Value};
 
 use super::expected::{Change, Expected, Keys, Shard};
-use super::layout::{ACCOUNTS, BANK, DEPOSIT, NAMES, SUMS, TREES, TWINS, Version, account, key, number, parse, value};
+use super::layout::{
+    ACCOUNTS, BANK, COUNTS, DEPOSIT, NAMES, PARTS, ROWS, SUMS, TREES, TWINS, Version, account, key, number, parse, value,
+};
+use super::tables::Tables;
 
 /// Why a comparison ended.
 #[derive(Debug)]
@@ -115,29 +118,62 @@ pub fn shard_range(shard: u32) -> std::ops::Range<Vec<u8>> {
 
 /// The trees of a store whose content is known.
 pub fn trees(db: &Db) -> Checked<Vec<Tree>> {
-    Ok(NAMES.iter().map(|n| db.existing_tree(n)).collect::<Result<_, _>>()?)
+    Ok(NAMES[..TREES].iter().map(|n| db.existing_tree(n)).collect::<Result<_, _>>()?)
 }
 
-/// Compares all trees with what is expected. Gives the number of keys.
-pub fn check_all(what: &str, trees: &[Tree], expected: &Expected) -> Checked<u64> {
-    let mut n = 0;
-    for (t, tree) in trees.iter().enumerate() {
-        let all = (0..).zip(&expected.shards).flat_map(|(shard, s): (u32, &Shard)| of_shard(shard, &s[t]));
-        n += check_walk(what, t, tree.iter(), all)?;
-    }
-    Ok(n)
+/// What of a store is known exactly.
+pub struct Known {
+    /// The trees.
+    pub trees: Vec<Tree>,
+    /// The tables; `None` where the store was opened without them.
+    pub tables: Option<Tables>,
 }
 
-/// Compares a shard of all trees with what is expected.
-pub fn check_shard(what: &str, trees: &[Tree], shard: u32, expected: &Shard) -> Checked {
-    for t in 0..TREES {
-        check_walk(what, t, trees[t].range(shard_range(shard)), of_shard(shard, &expected[t]))?;
+impl Known {
+    /// Compares everything with what is expected. Gives the number of keys.
+    pub fn check_all(&self, what: &str, expected: &Expected) -> Checked<u64> {
+        let mut n = 0;
+        for (t, tree) in self.trees.iter().enumerate() {
+            let all = (0..).zip(&expected.shards).flat_map(|(shard, s): (u32, &Shard)| of_shard(shard, &s[t]));
+            n += check_walk(what, t, tree.iter(), all)?;
+        }
+        for (shard, s) in (0..).zip(&expected.shards) {
+            if let Some(tables) = &self.tables {
+                tables.check_shard(what, shard, &s[ROWS], &s[COUNTS])?;
+                tables.check_index(shard, &s[ROWS], shard as i32 % 32)?;
+                n += (s[ROWS].len() + s[COUNTS].len()) as u64;
+            }
+        }
+        Ok(n)
     }
-    Ok(())
+
+    /// Compares a shard with what is expected.
+    pub fn check_shard(&self, what: &str, shard: u32, expected: &Shard) -> Checked {
+        for (t, tree) in self.trees.iter().enumerate() {
+            check_walk(what, t, tree.range(shard_range(shard)), of_shard(shard, &expected[t]))?;
+        }
+        match &self.tables {
+            Some(tables) => tables.check_shard(what, shard, &expected[ROWS], &expected[COUNTS]),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a key has this version.
+    fn is(&self, t: usize, shard: u32, index: u32, version: Option<u64>) -> Checked<bool> {
+        let found = match (t, &self.tables) {
+            (ROWS, Some(tables)) => tables.version("after opening", shard, index)?,
+            (COUNTS, Some(tables)) => tables.sum(shard, index)?,
+            _ => {
+                let right = version.map(|v| value(t, shard, index, v));
+                return Ok(right.as_deref() == self.trees[t].get(&key(shard, index))?.as_deref());
+            }
+        };
+        Ok(found == version)
+    }
 }
 
 /// Settles what became of a step that was begun and not done: the store has all of it or nothing. Applies it where it is there.
-pub fn settle(trees: &[Tree], expected: &mut Expected, changes: &[Change], step: Version) -> Checked<bool> {
+pub fn settle(known: &Known, expected: &mut Expected, changes: &[Change], step: Version) -> Checked<bool> {
     let mut after = expected.clone_shards(changes);
     for c in changes {
         if let Some(shard) = after.get_mut(&c.shard()) {
@@ -147,18 +183,18 @@ pub fn settle(trees: &[Tree], expected: &mut Expected, changes: &[Change], step:
     let (mut with, mut without) = (None, None);
     for (shard, new) in &after {
         let old = &expected.shards[*shard as usize];
-        for t in 0..TREES {
+        for t in 0..PARTS {
             let indexes = old[t].keys().chain(new[t].keys()).collect::<std::collections::BTreeSet<_>>();
             for &&index in indexes.iter().filter(|i| old[t].get(i) != new[t].get(i)) {
-                let got = trees[t].get(&key(*shard, index))?;
-                let is = |v: Option<&u64>| v.map(|v| value(t, *shard, index, *v)).as_deref() == got.as_deref();
-                if is(new[t].get(&index)) {
+                if known.is(t, *shard, index, new[t].get(&index).copied())? {
                     with = Some(name(t, *shard, index));
-                } else if is(old[t].get(&index)) {
+                } else if known.is(t, *shard, index, old[t].get(&index).copied())? {
                     without = Some(name(t, *shard, index));
                 } else {
-                    let words = format!("after opening, {step} was not done: neither of before it nor of after it");
-                    check_value(&words, t, *shard, index, new[t].get(&index).copied(), got.as_deref())?;
+                    let key = name(t, *shard, index);
+                    return wrong(format!(
+                        "after opening, {step} was not done, and {key} is neither as before it nor as after it"
+                    ));
                 }
             }
         }

@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use firn_kv::env::fault::{Fault, FaultEnv};
 use firn_kv::env::{Env, os::OsEnv};
-use firn_kv::{Batch, Db, ErrorKind, Tree};
+use firn_kv::{Batch, Db, ErrorKind};
 use firn_tools::io::Watch;
 use serde_json::{Value, json};
 
-use super::check::{Checked, Trouble, check_all, check_shared, settle, wrong};
+use super::check::{Checked, Known, Trouble, check_shared, settle, wrong};
 use super::expected::Expected;
 use super::journal::{self, Journal};
 use super::layout::{ACCOUNTS, BANK, DEPOSIT, NAMES, Version, account};
 use super::plan::{End, Plan, Settings};
+use super::tables::{self, Tables};
 use super::work::{Shared, Worker};
 use super::{NEXT, STORE};
 
@@ -55,11 +56,11 @@ pub fn run(settings: &Settings, dir: &Path, cycle: u64) -> Checked {
     if opened.before > 0 {
         journal::remove(&*plain, dir, opened.before, settings.threads);
     }
-    let trees = db.1;
+    let (db, known) = db;
     let shared = Arc::new(Shared {
-        bank: db.0.existing_tree(BANK)?,
-        db: db.0,
-        trees,
+        bank: db.existing_tree(BANK)?,
+        db,
+        known,
         space: settings.space(&plan),
         stop: AtomicBool::new(false),
         failing: plan.failing.is_some(),
@@ -98,7 +99,7 @@ fn open(
     plain: &dyn Env,
     env: Arc<dyn Env>,
     dir: &Path,
-) -> Checked<((Db, Vec<Tree>), Opened, u64)> {
+) -> Checked<((Db, Known), Opened, u64)> {
     let mut expected = Expected::load(plain, dir, settings.shards)?;
     let (before, mut counts, mut open) = (expected.cycle, BTreeMap::new(), vec![]);
     if before > 0 {
@@ -120,7 +121,8 @@ fn open(
             }
         }
     }
-    let db = Db::open_in(env, dir.join(STORE), plan.db.clone())?;
+    let wide = tables::open(env, &dir.join(STORE), plan.db.clone())?;
+    let db = wide.store().db().clone();
     let trees = NAMES.iter().zip(&plan.trees).map(|(n, o)| db.tree(n, o.clone())).collect::<Result<Vec<_>, _>>()?;
     let bank = db.tree(BANK, plan.trees[0].clone())?;
     if bank.get(&account(0))?.is_none() {
@@ -133,15 +135,16 @@ fn open(
         }
         db.write(batch)?;
     }
+    let known = Known { trees, tables: Some(Tables::new(wide)?) };
     for (version, step) in &open {
-        if settle(&trees, &mut expected, step.open(), *version)? {
+        if settle(&known, &mut expected, step.open(), *version)? {
             *counts.entry("begun, killed, and there".to_owned()).or_insert(0) += 1;
         }
     }
-    let keys = check_all("after opening", &trees, &expected)?;
-    check_shared("after opening", &db, &trees)?;
+    let keys = known.check_all("after opening", &expected)?;
+    check_shared("after opening", &db, &known.trees)?;
     expected.cycle = plan.cycle;
-    Ok(((db, trees), Opened { expected, before, counts }, keys))
+    Ok(((db, known), Opened { expected, before, counts }, keys))
 }
 
 /// Runs the threads until the cycle's time is over, or until they give up.

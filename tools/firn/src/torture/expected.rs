@@ -9,22 +9,24 @@ use std::path::{Path, PathBuf};
 use firn_kv::env::Env;
 use firn_kv::{Error, Result};
 
-use super::layout::{SUMS, TREES};
+use super::layout::{PARTS, ROWS};
 
 /// Versions of the keys of one shard of one tree, by the number of the key. In the tree of sums, the numbers themselves.
 pub type Keys = BTreeMap<u32, u64>;
-/// One shard in all trees.
-pub type Shard = [Keys; TREES];
+/// One shard in all trees and tables.
+pub type Shard = [Keys; PARTS];
 
 /// Something that a step does to the content of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The key has this version now.
     Set { tree: usize, shard: u32, index: u32, version: u64 },
+    /// The row has this version now, if there was none.
+    SetNew { shard: u32, index: u32, version: u64 },
     /// The key is gone.
     Unset { tree: usize, shard: u32, index: u32 },
     /// The number grows.
-    Add { shard: u32, index: u32, by: u64 },
+    Add { tree: usize, shard: u32, index: u32, by: u64 },
     /// The keys of these numbers are gone.
     UnsetRange { tree: usize, shard: u32, from: u32, to: u32 },
 }
@@ -34,6 +36,7 @@ impl Change {
     pub fn shard(&self) -> u32 {
         match self {
             Change::Set { shard, .. }
+            | Change::SetNew { shard, .. }
             | Change::Unset { shard, .. }
             | Change::Add { shard, .. }
             | Change::UnsetRange { shard, .. } => *shard,
@@ -46,11 +49,14 @@ impl Change {
             Change::Set { tree, index, version, .. } => {
                 shard[tree].insert(index, version);
             }
+            Change::SetNew { index, version, .. } => {
+                shard[ROWS].entry(index).or_insert(version);
+            }
             Change::Unset { tree, index, .. } => {
                 shard[tree].remove(&index);
             }
-            Change::Add { index, by, .. } => {
-                let n = shard[SUMS].entry(index).or_insert(0);
+            Change::Add { tree, index, by, .. } => {
+                let n = shard[tree].entry(index).or_insert(0);
                 *n = n.wrapping_add(by);
             }
             Change::UnsetRange { tree, from, to, .. } => {
@@ -72,7 +78,7 @@ pub struct Expected {
     pub shards: Vec<Shard>,
 }
 
-const MAGIC: &[u8; 8] = b"firnexp1";
+const MAGIC: &[u8; 8] = b"firnexp2";
 /// No expected state is larger.
 const LARGEST: u64 = 1 << 32;
 
@@ -154,9 +160,12 @@ mod tests {
         let set = |index, version| Change::Set { tree: 0, shard: 1, index, version };
         e.apply(&[set(1, 10), set(2, 20), set(3, 30), set(4, 40)]);
         e.apply(&[Change::Unset { tree: 0, shard: 1, index: 4 }, Change::UnsetRange { tree: 0, shard: 1, from: 2, to: 3 }]);
-        e.apply(&[Change::Add { shard: 2, index: 9, by: u64::MAX }, Change::Add { shard: 2, index: 9, by: 3 }]);
+        e.apply(&[
+            Change::Add { tree: 2, shard: 2, index: 9, by: u64::MAX },
+            Change::Add { tree: 2, shard: 2, index: 9, by: 3 },
+        ]);
         assert_eq!(e.shards[1][0], Keys::from([(1, 10), (3, 30)]));
-        assert_eq!(e.shards[2][SUMS], Keys::from([(9, 2)]));
+        assert_eq!(e.shards[2][2], Keys::from([(9, 2)]));
         e.cycle = 7;
         let env = MemEnv::new(1);
         let dir = Path::new("/t");

@@ -17,8 +17,14 @@ pub const PLAIN: [usize; 2] = [0, 1];
 pub const SUMS: usize = 2;
 /// Two trees that are only written together, each by batches that change both alike.
 pub const TWINS: [usize; 2] = [3, 4];
-/// The names of the trees whose content is known exactly.
-pub const NAMES: [&str; TREES] = ["plain", "other", "sums", "twin-a", "twin-b"];
+/// The rows of a CQL table.
+pub const ROWS: usize = 5;
+/// The counters of a CQL table.
+pub const COUNTS: usize = 6;
+/// All whose content is known exactly: trees, and behind them CQL tables.
+pub const PARTS: usize = 7;
+/// Their names.
+pub const NAMES: [&str; PARTS] = ["plain", "other", "sums", "twin-a", "twin-b", "rows", "counts"];
 /// Accounts, between which all threads move money.
 pub const BANK: &str = "bank";
 /// How many accounts there are.

@@ -16,6 +16,7 @@ mod layout;
 mod plan;
 mod steps;
 mod supervise;
+mod tables;
 mod work;
 
 use std::path::Path;
@@ -37,8 +38,8 @@ const NEXT: &str = "next";
 
 pub const EXAMPLES: &str = "\
 Each cycle is a process of its own that opens the store with options drawn anew, compares all of it with what is expected, and then
-lets threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, make and drop trees and make
-checkpoints, until it is killed (seven times in ten), dies at some operation on its files, or closes. The expected state lies beside the store, in
+lets threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, make and drop trees, speak CQL to
+tables with an index and counters, and make checkpoints, until it is killed (seven times in ten), dies at some operation on its files, or closes. The expected state lies beside the store, in
 DIR, and the run goes on with it when the command is given again. --seed repeats options and steps; the moments of kills and the order of
 threads are the machine's (with --threads 1 less of that is left).
 

@@ -4,7 +4,7 @@
 use firn_workload::rng::{Rng, mix};
 
 use super::expected::Change;
-use super::layout::{PLAIN, SUMS, TREES, TWINS, Version};
+use super::layout::{COUNTS, PLAIN, ROWS, SUMS, TREES, TWINS, Version};
 
 /// How a step writes its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +27,16 @@ pub enum How {
     Ingest,
     /// By `export` of what is there, a deletion of it, and an `import`: nothing is changed in the end.
     ExportImport,
+    /// A row, by a statement.
+    Row,
+    /// A row, by `INSERT IF NOT EXISTS`.
+    RowNew,
+    /// Rows, by `BEGIN BATCH`.
+    RowBatch,
+    /// Rows, by a `DELETE` of a range.
+    RowRange,
+    /// A counter, by an `UPDATE`.
+    Count,
 }
 
 /// What a step looks at, or does to the store without changing what it holds.
@@ -56,6 +66,11 @@ pub enum Look {
     ScratchWrite,
     ScratchIngest,
     ScratchDrop,
+    Rows,
+    RowIndex,
+    RowCompact,
+    RowAlter,
+    Guest,
 }
 
 /// A step.
@@ -108,7 +123,7 @@ pub struct Space {
     pub keys: u32,
 }
 
-const WRITES: [(How, u64); 9] = [
+const WRITES: [(How, u64); 14] = [
     (How::Single, 5000),
     (How::SingleSynced, 20),
     (How::Batch, 900),
@@ -118,9 +133,14 @@ const WRITES: [(How, u64); 9] = [
     (How::DropRange, 3),
     (How::Ingest, 8),
     (How::ExportImport, 2),
+    (How::Row, 600),
+    (How::RowNew, 60),
+    (How::RowBatch, 60),
+    (How::RowRange, 20),
+    (How::Count, 200),
 ];
 
-const LOOKS: [(Look, u64); 24] = [
+const LOOKS: [(Look, u64); 29] = [
     (Look::Get, 2000),
     (Look::MultiGet, 200),
     (Look::Range, 120),
@@ -145,6 +165,11 @@ const LOOKS: [(Look, u64); 24] = [
     (Look::ScratchWrite, 200),
     (Look::ScratchIngest, 16),
     (Look::ScratchDrop, 12),
+    (Look::Rows, 60),
+    (Look::RowIndex, 60),
+    (Look::RowCompact, 3),
+    (Look::RowAlter, 1),
+    (Look::Guest, 60),
 ];
 
 fn pick<T: Copy>(weights: &[(T, u64)], mut n: u64) -> Option<T> {
@@ -196,7 +221,7 @@ impl Space {
         let index = self.index(rng);
         match rng.below(10) {
             0..3 => Change::Unset { tree, shard, index },
-            3..9 if tree == SUMS => Change::Add { shard, index, by: rng.bits() >> 50 },
+            3..9 if tree == SUMS => Change::Add { tree, shard, index, by: rng.bits() >> 50 },
             _ => Change::Set { tree, shard, index, version: version.0 },
         }
     }
@@ -206,6 +231,24 @@ impl Space {
         let tree = single[rng.below(3) as usize];
         let plain = PLAIN[rng.below(2) as usize];
         match how {
+            How::Row => vec![self.single(rng, ROWS, shard, version)],
+            How::RowNew => vec![Change::SetNew { shard, index: self.index(rng), version: version.0 }],
+            How::RowBatch => {
+                // Two changes of one row in one batch have one timestamp, so that the kind decides and not the order.
+                let mut indexes: Vec<u32> = (0..2 + rng.below(20)).map(|_| self.index(rng)).collect();
+                indexes.sort_unstable();
+                indexes.dedup();
+                let change = |index| match rng.below(4) {
+                    0 => Change::Unset { tree: ROWS, shard, index },
+                    _ => Change::Set { tree: ROWS, shard, index, version: version.0 },
+                };
+                indexes.into_iter().map(change).collect()
+            }
+            How::RowRange => {
+                let (from, to) = self.span(rng);
+                vec![Change::UnsetRange { tree: ROWS, shard, from, to }]
+            }
+            How::Count => vec![Change::Add { tree: COUNTS, shard, index: self.index(rng), by: rng.bits() >> 50 }],
             How::Single | How::SingleSynced => vec![self.single(rng, tree, shard, version)],
             How::Batch | How::BatchSynced | How::Transaction => {
                 let most = if rng.below(50) == 0 { 300 } else { 12 };

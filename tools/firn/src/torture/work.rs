@@ -10,21 +10,22 @@ use firn_kv::{Batch, Db, DbOptions, Durability, Error, ErrorKind, Snapshot, Tree
 use firn_workload::rng::Rng;
 
 use super::check::{
-    Checked, Trouble, check_bank, check_scratch, check_shard, check_shared, check_twins, check_value, check_walk, of_shard,
+    Checked, Known, Trouble, check_bank, check_scratch, check_shared, check_twins, check_value, check_walk, of_shard,
     shard_range, trees, wrong,
 };
 use super::expected::{Change, Keys, Shard};
 use super::journal::Journal;
-use super::layout::{ACCOUNTS, BANK, NAMES, SCRATCH, SUMS, Version, account, key, number, value};
+use super::layout::{ACCOUNTS, BANK, COUNTS, NAMES, ROWS, SCRATCH, SUMS, TREES, Version, account, key, number, value};
 use super::plan::tree_options;
 use super::steps::{How, Look, Space, Step};
+use super::tables::{self, Tables};
 
 /// What the threads of a cycle share.
 pub struct Shared {
     /// The store.
     pub db: Db,
-    /// The trees whose content is known.
-    pub trees: Vec<Tree>,
+    /// What of it is known exactly.
+    pub known: Known,
     /// The accounts.
     pub bank: Tree,
     /// What steps are drawn from.
@@ -58,6 +59,16 @@ struct Held {
     shard: u32,
     keys: Keys,
     until: u64,
+}
+
+impl Shared {
+    fn trees(&self) -> &[Tree] {
+        &self.known.trees
+    }
+
+    fn tables(&self) -> Checked<&Tables> {
+        self.known.tables.as_ref().map_or_else(|| wrong("the store was opened without its tables"), Ok)
+    }
 }
 
 impl Worker {
@@ -111,7 +122,7 @@ impl Worker {
     fn look_again(&self, open: &[Change]) -> Checked {
         for (shard, expected) in &self.shards {
             if open.iter().all(|c| c.shard() != *shard) {
-                match check_shard("after a failure of the disk", &self.shared.trees, *shard, expected) {
+                match self.shared.known.check_shard("after a failure of the disk", *shard, expected) {
                     // Reading may fail, too, where the disk does.
                     Err(Trouble::Failed(e)) if e.kind() != ErrorKind::Corruption => {}
                     other => other?,
@@ -139,7 +150,7 @@ impl Worker {
         self.held = held;
         for h in due {
             let Held { snapshot, tree, shard, keys, .. } = h;
-            let walk = snapshot.range(&self.shared.trees[tree], shard_range(shard));
+            let walk = snapshot.range(&self.shared.trees()[tree], shard_range(shard));
             match check_walk("in a snapshot", tree, walk, of_shard(shard, &keys)) {
                 Err(Trouble::Failed(e)) if self.shared.failing && e.kind() != ErrorKind::Corruption => {}
                 Err(Trouble::Failed(e)) => return wrong(format!("{}: reading a snapshot failed: {e}", self.at(number))),
@@ -160,21 +171,21 @@ impl Worker {
     fn write(&self, how: How, changes: &[Change]) -> Checked {
         let s = &*self.shared;
         match (how, changes) {
-            (How::Single, [change]) => single(&s.trees, change)?,
+            (How::Single, [change]) => single(s.trees(), change)?,
             (How::SingleSynced, [change]) => match change {
                 Change::Set { tree, shard, index, version } => {
                     let v = value(*tree, *shard, *index, *version);
-                    s.trees[*tree].put_with(&key(*shard, *index), &v, Durability::Power)?;
+                    s.trees()[*tree].put_with(&key(*shard, *index), &v, Durability::Power)?;
                 }
-                other => s.db.write_with(batch(&s.trees, std::slice::from_ref(other))?, Durability::Power)?,
+                other => s.db.write_with(batch(s.trees(), std::slice::from_ref(other))?, Durability::Power)?,
             },
-            (How::BatchSynced, _) => s.db.write_with(batch(&s.trees, changes)?, Durability::Power)?,
+            (How::BatchSynced, _) => s.db.write_with(batch(s.trees(), changes)?, Durability::Power)?,
             (How::Transaction, _) => self.transaction(changes)?,
             (How::DeleteRange, [Change::UnsetRange { tree, shard, from, to }]) => {
-                s.trees[*tree].delete_range(&key(*shard, *from), &key(*shard, *to))?;
+                s.trees()[*tree].delete_range(&key(*shard, *from), &key(*shard, *to))?;
             }
             (How::DropRange, [Change::UnsetRange { tree, shard, from, to }]) => {
-                s.trees[*tree].drop_range(&key(*shard, *from), &key(*shard, *to))?;
+                s.trees()[*tree].drop_range(&key(*shard, *from), &key(*shard, *to))?;
             }
             (How::Ingest, [Change::Set { tree, .. }, ..]) => {
                 let pairs = changes.iter().filter_map(|c| match c {
@@ -183,13 +194,13 @@ impl Worker {
                     }
                     _ => None,
                 });
-                s.trees[*tree].ingest(pairs)?;
+                s.trees()[*tree].ingest(pairs)?;
             }
             (How::ExportImport, [Change::UnsetRange { tree, shard, from, to }]) => {
                 let file = s.dir.join(format!("exported-{}", self.thread));
                 // A killed thread leaves its file.
                 let _ = s.env.remove(&file);
-                let (tree, from, to) = (&s.trees[*tree], key(*shard, *from), key(*shard, *to));
+                let (tree, from, to) = (&s.trees()[*tree], key(*shard, *from), key(*shard, *to));
                 let exported = tree.export(from.clone()..to.clone(), &file)?;
                 tree.delete_range(&from, &to)?;
                 // An import of nothing is refused.
@@ -199,7 +210,13 @@ impl Worker {
                     return wrong(format!("{exported} keys were exported, {imported} imported"));
                 }
             }
-            _ => s.db.write(batch(&s.trees, changes)?)?,
+            (How::RowNew, [change]) => {
+                let is_new =
+                    matches!(change, Change::SetNew { shard, index, .. } if !self.keys(ROWS, *shard).contains_key(index));
+                s.tables()?.write_new(change, is_new)?;
+            }
+            (How::Row | How::RowBatch | How::RowRange | How::Count, _) => s.tables()?.write(changes)?,
+            _ => s.db.write(batch(s.trees(), changes)?)?,
         }
         Ok(())
     }
@@ -212,12 +229,12 @@ impl Worker {
         for c in changes {
             let (Change::Set { tree, shard, index, .. } | Change::Unset { tree, shard, index }) = c else { continue };
             let k = key(*shard, *index);
-            let got = tx.get(&s.trees[*tree], &k)?;
+            let got = tx.get(&s.trees()[*tree], &k)?;
             let expected = shards.get(shard).and_then(|s| s[*tree].get(index)).copied();
             check_value("in a transaction", *tree, *shard, *index, expected, got.as_deref())?;
             match c {
-                Change::Set { version, .. } => tx.put(&s.trees[*tree], &k, &value(*tree, *shard, *index, *version))?,
-                _ => tx.delete(&s.trees[*tree], &k)?,
+                Change::Set { version, .. } => tx.put(&s.trees()[*tree], &k, &value(*tree, *shard, *index, *version))?,
+                _ => tx.delete(&s.trees()[*tree], &k)?,
             }
             if let Some(shard) = shards.get_mut(shard) {
                 c.apply(shard);
@@ -228,7 +245,7 @@ impl Worker {
 
     fn look(&mut self, look: Look, tree: usize, shard: u32, mut rng: Rng, number: u64) -> Checked {
         let s = self.shared.clone();
-        let t = &s.trees[tree];
+        let t = &s.trees()[tree];
         let index = s.space.index(&mut rng);
         let keys = self.keys(tree, shard);
         let (from, to) = s.space.span(&mut rng);
@@ -268,13 +285,13 @@ impl Worker {
                 }
             }
             Look::Walk => walk(t, tree, &key(shard, index))?,
-            Look::Twins => check_twins("twins", &s.db.snapshot(), &s.trees, &key(shard, index), 500)?,
+            Look::Twins => check_twins("twins", &s.db.snapshot(), s.trees(), &key(shard, index), 500)?,
             Look::Transfer => transfer(&s, &mut rng)?,
             Look::Bank => check_bank("bank", &s.db.snapshot(), &s.bank)?,
             Look::Stats => {
                 let stats = s.db.stats();
                 let names = s.db.tree_names();
-                if NAMES.iter().any(|n| !names.iter().any(|m| m == n)) || stats.trees.len() < NAMES.len() {
+                if NAMES[..TREES].iter().any(|n| !names.iter().any(|m| m == n)) || stats.trees.len() < TREES {
                     return wrong(format!("stats: trees are missing: {names:?}"));
                 }
                 t.tables()?;
@@ -300,9 +317,14 @@ impl Worker {
             Look::ReadOnly => {
                 let options = DbOptions { create: false, read_only: true, ..DbOptions::default() };
                 let other = Db::open_in(firn_kv::env::os::OsEnv::new(), s.dir.join(super::STORE), options)?;
-                let other_trees = opened(&other)?;
-                check_shard("opened for reading, beside", &other_trees, shard, &self.shards[&shard])?;
+                let known = Known { trees: opened(&other)?, tables: None };
+                known.check_shard("opened for reading, beside", shard, &self.shards[&shard])?;
             }
+            Look::Rows => s.tables()?.check_shard("select", shard, self.keys(ROWS, shard), self.keys(COUNTS, shard))?,
+            Look::RowIndex => s.tables()?.check_index(shard, self.keys(ROWS, shard), rng.below(32) as i32)?,
+            Look::RowCompact => s.tables()?.compact(&mut rng)?,
+            Look::RowAlter => s.tables()?.alter(&mut rng)?,
+            Look::Guest => s.tables()?.guest(&mut rng, self.at(number))?,
             Look::ScratchWrite | Look::ScratchIngest | Look::ScratchDrop => {
                 scratch(&s, look, shard, self.at(number), &mut rng)?
             }
@@ -324,17 +346,17 @@ impl Worker {
             wal_segment: 1 << 20,
             ..DbOptions::default()
         };
-        let copy = match Db::open_in(firn_kv::env::os::OsEnv::new(), &dir, options) {
+        let copy = match tables::open(firn_kv::env::os::OsEnv::new(), &dir, options) {
             Ok(copy) => copy,
-            Err(e) if s.failing && e.kind() != ErrorKind::Corruption => return Err(e.into()),
             Err(e) => return wrong(format!("the checkpoint {} does not open: {e}", dir.display())),
         };
-        let copies = opened(&copy)?;
+        let db = copy.store().db().clone();
+        let known = Known { trees: opened(&db)?, tables: Some(Tables::new(copy)?) };
         for (shard, expected) in &self.shards {
-            check_shard("in a checkpoint", &copies, *shard, expected)?;
+            known.check_shard("in a checkpoint", *shard, expected)?;
         }
-        check_shared("in a checkpoint", &copy, &copies)?;
-        drop((copies, copy));
+        check_shared("in a checkpoint", &db, &known.trees)?;
+        drop((known, db));
         Ok(super::remove_store(&*s.env, &dir)?)
     }
 }
@@ -364,8 +386,9 @@ fn single(trees: &[Tree], change: &Change) -> Checked {
             trees[*tree].put(&key(*shard, *index), &value(*tree, *shard, *index, *version))?;
         }
         Change::Unset { tree, shard, index } => trees[*tree].delete(&key(*shard, *index))?,
-        Change::Add { shard, index, by } => trees[SUMS].merge(&key(*shard, *index), &by.to_le_bytes())?,
+        Change::Add { shard, index, by, .. } => trees[SUMS].merge(&key(*shard, *index), &by.to_le_bytes())?,
         Change::UnsetRange { tree, shard, from, to } => trees[*tree].delete_range(&key(*shard, *from), &key(*shard, *to))?,
+        Change::SetNew { .. } => return wrong("rows are not written to trees"),
     }
     Ok(())
 }
@@ -378,10 +401,11 @@ fn batch(trees: &[Tree], changes: &[Change]) -> Checked<Batch> {
                 b.put(&trees[*tree], &key(*shard, *index), &value(*tree, *shard, *index, *version))?;
             }
             Change::Unset { tree, shard, index } => b.delete(&trees[*tree], &key(*shard, *index))?,
-            Change::Add { shard, index, by } => b.merge(&trees[SUMS], &key(*shard, *index), &by.to_le_bytes())?,
+            Change::Add { shard, index, by, .. } => b.merge(&trees[SUMS], &key(*shard, *index), &by.to_le_bytes())?,
             Change::UnsetRange { tree, shard, from, to } => {
                 b.delete_range(&trees[*tree], &key(*shard, *from), &key(*shard, *to))?;
             }
+            Change::SetNew { .. } => return wrong("rows are not written to trees"),
         }
     }
     Ok(b)
