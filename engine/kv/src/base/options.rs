@@ -137,7 +137,9 @@ pub enum Policy {
         /// Runs of the newest window merged at once: 2 to 64.
         min_runs: u32,
     },
-    /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older than that.
+    /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older than that. As long as there is a
+    /// snapshot or transaction that may see something of the tables to be dropped they stay, and the tree is larger than its bounds by
+    /// what has been written since they would have gone.
     Fifo {
         /// Largest total of table files, in bytes; 0 for no bound.
         max_bytes: u64,

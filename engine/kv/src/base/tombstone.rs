@@ -74,9 +74,18 @@ impl Fragments {
 
     /// Takes fragments that are sorted and disjoint already; `None` when they are not.
     pub fn from_sorted(fragments: Vec<Fragment>) -> Option<Fragments> {
-        let sound = fragments.iter().all(|f| f.start < f.end && !f.seqs.is_empty() && f.seqs.is_sorted_by(|a, b| a > b))
-            && fragments.windows(2).all(|w| w[0].end <= w[1].start);
-        sound.then_some(Fragments(fragments))
+        Self::is_sound(&fragments).then_some(Fragments(fragments))
+    }
+
+    /// Takes what has been cut out of sound fragments, in their order.
+    pub fn from_parts(fragments: Vec<Fragment>) -> Fragments {
+        debug_assert!(Self::is_sound(&fragments), "parts of sound fragments are sound");
+        Fragments(fragments)
+    }
+
+    fn is_sound(fragments: &[Fragment]) -> bool {
+        fragments.iter().all(|f| f.start < f.end && !f.seqs.is_empty() && f.seqs.is_sorted_by(|a, b| a > b))
+            && fragments.windows(2).all(|w| w[0].end <= w[1].start)
     }
 
     /// The fragments, in key order.

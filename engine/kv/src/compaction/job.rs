@@ -82,7 +82,7 @@ fn slice(all: &Fragments, from: &[u8], until: Option<&[u8]>) -> Fragments {
         let end = until.map_or(f.end.as_slice(), |u| u.min(&f.end));
         (start < end).then(|| Fragment { start: start.to_vec(), end: end.to_vec(), seqs: f.seqs.clone() })
     });
-    Fragments::from_sorted(inside.collect()).unwrap_or_default()
+    Fragments::from_parts(inside.collect())
 }
 
 /// Merges `sources` (newest first) into output tables; blocks that nothing else overlaps are copied. `oldest_tombstone` is the wall

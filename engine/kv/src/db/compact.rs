@@ -86,8 +86,21 @@ impl Core {
     /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait for room: until another is done.
     pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
         self.claim_by(tree, |options, shape, merging| {
-            Ok(pick(&options.policy, shape).filter(|job| fits(&options.policy, shape, merging, job)))
+            Ok(self.wish(options, shape).filter(|job| fits(&options.policy, shape, merging, job)))
         })
+    }
+
+    /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until they have gone: a part of it could
+    /// leave older tables without the newer ones that hide what is in them.
+    pub fn wish(&self, options: &TreeOptions, shape: &Shape) -> Option<Job> {
+        let job = pick(&options.policy, shape)?;
+        if job.action != Action::Drop {
+            return Some(job);
+        }
+        let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
+        let seen = self.snapshots.wait_for(tables.map(|t| t.min_seq).min());
+        (!seen).then_some(job)
     }
 
     pub(super) fn claim_by(
@@ -224,7 +237,14 @@ impl Core {
     }
 
     fn drop_job(&self, c: &Claimed) -> Result<Ran> {
-        let ids = c.inputs().iter().flat_map(|r| &r.tables).map(|t| t.meta.id).collect();
+        let inputs = c.inputs();
+        let tables = || inputs.iter().flat_map(|r| &r.tables);
+        let _none_new = self.snapshots.hold_off();
+        if self.snapshots.wait_for(tables().map(|t| t.meta.min_seq).min()) {
+            // One was taken since the job was chosen.
+            return Ok(Ran::default());
+        }
+        let ids = tables().map(|t| t.meta.id).collect();
         self.install(&c.tree, ids, vec![], None)?;
         Ok(Ran::default())
     }
@@ -268,15 +288,22 @@ impl Claimed {
             let tables = run.tables.iter().filter(|t| i.tables.contains(&t.meta.id)).cloned().collect();
             Some(Arc::new(Run::new(i.level, i.run, tables)))
         };
-        self.job.inputs.iter().filter_map(of).collect()
+        let inputs: Vec<Arc<Run>> = self.job.inputs.iter().filter_map(of).collect();
+        debug_assert_eq!(
+            inputs.iter().map(|r| r.tables.len()).sum::<usize>(),
+            self.taken().len(),
+            "a job's tables are in the version that it was made for"
+        );
+        inputs
     }
 
     /// What is older than the job's inputs: the runs after the oldest input, and what the input runs and those between leave
     /// behind, since that lies in other key ranges or is newer than what is asked.
     fn beneath(&self) -> Vec<Arc<Run>> {
         let taken = self.taken();
-        let newest = self.version.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id))).unwrap_or(0);
-        self.rest(newest)
+        let newest = self.version.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id)));
+        debug_assert!(newest.is_some(), "a job's tables are in the version that it was made for");
+        self.rest(newest.unwrap_or(0))
     }
 
     /// All that is not in the job.

@@ -1,6 +1,6 @@
 //! The inside of an open Db, shared by its handles, its trees and its workers.
 //!
-//! Locks, in the order in which they may be taken: a tree's `flushing`, `catalog`, a tree's `files`, `write`, a tree's view lock,
+//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing`, `catalog`, a tree's `files`, `write`, a tree's view lock,
 //! `snapshots`. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
 
 use std::path::PathBuf;
@@ -155,7 +155,7 @@ impl Core {
     }
 
     #[cold]
-    fn why_latched(&self) -> Error {
+    pub fn why_latched(&self) -> Error {
         match &*self.latched.lock() {
             Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
             Some(e) => Error::new(ErrorKind::ReadOnly, format!("the store has been read-only since a failure: {e}")),

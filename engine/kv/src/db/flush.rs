@@ -148,6 +148,8 @@ impl Core {
         tree.fill.flush_began(from);
         let now = self.env.wall_micros();
         let made = self.write_memtable(tree, &view, sealed, now)?;
+        // Without an end the log is kept from where it begins.
+        debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
         let end = sealed.end.get().copied().unwrap_or(sealed.start());
         self.sync_to(end)?;
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, now)).collect();
@@ -289,8 +291,12 @@ impl Core {
             if let Some(state) = c.state.trees.get(&tree.id) {
                 let live: std::collections::HashSet<u64> =
                     state.runs.iter().flat_map(|r| r.tables.iter().map(|t| t.id)).collect();
-                gone.extend(removed.iter().filter(|id| !live.contains(id)).filter_map(|id| files.handles.remove(id)));
-                let version = Arc::new(build_version(state, &files));
+                for id in removed.iter().filter(|id| !live.contains(id)) {
+                    let handle = files.handles.remove(id);
+                    debug_assert!(handle.is_some(), "table {id} leaves and has no handle");
+                    gone.extend(handle);
+                }
+                let version = Arc::new(build_version(state, &files).map_err(|e| self.latch(e))?);
                 if let Some((m, _)) = flushed {
                     m.set_flushed();
                 }

@@ -197,7 +197,7 @@ impl Core {
                 files.handles.insert(table.id, TableHandle::new(table, self.opener.clone()));
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
-                let version = Arc::new(build_version(state, &files));
+                let version = Arc::new(build_version(state, &files).map_err(|e| self.latch(e))?);
                 tree.change_view(|v| View { version, ..v.clone() });
             }
             w.next_seq = seq + 1;

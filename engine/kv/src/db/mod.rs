@@ -428,7 +428,7 @@ impl Core {
         let Some(state) = c.state.trees.get(&id) else {
             return Err(Error::invalid(format!("the tree {name:?} could not be created")));
         };
-        let tree = self.new_tree(state, options, MemHandle::new(memtable, start));
+        let tree = self.new_tree(state, options, MemHandle::new(memtable, start)).map_err(|e| self.latch(e))?;
         self.trees.write().push(tree.clone());
         self.events.note("tree", |e| {
             e.str("tree", name).num("id", id as u64);

@@ -174,7 +174,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         })?;
         let mem = Memtable::with_prefixes(&arenas, tree_options.memtable_size, tree_options.filter_prefix.clone())?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
-        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &watch));
+        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &watch)?);
     }
     if options.read_only {
         for h in trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()) {
@@ -270,7 +270,7 @@ fn tree_of(
     active: Arc<MemHandle>,
     opener: &Arc<TableOpener>,
     watch: &Watch,
-) -> Arc<TreeCore> {
+) -> Result<Arc<TreeCore>> {
     let mut files = Files::default();
     for m in state.runs.iter().flat_map(|r| &r.tables) {
         files.handles.insert(m.id, TableHandle::new(m.clone(), opener.clone()));
@@ -283,7 +283,7 @@ fn tree_of(
 
 impl Core {
     /// A tree that has just been created.
-    pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, active: Arc<MemHandle>) -> Arc<TreeCore> {
+    pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, active: Arc<MemHandle>) -> Result<Arc<TreeCore>> {
         tree_of(state, options, true, active, &self.opener, &self.watch)
     }
 }
@@ -381,9 +381,10 @@ fn replay(
             active.enter(begin.max(flushed));
             mems.push((t.id, active));
         }
-        let count = insert_ops(seq, payload, |tree| mems.iter().find(|(t, _)| *t == tree).map(|(_, m)| &*m.mem));
+        let inserted = insert_ops(seq, payload, |tree| mems.iter().find(|(t, _)| *t == tree).map(|(_, m)| &*m.mem));
+        debug_assert_eq!(inserted, Some(count), "all operations decoded a moment ago");
         mems.iter().for_each(|(_, m)| m.leave());
-        last_seq = last_seq.max(seq + count.unwrap_or(1).max(1) - 1);
+        last_seq = last_seq.max(seq + count.max(1) - 1);
         Ok(())
     })
     .map_err(|e| torn_manifest(env, dir, manifest, e))?;

@@ -79,32 +79,6 @@ impl Core {
         }
         Ok(values)
     }
-
-    /// The sequence number of the newest version of `key`, deletions included: for the checks of transactions.
-    pub fn newest_seq(&self, tree: &TreeCore, key: &[u8]) -> Result<Seq> {
-        let guard = epoch::pin();
-        let view = tree.view.load(&guard);
-        let read = self.read_point();
-        let mut newest = 0;
-        for m in view.memtables() {
-            let cover = m.mem.tombstones().and_then(|t| t.newest_covering(key, read));
-            newest = newest.max(cover.unwrap_or(0)).max(m.mem.get(key, read).map_or(0, |f| f.trailer.seq()));
-            if newest > 0 {
-                return Ok(newest);
-            }
-        }
-        for run in &view.version.runs {
-            let Some(t) = run.find(key) else { continue };
-            let table = t.table()?;
-            let cover = table.tombstones().newest_covering(key, read);
-            let hit = table.get(key, None, read, &guard)?;
-            newest = newest.max(cover.unwrap_or(0)).max(hit.map_or(0, |h| h.trailer.seq()));
-            if newest > 0 {
-                return Ok(newest);
-            }
-        }
-        Ok(newest)
-    }
 }
 
 /// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for all of them together: a read is a

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, prefix_end};
@@ -16,7 +17,13 @@ use super::{Handle, Tree};
 
 /// The registry of live snapshots.
 #[derive(Default)]
-pub struct Snapshots(Mutex<BTreeMap<(Seq, u64), Held>>);
+pub struct Snapshots {
+    live: Mutex<BTreeMap<(Seq, u64), Held>>,
+    /// Whether work waits for a snapshot to go.
+    waited_for: AtomicBool,
+    /// Held by who takes a snapshot, shared, and by who drops tables with their data, alone. Taken before every other lock.
+    drops: RwLock<()>,
+}
 
 struct Held {
     name: String,
@@ -37,7 +44,8 @@ pub struct SnapshotInfo {
 impl Snapshots {
     /// Takes a read point and registers it.
     pub fn take(&self, core: &Core, name: &str) -> (Seq, u64) {
-        let mut s = self.0.lock();
+        let _no_drop = self.drops.read();
+        let mut s = self.live.lock();
         let seq = core.read_point();
         let id = s.last_key_value().map_or(0, |(k, _)| k.1 + 1).max(s.len() as u64);
         let id = (id..).find(|i| !s.contains_key(&(seq, *i))).unwrap_or(id);
@@ -45,20 +53,37 @@ impl Snapshots {
         (seq, id)
     }
 
-    fn release(&self, key: (Seq, u64)) {
-        self.0.lock().remove(&key);
+    /// Whether work waits for a snapshot to go, and may be done now.
+    fn release(&self, key: (Seq, u64)) -> bool {
+        self.live.lock().remove(&key);
+        self.waited_for.swap(false, Ordering::Relaxed)
+    }
+
+    /// Keeps new snapshots from being taken until the guard goes: what is dropped meanwhile is seen by none of them.
+    pub fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
+        self.drops.write()
+    }
+
+    /// Whether a live snapshot may see something whose smallest sequence number is this; then the next one that goes wakes the workers.
+    pub fn wait_for(&self, min_seq: Option<Seq>) -> bool {
+        let live = self.live.lock();
+        let seen = live.last_key_value().is_some_and(|(k, _)| min_seq.is_some_and(|m| k.0 >= m));
+        if seen {
+            self.waited_for.store(true, Ordering::Relaxed);
+        }
+        seen
     }
 
     /// The read points in ascending order, without repeats.
     pub fn list(&self) -> Vec<Seq> {
-        let mut v: Vec<Seq> = self.0.lock().keys().map(|k| k.0).collect();
+        let mut v: Vec<Seq> = self.live.lock().keys().map(|k| k.0).collect();
         v.dedup();
         v
     }
 
     /// All live snapshots.
     pub fn infos(&self) -> Vec<SnapshotInfo> {
-        let s = self.0.lock();
+        let s = self.live.lock();
         s.iter().map(|(k, h)| SnapshotInfo { name: h.name.clone(), seq: k.0, since_micros: h.since_micros }).collect()
     }
 }
@@ -82,7 +107,9 @@ impl ReadPoint {
 
 impl Drop for ReadPoint {
     fn drop(&mut self) {
-        self.handle.core.snapshots.release(self.key);
+        if self.handle.core.snapshots.release(self.key) {
+            self.handle.core.signal_work();
+        }
     }
 }
 

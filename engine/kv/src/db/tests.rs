@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::*;
 use crate::base::hooks::{Folded, Merge};
 use crate::compaction::{Shape, manual};
+use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
 
 thread_local! {
@@ -177,6 +178,80 @@ fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
     tree.drop_range(b"k", b"z").unwrap();
     assert_eq!((tree.iter().count(), entries()), (0, 0));
     assert!(tree.drop_range(b"z", b"a").is_ok());
+}
+
+/// A FIFO tree keeps what a snapshot sees, whole, and goes on dropping when it has gone.
+#[test]
+fn first_in_first_out_waits_for_snapshots() {
+    for threads in [0, 2] {
+        let db = open_with(&MemEnv::new(1), threads);
+        let policy = crate::Policy::Fifo { max_bytes: 128 << 10, max_age_secs: 0 };
+        let compression = vec![crate::Compression::None];
+        let tree = db.tree("t", TreeOptions { policy, compression, ..options() }).unwrap();
+        let mut n = 0u32;
+        let mut fill = || {
+            for _ in 0..1000 {
+                tree.put(&n.to_be_bytes(), &[7; 500]).unwrap();
+                n += 1;
+            }
+            db.wait_idle().unwrap();
+        };
+        fill();
+        let snapshot = db.snapshot();
+        let seen = |s: &Snapshot| s.range::<&[u8]>(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
+        let before = seen(&snapshot);
+        assert!(!before.is_empty());
+        fill();
+        assert_eq!(seen(&snapshot), before, "{threads} threads");
+        fill();
+        assert_eq!(seen(&snapshot), before, "{threads} threads");
+        drop(snapshot);
+        tree.put(b"x", b"y").unwrap();
+        fill();
+        assert!(!tree.contains(&before[0]).unwrap(), "{threads} threads");
+    }
+}
+
+/// At a commit tables that hold nothing newer than the snapshot are not read, and of the others filters are asked first.
+#[test]
+fn validation_reads_no_table_that_cannot_matter() {
+    let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
+    env.only(&[OpClass::Read]);
+    let db_options = DbOptions { read_mode: crate::ReadMode::Pread, background_threads: 0, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", db_options).unwrap();
+    let tree = db.tree("t", TreeOptions { block_size: 512, ..options() }).unwrap();
+    let fill = |from: u32| {
+        (from..3000).step_by(3).for_each(|i| tree.put(&i.to_be_bytes(), &[7; 50]).unwrap());
+        tree.flush().unwrap();
+    };
+    fill(0);
+    let mut tx = db.transaction();
+    // Keys beside those that are there: what is read of them is the filter.
+    for i in (1..3000u32).step_by(30) {
+        assert!(tx.get(&tree, &[&i.to_be_bytes()[..], b"x"].concat()).unwrap().is_none());
+    }
+    tx.put(&tree, b"k", b"v").unwrap();
+    env.fail_from(env.count(), Fault::Eio);
+    tx.commit().unwrap();
+    env.heal();
+    // What is newer is found wherever it lies: in memtable and table, a put, a delete and the deletion of a range.
+    for flushed in [false, true] {
+        for change in 0..3 {
+            let key = 300u32.to_be_bytes();
+            let mut tx = db.transaction();
+            tx.get(&tree, &key).unwrap();
+            tx.put(&tree, b"k", b"w").unwrap();
+            match change {
+                0 => tree.put(&key, b"new").unwrap(),
+                1 => tree.delete(&key).unwrap(),
+                _ => tree.delete_range(&key, &400u32.to_be_bytes()).unwrap(),
+            }
+            if flushed {
+                tree.flush().unwrap();
+            }
+            assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Conflict, "{flushed}, {change}");
+        }
+    }
 }
 
 /// The tree is dropped after the tables of an ingestion, or of a merge, have been written, before they are installed.

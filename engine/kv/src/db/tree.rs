@@ -10,7 +10,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
 use crate::base::shared::Shared;
-use crate::manifest::TreeState;
+use crate::manifest::{RunState, TreeState};
 use crate::merge::run::{Run, TableHandle};
 
 use super::core::{PutOff, Watch};
@@ -61,11 +61,11 @@ impl TreeCore {
         active: Arc<MemHandle>,
         files: Files,
         watch: &Watch,
-    ) -> Arc<TreeCore> {
-        let version = Arc::new(build_version(state, &files));
+    ) -> Result<Arc<TreeCore>> {
+        let version = Arc::new(build_version(state, &files)?);
         let meters = watch.meters.clone();
         let view = View { active, sealed: vec![], version, options: Arc::new(options), meters };
-        Arc::new(TreeCore {
+        Ok(Arc::new(TreeCore {
             id: state.id,
             name: state.name.clone(),
             view: Shared::new(Arc::new(view)),
@@ -77,7 +77,7 @@ impl TreeCore {
             files: Mutex::new(files),
             dropped: AtomicBool::new(false),
             hooked: AtomicBool::new(hooked),
-        })
+        }))
     }
 
     /// Replaces the view by one made from it.
@@ -132,14 +132,20 @@ impl TreeCore {
 }
 
 /// The runs of a tree from its state and its open files.
-pub fn build_version(state: &TreeState, files: &Files) -> Version {
-    let runs = state
-        .runs
-        .iter()
-        .map(|r| {
-            let tables = r.tables.iter().filter_map(|t| files.handles.get(&t.id).cloned()).collect();
-            Arc::new(Run::new(r.level, r.number, tables))
+///
+/// # Errors
+/// When a live table has no handle, which only a bug can be the reason of: without it reads would miss what it holds.
+pub fn build_version(state: &TreeState, files: &Files) -> Result<Version> {
+    let handle = |id: u64| {
+        let handle = files.handles.get(&id).cloned();
+        debug_assert!(handle.is_some(), "live table {id} has no handle");
+        handle.ok_or_else(|| {
+            Error::corruption(format!("the live table {id} of the tree {:?} is not open: this build is at fault", state.name))
         })
-        .collect();
-    Version { runs }
+    };
+    let run = |r: &RunState| {
+        let tables = r.tables.iter().map(|t| handle(t.id)).collect::<Result<_>>()?;
+        Ok(Arc::new(Run::new(r.level, r.number, tables)))
+    };
+    Ok(Version { runs: state.runs.iter().map(run).collect::<Result<_>>()? })
 }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Seq;
+use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::Durability;
+use crate::base::sync::epoch;
 use crate::base::tombstone::Fragments;
 use crate::merge::merging::{Merging, Source};
 use crate::merge::run::RunCursor;
@@ -22,8 +23,8 @@ use crate::merge::value::Value;
 use crate::merge::visible::KeyRange;
 
 use super::batch::{Batch, check_key, check_value};
-use super::core::Core;
 use super::iter::key_range;
+use super::read::filter_hash;
 use super::snapshot::Snapshot;
 use super::tree::TreeCore;
 use super::{Db, Tree};
@@ -175,9 +176,9 @@ impl Transaction {
             return Ok(());
         }
         let since = self.snapshot.seq();
-        let check = |core: &Core| -> Result<()> {
+        let check = || -> Result<()> {
             for (tree, key) in &self.keys {
-                if core.newest_seq(tree, key)? > since {
+                if key_changed_since(tree, key, since)? {
                     return Err(conflict("a key").keys(key, key));
                 }
             }
@@ -194,6 +195,37 @@ impl Transaction {
 
 fn conflict(what: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("{what} that the transaction read has changed since; run it again"))
+}
+
+/// Whether a key has a version, deletions included, that is newer than `since`. Called under the write lock: sources that hold nothing newer
+/// are not looked into, and of the others filters are asked first.
+fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Result<bool> {
+    let guard = epoch::pin();
+    let view = tree.view.load(&guard);
+    let newer = |seq: Option<Seq>| seq.is_some_and(|s| s > since);
+    for m in view.memtables() {
+        let found = m.mem.get(key, MAX_SEQ).map(|f| f.trailer.seq());
+        if newer(found) || newer(m.mem.tombstones().and_then(|t| t.newest_covering(key, MAX_SEQ))) {
+            return Ok(true);
+        }
+        // What is in older sources is older still.
+        if found.is_some() {
+            return Ok(false);
+        }
+    }
+    let mut hash = None;
+    for t in view.version.runs.iter().filter_map(|r| r.find(key)).filter(|t| t.meta.max_seq > since) {
+        let table = t.table()?;
+        if t.meta.range_deletes > 0 && newer(table.tombstones().newest_covering(key, MAX_SEQ)) {
+            return Ok(true);
+        }
+        if table.may_contain(*hash.get_or_insert_with(|| filter_hash(&view.options, key)))
+            && let Some(hit) = table.get(key, None, MAX_SEQ, &guard)?
+        {
+            return Ok(hit.trailer.seq() > since);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether anything in a range is newer than `since`. Sources that hold nothing newer are not looked into.

@@ -207,7 +207,7 @@ impl Core {
         let view = t.view.load_full();
         let wants = || {
             let shape = self.shape(&view.version, &view.options, &files);
-            !t.is_dropped() && t.is_hooked() && crate::compaction::pick(&view.options.policy, &shape).is_some()
+            !t.is_dropped() && t.is_hooked() && self.wish(&view.options, &shape).is_some()
         };
         self.work.compacting.load(Ordering::Relaxed) > 0 || wants()
     }

@@ -44,7 +44,7 @@ pub struct WriteState {
 }
 
 /// What a transaction looks at before its batch is written.
-pub type Check<'a> = &'a dyn Fn(&Core) -> Result<()>;
+pub type Check<'a> = &'a dyn Fn() -> Result<()>;
 
 impl WriteState {
     /// Where the log ends.
@@ -156,7 +156,7 @@ impl Core {
         let first = self.next_seq(&w, batch.count)?;
         if let Some(check) = check {
             self.visible.wait_below(first);
-            check(self)?;
+            check()?;
         }
         let begin = w.end();
         let lsn = w.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
@@ -165,10 +165,20 @@ impl Core {
         w.bytes += batch.bytes.len() as u64;
         mems.iter().for_each(|(_, m)| m.enter(begin));
         drop(w);
-        insert_ops(first, &batch.bytes, |tree| mems.iter().find(|(t, _)| t.id == tree).map(|(_, m)| &*m.mem));
+        let inserted = insert_ops(first, &batch.bytes, |tree| mems.iter().find(|(t, _)| t.id == tree).map(|(_, m)| &*m.mem));
+        debug_assert_eq!(inserted, Some(batch.count), "a batch that does not decode as it was encoded");
+        if inserted != Some(batch.count) {
+            // Its numbers must become visible all the same, or every later writer would wait for ever; but nobody writes after it.
+            self.latch(Error::corruption(
+                "a batch did not decode as it was encoded and is in memory in part: this build is at fault",
+            ));
+        }
         self.visible.publish(first, batch.count);
         for (_, m) in &mems {
             m.leave();
+        }
+        if inserted != Some(batch.count) {
+            return Err(self.why_latched());
         }
         self.finish_write(lsn, durability, began)?;
         Ok(first)

@@ -472,5 +472,5 @@ pub fn retain_tombstones(tombstones: &Fragments, snapshots: &[Seq], beneath: &Be
             out.push(Fragment { start: f.start.clone(), end: f.end.clone(), seqs });
         }
     }
-    Fragments::from_sorted(out).unwrap_or_default()
+    Fragments::from_parts(out)
 }

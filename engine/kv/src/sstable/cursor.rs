@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::copy::WholeBlock;
 use super::search::{Block, Shape, prefetch};
 use super::stream::Stream;
-use super::table::{Table, TableValue};
+use super::table::{Table, TableValue, part};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq, Trailer, head};
@@ -326,7 +326,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn value(&self) -> &[u8] {
-        self.bytes().get(self.value.start as usize..self.value.end as usize).unwrap_or_default()
+        part(self.bytes(), self.value.start as usize..self.value.end as usize)
     }
 
     #[inline]

@@ -176,7 +176,7 @@ impl Hit<'_> {
     /// The value: empty for deletes.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        self.held.bytes().get(self.value.start as usize..self.value.end as usize).unwrap_or_default()
+        part(self.held.bytes(), self.value.start as usize..self.value.end as usize)
     }
 
     /// The value, held without the guard.
@@ -187,6 +187,13 @@ impl Hit<'_> {
             Held::Map(_) => self.table.map_value(self.block, self.value.clone()),
         }
     }
+}
+
+/// A part of what has been checked: entries lie in their blocks, or the block would not have been decoded.
+#[inline]
+pub(super) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
+    debug_assert!(range.start <= range.end && range.end <= bytes.len(), "{range:?} of {} bytes", bytes.len());
+    bytes.get(range).unwrap_or_default()
 }
 
 /// A value that holds what it lies in.
@@ -216,8 +223,8 @@ impl Deref for TableValue {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Owner::Frame(f, r) => f.get(r.start as usize..r.end as usize).unwrap_or_default(),
-            Owner::Map(f, r) => f.map().and_then(|m| m.get(r.start as usize..r.end as usize)).unwrap_or_default(),
+            Owner::Frame(f, r) => part(f, r.start as usize..r.end as usize),
+            Owner::Map(f, r) => part(f.map().unwrap_or_default(), r.start as usize..r.end as usize),
             Owner::Copy(b) => b,
         }
     }
@@ -439,7 +446,7 @@ impl Table {
     /// Bytes of the map; empty when they are not there.
     #[inline]
     pub(super) fn mapped_bytes(&self, range: Range<usize>) -> &[u8] {
-        self.file.map().and_then(|m| m.get(range)).unwrap_or_default()
+        part(self.file.map().unwrap_or_default(), range)
     }
 
     /// Where the stored bytes of block `i`, which must be one that [`is_mapped`](Self::is_mapped), lie in the map. They are checked when

@@ -328,11 +328,8 @@ impl TableWriter {
         for (flag, set) in [(PLAIN, facts.plain), (DENSE, facts.dense), (CONTINUES, continues), (RAW, raw)] {
             flags |= if set { flag } else { 0 };
         }
-        // A block that is stored as it is will be served from the map.
-        if !raw && let Some(mut frame) = self.options.warm.as_ref().and_then(|c| c.spare(self.raw.len())) {
-            frame.copy_from_slice(&self.raw);
-            self.frames.push((self.index.len() as u32, frame.freeze()));
-        }
+        let number = self.index.len() as u32;
+        self.frames.extend(self.options.keep(raw, &self.raw).map(|f| (number, f)));
         self.index.add(&last, next, len, facts.entries, flags);
         self.continued = continues;
         self.props.last_key = last;

@@ -82,6 +82,18 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// The same cell with these bytes for its value; as it is where it has none.
+    #[inline]
+    pub fn with_value<'b>(&self, value: &'b [u8]) -> Cell<'b> {
+        let state = match self.state {
+            State::Live(_) => State::Live(value),
+            State::Expiring { ttl, expires, .. } => State::Expiring { value, ttl, expires },
+            State::Tombstone { deleted } => State::Tombstone { deleted },
+            State::Counter(sum) => State::Counter(sum),
+        };
+        Cell { timestamp: self.timestamp, state }
+    }
+
     /// The sum, of a counter.
     pub fn counter(&self) -> Option<i64> {
         if let State::Counter(sum) = self.state { Some(sum) } else { None }

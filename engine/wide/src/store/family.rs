@@ -3,10 +3,12 @@
 //! Invariants:
 //! - A kind of deletion that is anywhere in the tree has its flag set, here and in the schema tree: the flag is set before the first such
 //!   deletion is committed, and recorded in the same batch. Readers look at the flags after they have taken their state.
+//! - A family belongs to the store that opened it. It is marked as dropped before writers who hold a stripe are waited for, and its tree
+//!   goes after that: who has found it open under a stripe may write.
 //! - Indexes are read by writers under a stripe's lock; [`Family::set_indexes`] takes all of those locks once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
 use firn_kv::{Tree, TreeOptions};
 use parking_lot::RwLock;
@@ -14,6 +16,7 @@ use parking_lot::RwLock;
 use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
 use crate::key::Layout;
 
+use super::Shared;
 use super::indexed::{Index, IndexSpec};
 
 /// What the store must know of a family.
@@ -45,6 +48,9 @@ pub struct Family(pub(super) Arc<Open>);
 
 pub(super) struct Open {
     pub id: u32,
+    /// The store that opened it: only looked at, so that no other comes to lie in its place.
+    pub owner: Weak<Shared>,
+    pub dropped: AtomicBool,
     pub layout: Layout,
     pub counter: bool,
     pub tree: Tree,
@@ -82,6 +88,12 @@ impl Family {
     /// Its tree in the engine.
     pub fn tree(&self) -> &Tree {
         &self.0.tree
+    }
+
+    /// Whether it is an open family of this store.
+    #[inline]
+    pub(super) fn is_of(&self, store: &Arc<Shared>) -> bool {
+        std::ptr::eq(self.0.owner.as_ptr(), Arc::as_ptr(store)) && !self.0.dropped.load(Ordering::Acquire)
     }
 
     #[inline]

@@ -29,8 +29,9 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use firn_kv::base::key::successor;
 use firn_kv::env::Env;
 use firn_kv::env::os::OsEnv;
 use firn_kv::{Batch, Db, DbOptions, Durability, Tree, TreeOptions};
@@ -166,6 +167,8 @@ impl Store {
         }
         Ok(Family(Arc::new(Open {
             id: spec.id,
+            owner: Arc::downgrade(&self.0),
+            dropped: AtomicBool::new(false),
             layout: spec.layout.clone(),
             counter: spec.counter,
             tree,
@@ -187,6 +190,9 @@ impl Store {
     /// `InvalidRequest` when it is not open; errors of the engine.
     pub fn drop_family(&self, id: u32) -> Result<()> {
         let family = self.0.families.write().remove(&id).ok_or_else(|| invalid(format!("family {id} is not open")))?;
+        family.0.dropped.store(true, Ordering::Release);
+        // Who found it open has written then, and waits for nobody.
+        self.0.stripes.pass_through();
         self.take_indexes(&family, &[])?;
         self.0.db.drop_tree(&tree_name(id))?;
         let mut batch = Batch::new();
@@ -199,21 +205,26 @@ impl Store {
     /// Removes all that a family holds, at once. Writes that come later count, whatever their timestamps.
     ///
     /// # Errors
-    /// Errors of the engine.
+    /// `InvalidRequest` for a family that has been dropped or belongs to another store; errors of the engine.
     pub fn truncate(&self, family: &Family) -> Result<()> {
         let _all = self.0.stripes.lock_all();
+        self.check_open(family)?;
         let mut batch = Batch::new();
-        let end = [0xFF; 64];
-        batch.delete_range(&family.0.tree, &[], &end)?;
-        for index in family.indexes().iter() {
-            batch.delete_range(&index.tree, &[], &end)?;
+        for tree in std::iter::once(&family.0.tree).chain(family.indexes().iter().map(|i| &i.tree)) {
+            // There is no key that is greater than all of an ordered partitioner's; but nobody writes meanwhile, so there is a last one.
+            let mut last = tree.cursor::<&[u8]>(..)?;
+            last.last()?;
+            if last.valid()
+                && let Some(end) = successor(last.key())
+            {
+                batch.delete_range(tree, &[], &end)?;
+            }
         }
         Ok(self.0.db.write_with(batch, Durability::Process)?)
     }
 
     fn check_open(&self, family: &Family) -> Result<()> {
-        let open = self.0.families.read().get(&family.0.id).is_some_and(|f| Arc::ptr_eq(&f.0, &family.0));
-        if open { Ok(()) } else { Err(invalid(format!("family {} has been dropped or belongs to another store", family.0.id))) }
+        if family.is_of(&self.0) { Ok(()) } else { Err(not_open(family)) }
     }
 
     fn sync_if(&self, durability: Durability) -> Result<()> {
@@ -228,6 +239,11 @@ impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
+}
+
+#[cold]
+fn not_open(family: &Family) -> Error {
+    invalid(format!("family {} has been dropped or belongs to another store", family.0.id))
 }
 
 /// A recorded number.

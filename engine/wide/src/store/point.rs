@@ -31,23 +31,37 @@ pub(super) fn with_key<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 #[derive(Clone, Debug)]
 pub struct CellValue {
     stored: Value,
+    /// The cell but for its bytes, which begin here in what is stored.
+    cell: Cell<'static>,
+    value: usize,
 }
 
 impl CellValue {
+    /// The cell that is stored so.
+    fn new(stored: Value) -> Result<CellValue> {
+        let cell = cell_of(&stored)?;
+        let value = stored.len() - cell.value().len();
+        let cell = cell.with_value(&[]);
+        Ok(CellValue { stored, cell, value })
+    }
+
     /// The cell.
     #[inline]
     pub fn cell(&self) -> Cell<'_> {
-        match Stored::decode(&self.stored) {
-            Ok(Stored::Cell(cell)) => cell,
-            // Only cells get here.
-            _ => Cell { timestamp: i64::MIN, state: crate::cell::State::Live(&[]) },
-        }
+        self.cell.with_value(&self.stored[self.value..])
     }
 
     /// Its value.
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.cell().value()
+    }
+}
+
+fn cell_of(stored: &[u8]) -> Result<Cell<'_>> {
+    match Stored::decode(stored)? {
+        Stored::Cell(cell) => Ok(cell),
+        _ => Err(Error::Corrupt("a deletion lies where a cell belongs".into())),
     }
 }
 
@@ -136,14 +150,13 @@ impl Store {
     pub(super) fn get_full(&self, at: At<'_>, family: &Family, key: &[u8], partition: usize) -> Result<Option<CellValue>> {
         let covered = self.covering(at, family, key, partition)?;
         let Some(stored) = at.get(family.tree(), key)? else { return Ok(None) };
-        Ok(self.live(&stored, covered)?.then_some(CellValue { stored }))
+        self.live(stored, covered)
     }
 
-    fn live(&self, stored: &[u8], covered: Option<i64>) -> Result<bool> {
-        let Stored::Cell(cell) = Stored::decode(stored)? else {
-            return Err(Error::Corrupt("a deletion lies where a cell belongs".into()));
-        };
-        Ok(covered.is_none_or(|t| cell.timestamp > t) && self.is_live(&cell))
+    fn live(&self, stored: Value, covered: Option<i64>) -> Result<Option<CellValue>> {
+        let found = CellValue::new(stored)?;
+        let live = covered.is_none_or(|t| found.cell.timestamp > t) && self.is_live(&found.cell);
+        Ok(live.then_some(found))
     }
 
     /// Whether a cell is live now. Asks the clock only about cells that expire.
@@ -167,10 +180,7 @@ impl Store {
             if family.kinds() != 0 {
                 return self.view().get_many(family, key, places);
             }
-            let live = |stored: Option<Value>| -> Result<Option<CellValue>> {
-                let Some(stored) = stored else { return Ok(None) };
-                Ok(self.live(&stored, None)?.then_some(CellValue { stored }))
-            };
+            let live = |stored: Option<Value>| stored.map_or(Ok(None), |stored| self.live(stored, None));
             return found.into_iter().map(live).collect();
         }
         places.iter().map(|p| self.get_full(at, family, &full(p), partition.len())).collect()

@@ -189,6 +189,7 @@ impl Store {
         timestamp: i64,
         put_value: impl FnOnce(&mut Vec<u8>),
     ) -> Result<bool> {
+        self.check_open(family)?;
         let stripe = Stripes::of(key);
         let newer = held.newest(stripe).is_some_and(|n| timestamp > n) && held.is_within(stripe, timestamp);
         if !newer || family.is_counter() || family.has_indexes() {

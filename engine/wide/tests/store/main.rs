@@ -3,6 +3,7 @@
 mod counters;
 mod crash;
 mod deletions;
+mod families;
 mod indexes;
 mod model;
 mod oracle;

@@ -4,7 +4,7 @@
 //! - *Layout*: as flushed. Nothing is merged, so the number of runs is not bounded but by the size.
 //! - *Granularity*: tables.
 //! - *Movement*: dropped, from the oldest run on; within a run the one with the oldest data first. Never a table that has something
-//!   older beneath it that stays.
+//!   older beneath it that stays. The Db waits with it for snapshots that may see the tables.
 
 use super::View;
 use super::expired::{drop_job, oldest_first};
