@@ -16,6 +16,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Class {
     /// The store beneath failed, or holds bytes that can't be understood.
     Server,
+    /// A function failed over its arguments.
+    FunctionFailure,
     /// The text is no CQL.
     Syntax,
     /// What the system keeps may not be changed.
@@ -35,6 +37,7 @@ impl Class {
     pub fn code(self) -> u16 {
         match self {
             Class::Server => 0x0000,
+            Class::FunctionFailure => 0x1400,
             Class::Syntax => 0x2000,
             Class::Unauthorized => 0x2100,
             Class::Invalid => 0x2200,
@@ -48,6 +51,7 @@ impl Class {
     pub fn name(self) -> &'static str {
         match self {
             Class::Server => "ServerError",
+            Class::FunctionFailure => "FunctionFailure",
             Class::Syntax => "SyntaxException",
             Class::Unauthorized => "Unauthorized",
             Class::Invalid => "InvalidRequest",

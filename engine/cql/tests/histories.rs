@@ -283,6 +283,37 @@ fn history(seed: u64) -> Vec<Step> {
     steps
 }
 
+/// Identities, places in lists and times come from the environment: what one run of a history gives, the next gives too.
+#[test]
+fn a_history_is_the_same_each_time() {
+    let run = |seed: u64| {
+        let world = World { env: MemEnv::new(seed), session: None };
+        let mut world = world;
+        world.open();
+        for text in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int PRIMARY KEY, a uuid, b timeuuid, l list<int>)",
+            "INSERT INTO ks.t (k, a, b, l) VALUES (1, uuid(), now(), [1, 2])",
+            "UPDATE ks.t SET l = [0] + l, a = uuid() WHERE k = 2",
+        ] {
+            world.session().execute(text, ()).unwrap();
+        }
+        let session = world.session();
+        let table = session.engine().catalog().keyspace("ks").unwrap().table("t").unwrap().uuid;
+        let rows = session.execute("SELECT k, a, b, l, writetime(a), uuid() FROM ks.t", ()).unwrap();
+        let row = |row: firn_cql::Row<'_>| (0..6).map(|i| row.bytes(i).map(<[u8]>::to_vec)).collect::<Vec<_>>();
+        // The cells as they are stored, paths of lists too.
+        let family = session.engine().store().db().tree_names().into_iter().filter(|n| n.starts_with("cf-"));
+        let cells = family.flat_map(|name| {
+            let tree = session.engine().store().db().existing_tree(&name).unwrap();
+            tree.prefix(b"").map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect::<Vec<_>>()
+        });
+        (table, rows.iter().map(row).collect::<Vec<_>>(), cells.collect::<Vec<_>>())
+    };
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5), run(6));
+}
+
 #[test]
 fn the_order_of_changes_does_not_matter() {
     let mut rows = 0;

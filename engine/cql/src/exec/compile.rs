@@ -51,10 +51,3 @@ pub fn compile(engine: &Engine, catalog: &Arc<Catalog>, keyspace: Option<&str>, 
         definition => Err(invalid(format!("a definition can't be compiled: {definition}"))),
     }
 }
-
-/// Bits that nobody else has: for identities, not for secrets.
-pub(crate) fn random_bits() -> u128 {
-    use std::hash::{BuildHasher, RandomState};
-    let half = || u128::from(RandomState::new().hash_one(0u8));
-    half() << 64 | half()
-}

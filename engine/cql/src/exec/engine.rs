@@ -32,6 +32,10 @@ impl std::fmt::Debug for Engine {
     }
 }
 
+fn random_bits(store: &Store) -> u128 {
+    u128::from(store.random()) << 64 | u128::from(store.random())
+}
+
 /// The keyspaces of the data model beneath.
 fn keyspaces(wide: &Wide) -> Vec<Keyspace> {
     let each = |def: KsDef| {
@@ -64,7 +68,7 @@ impl Engine {
             store.open_family(spec(table, wide.partitioner()))?;
         }
         let catalog = RwLock::new(Arc::new(catalog));
-        let lists = ListClock::new(super::random_bits());
+        let lists = ListClock::new(random_bits(store));
         Ok(Engine(Arc::new(Shared { wide, catalog, changes: Mutex::new(()), lists })))
     }
 
@@ -76,6 +80,11 @@ impl Engine {
     /// The store beneath.
     pub fn store(&self) -> &Store {
         self.0.wide.store()
+    }
+
+    /// Bits that nobody else has: for identities, not for secrets. Of an environment that repeats itself they are the same each time.
+    pub fn random_bits(&self) -> u128 {
+        random_bits(self.store())
     }
 
     /// Where new elements of lists go.

@@ -17,7 +17,6 @@ pub mod row;
 mod rows;
 mod select;
 
-pub(crate) use compile::random_bits;
 pub use compile::{Plan, Request, compile};
 pub use define::define;
 pub use describe::create_table_text;

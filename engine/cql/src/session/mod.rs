@@ -23,7 +23,7 @@ use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Class, Error, Result, invalid};
-use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define, random_bits};
+use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define};
 use crate::syntax::parse;
 use crate::values::{ColumnSpec, Values};
 use cache::Cache;
@@ -163,7 +163,7 @@ impl Session {
             // Before a definition, which takes none, is made.
             values.bind(&[])?;
         }
-        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, random_bits())? {
+        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, self.engine.random_bits())? {
             if let Kind::SetKeyspace(chosen) = rows.kind() {
                 *self.keyspace.write() = Some(chosen.as_str().into());
             }

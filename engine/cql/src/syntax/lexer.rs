@@ -107,6 +107,8 @@ pub enum Bad {
     Quoted,
     /// `/*` without an end.
     Comment,
+    /// Digits that begin a UUID and are not one.
+    Uuid,
 }
 
 /// A token and where it stands.
@@ -262,8 +264,8 @@ impl<'a> Lexer<'a> {
     fn word(&self) -> (Tok, usize) {
         let at = self.at;
         let end = self.run(at + 1, |b| WORD[b as usize]);
-        if end == at + 8 && self.byte(end) == b'-' && self.is_uuid(at) {
-            return (Tok::Uuid, at + 36);
+        if end == at + 8 && self.byte(end) == b'-' && self.begins_uuid(at) {
+            return self.uuid(at);
         }
         if self.bytes[at] == b'P'
             && let Some(end) = self.iso_duration(at)
@@ -293,10 +295,22 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the 36 bytes at `at` are a UUID.
-    fn is_uuid(&self, at: usize) -> bool {
-        let Some(bytes) = self.bytes.get(at..at + 36) else { return false };
-        bytes.iter().enumerate().all(|(i, &b)| if matches!(i, 8 | 13 | 18 | 23) { b == b'-' } else { b.is_ascii_hexdigit() })
+    /// How many bytes at `at` are as those of a UUID, up to its 36.
+    fn like_uuid(&self, at: usize) -> usize {
+        let fits = |(i, b): (usize, &u8)| if matches!(i, 8 | 13 | 18 | 23) { *b == b'-' } else { b.is_ascii_hexdigit() };
+        self.bytes[at..].iter().take(36).enumerate().take_while(|(i, b)| fits((*i, b))).count()
+    }
+
+    /// Whether a UUID begins at `at`: nothing else has its four signs.
+    fn begins_uuid(&self, at: usize) -> bool {
+        self.like_uuid(at) >= 24
+    }
+
+    fn uuid(&self, at: usize) -> (Tok, usize) {
+        match self.like_uuid(at) {
+            36 => (Tok::Uuid, at + 36),
+            some => (Tok::Bad(Bad::Uuid), at + some),
+        }
     }
 
     /// A token that begins with digits, at `at`; a sign before it has been seen.
@@ -304,8 +318,8 @@ impl<'a> Lexer<'a> {
         let signed = at != self.at;
         let end = self.digits(at);
         if !signed && end <= at + 8 {
-            if self.byte(at + 8) == b'-' && self.is_uuid(at) {
-                return (Tok::Uuid, at + 36);
+            if self.byte(at + 8) == b'-' && self.begins_uuid(at) {
+                return self.uuid(at);
             }
             if end == at + 1 && self.byte(at) == b'0' && matches!(self.byte(end), b'x' | b'X') {
                 return (Tok::Hex, self.run(end + 1, |b| b.is_ascii_hexdigit()));

@@ -9,7 +9,7 @@ use firn_wide::types::{Type, Wording, after, duration_parts, uuids};
 use serde_json::value::RawValue;
 
 use super::{Bound, Context, Env, number};
-use crate::error::{Error, Result, invalid};
+use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
 type Run = dyn Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
@@ -90,7 +90,7 @@ pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
             Type::Utf8 => *value == Type::Ascii,
             Type::Uuid => *value == Type::TimeUuid,
             Type::Integer => matches!(value, Type::Int32 | Type::Long),
-            Type::Timestamp | Type::Date => matches!(value, Type::Timestamp | Type::Date),
+            Type::Timestamp | Type::Date => matches!(value, Type::Timestamp | Type::Date | Type::Long),
             _ => false,
         }
 }
@@ -200,9 +200,12 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context:
             let of = to.clone();
             Function::of_one(name, &Type::Utf8, to, move |b| {
                 let text = String::from_utf8_lossy(b);
+                let failed = |why: String| {
+                    Error::Refused(Class::FunctionFailure, format!("execution of 'system.fromjson[text]' failed: {why}"))
+                };
                 let value: &RawValue =
-                    serde_json::from_str(&text).map_err(|e| invalid(format!("Could not decode JSON string '{text}': {e}")))?;
-                Ok(match super::from_json(&of, value)? {
+                    serde_json::from_str(&text).map_err(|e| failed(format!("Could not decode JSON string '{text}': {e}")))?;
+                Ok(match super::from_json(&of, value).map_err(|e| failed(e.to_string()))? {
                     Bound::Bytes(bytes) => Some(bytes),
                     _ => None,
                 })
@@ -302,6 +305,10 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
         }
         (Type::Bytes | Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_), _) => {
             Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name())))
+        }
+        // The form of ISO 8601, where others have a blank.
+        (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => {
+            simple(|from, _, b| Ok(Some(from.to_text(b, Wording::Cql).replacen(' ', "T", 1).into_bytes())))
         }
         (_, Type::Utf8 | Type::Ascii) => simple(|from, _, b| Ok(Some(from.to_text(b, Wording::Cql).into_bytes()))),
         (Type::TimeUuid | Type::Timestamp | Type::SimpleDate, Type::Timestamp) => {

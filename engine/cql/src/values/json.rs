@@ -82,19 +82,26 @@ fn kind_of(value: &RawValue) -> Kind {
     }
 }
 
-/// `a String: "x"`, as messages of what was met have it.
+/// `a String: x`, as messages of what was met have it.
 fn met(value: &RawValue) -> String {
     let text = value.get();
     let word = match kind_of(value) {
         Kind::Null => "null",
         Kind::Boolean => "Boolean",
         Kind::Number if text.contains(['.', 'e', 'E']) => "Double",
-        Kind::Number => "Integer",
+        Kind::Number if text.parse::<i32>().is_ok() => "Integer",
+        Kind::Number if text.parse::<i64>().is_ok() => "Long",
+        Kind::Number => "BigInteger",
         Kind::String => "String",
         Kind::Array => "ArrayList",
         Kind::Object => "LinkedHashMap",
     };
-    format!("a {word}: {text}")
+    format!("a {word}: {}", bare(value))
+}
+
+/// The text of a string, the JSON of anything else.
+fn bare(value: &RawValue) -> String {
+    parsed::<String>(value).unwrap_or_else(|_| value.get().to_owned())
 }
 
 fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Result<T> {
@@ -137,34 +144,61 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
                 ))),
             }
         }
-        Type::Int32 => number("int", of, value),
-        Type::Long | Type::Counter => number("long", of, value),
-        Type::Short => number("short", of, value),
-        Type::Byte => number("byte", of, value),
-        Type::Integer => number("varint", of, value),
-        Type::Decimal => number("BigDecimal", of, value),
-        Type::Float => number("float", of, value),
-        Type::Double => number("double", of, value),
-        Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time => number("date", of, value),
+        Type::Int32 => number("an int value", "int", of, value),
+        Type::Long | Type::Counter => number("a bigint value", "long", of, value),
+        Type::Short => number("a short value", "short", of, value),
+        Type::Byte => number("a byte value", "byte", of, value),
+        Type::Float => number("a float value", "float", of, value),
+        Type::Double => number("a double value", "double", of, value),
+        Type::Integer | Type::Decimal => {
+            let text = bare(value);
+            let read = super::value::bytes_of_text(of, &text).ok().filter(|_| *of == Type::Decimal || !text.is_empty());
+            let wrong = || invalid(format!("Value '{text}' is not a valid representation of a {} value", of.cql_name()));
+            read.map(Bound::Bytes).ok_or_else(wrong)
+        }
+        Type::Timestamp | Type::Date => moment(of, value),
+        Type::SimpleDate => text("string representation of a date value"),
+        Type::Time => text("string representation of a time value"),
         Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => from_parts(of, value),
-        _ => text(&format!("string representation of {}", of.cql_name())),
+        Type::Inet => text("string representation of an inet value"),
+        _ => text(&format!("string representation of a {}", of.cql_name())),
     }
 }
 
-fn number(what: &str, of: &Type, value: &RawValue) -> Result<Bound> {
+/// A number, or one in a text; `wanted` and `word` name it in messages.
+fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound> {
+    let other = || invalid(format!("Expected {wanted}, but got {}", met(value)));
     let text = match kind_of(value) {
         Kind::String => parsed(value)?,
         Kind::Number => value.get().to_owned(),
-        _ => return Err(invalid(format!("Expected a {what} value, but got {}", met(value)))),
+        _ => return Err(other()),
     };
-    let bytes = super::value::bytes_of_text(of, &text);
-    bytes.map(Bound::Bytes).map_err(|_| invalid(format!("Unable to make {what} from '{text}'")))
+    super::value::bytes_of_text(of, &text).map(Bound::Bytes).map_err(|_| match kind_of(value) {
+        Kind::Number => other(),
+        _ => invalid(format!("Unable to make {word} from '{text}'")),
+    })
 }
 
-fn element(of: &Type, value: &RawValue) -> Result<Vec<u8>> {
+/// Milliseconds, or a date in a text.
+fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
+    let text = bare(value);
+    let other =
+        || invalid(format!("Expected a long or a datestring representation of a timestamp value, but got {}", met(value)));
+    match kind_of(value) {
+        Kind::String => {
+            let read = super::value::bytes_of_text(of, &text).map(Bound::Bytes);
+            read.map_err(|_| invalid(format!("Unable to parse a date/time from '{text}'")))
+        }
+        Kind::Number if text.parse::<i64>().is_ok() => super::value::bytes_of_text(of, &text).map(Bound::Bytes),
+        _ => Err(other()),
+    }
+}
+
+/// A part of a collection, which is never null; `what` is it, and of which kind of collection.
+fn element(of: &Type, value: &RawValue, what: [&str; 2]) -> Result<Vec<u8>> {
     match from_json(of, value)? {
         Bound::Bytes(bytes) => Ok(bytes),
-        _ => Err(invalid(format!("Invalid null element in {}", of.cql_name()))),
+        _ => Err(invalid(format!("Invalid null {} in {}", what[0], what[1]))),
     }
 }
 
@@ -172,32 +206,48 @@ fn element(of: &Type, value: &RawValue) -> Result<Vec<u8>> {
 fn key_of(of: &Type, key: &str) -> Result<Vec<u8>> {
     let inner = serde_json::from_str::<&RawValue>(key).ok().filter(|_| !matches!(of, Type::Utf8 | Type::Ascii));
     match inner {
-        Some(value) => element(of, value),
-        None => element(of, &RawValue::from_string(string(key)).map_err(|e| invalid(e.to_string()))?),
+        Some(value) => element(of, value, ["key", "map"]),
+        None => element(of, &RawValue::from_string(string(key)).map_err(|e| invalid(e.to_string()))?, ["key", "map"]),
     }
 }
 
+/// A collection, tuple or user type; a string is JSON in a text.
 fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
+    let decoded: Box<RawValue>;
+    let value = match kind_of(value) {
+        Kind::String => {
+            let text: String = parsed(value)?;
+            let inner = serde_json::from_str(&text).map_err(|e| invalid(format!("Error decoding JSON string: {e}")));
+            decoded = inner?;
+            if is_null(&decoded) {
+                return Ok(Bound::Null);
+            }
+            &*decoded
+        }
+        _ => value,
+    };
     let optional = |of: &Type, value: &RawValue| Ok(from_json(of, value)?.bytes().map(<[u8]>::to_vec));
     let wrong = |what: &str| Err(invalid(format!("Expected a {what}, but got {}", met(value))));
     Ok(Bound::Bytes(match (of, kind_of(value)) {
         (Type::List(e) | Type::Set(e), Kind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;
-            put_collection(of, &all.iter().map(|v| element(e, v)).collect::<Result<Vec<_>>>()?)?
+            let what = ["element", if matches!(of, Type::Set(_)) { "set" } else { "list" }];
+            put_collection(of, &all.iter().map(|v| element(e, v, what)).collect::<Result<Vec<_>>>()?)?
         }
         (Type::Map(kv), Kind::Object) => {
             let mut parts = vec![];
             for (key, value) in parsed::<BTreeMap<String, &RawValue>>(value)? {
                 parts.push(key_of(&kv.0, &key)?);
-                parts.push(element(&kv.1, value)?);
+                parts.push(element(&kv.1, value, ["value", "map"])?);
             }
             put_collection(of, &parts)?
         }
         (Type::Tuple(types), Kind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;
             if all.len() != types.len() {
-                let many = if all.len() > types.len() { "contains extraneous" } else { "is missing" };
-                return Err(invalid(format!("Tuple {many} items: expected {} but got {}", types.len(), all.len())));
+                let many = if all.len() > types.len() { "contains extra" } else { "is missing" };
+                let shown: Vec<String> = all.iter().map(|v| bare(v)).collect();
+                return Err(invalid(format!("Tuple {many} items (expected {}): [{}]", types.len(), shown.join(", "))));
             }
             put_tuple(&types.iter().zip(all).map(|(t, v)| optional(t, v)).collect::<Result<Vec<_>>>()?)?
         }
@@ -206,7 +256,7 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
             let name =
                 |n: &str| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map_or_else(|| n.to_lowercase(), str::to_owned);
             if let Some(unknown) = all.keys().find(|k| !udt.fields.iter().any(|f| f.0 == name(k))) {
-                return Err(invalid(format!("Found unknown field(s) in UDT definition {}: {unknown}", udt.name)));
+                return Err(invalid(format!("Unknown field '{unknown}' in value of user defined type {}", udt.name)));
             }
             let field =
                 |(n, of): &(String, Type)| all.iter().find(|(k, _)| name(k) == *n).map_or(Ok(None), |(_, v)| optional(of, v));
@@ -215,7 +265,7 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
         (Type::List(_), _) => return wrong("list"),
         (Type::Set(_), _) => return wrong("list (representing a set)"),
         (Type::Map(_), _) => return wrong("map"),
-        (Type::Tuple(_), _) => return wrong("list representation of tuple"),
+        (Type::Tuple(_), _) => return wrong("list representation of a tuple"),
         _ => return wrong("map"),
     }))
 }

@@ -127,6 +127,7 @@ fn fits(kind: ConstantKind, of: &Type) -> bool {
         Type::Boolean => kind == K::Boolean,
         Type::Bytes => kind == K::Hex,
         Type::Duration => matches!(kind, K::Duration | K::Integer),
+        Type::Tuple(_) => kind == K::String,
         _ => false,
     }
 }
@@ -136,7 +137,49 @@ fn constant_bytes(constant: &Constant<'_>, of: &Type) -> Result<Vec<u8>> {
         ConstantKind::Hex => constant.text.get(2..).unwrap_or_default().into(),
         _ => (&*constant.text).into(),
     };
-    super::value::bytes_of_text(of, &text)
+    match of {
+        Type::Tuple(types) => tuple_of_text(types, &text),
+        _ => super::value::bytes_of_text(of, &text),
+    }
+}
+
+/// A tuple of a text: its parts between colons, `@` for null, fewer than there are types; `\\` before a sign that is meant as such.
+fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
+    let mut parts = vec![String::new()];
+    let mut is_null = vec![false];
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let last = parts.len() - 1;
+        match c {
+            ':' => {
+                parts.push(String::new());
+                is_null.push(false);
+            }
+            '@' if parts[last].is_empty() => is_null[last] = true,
+            '\\' => parts[last].extend(chars.next()),
+            c => parts[last].push(c),
+        }
+    }
+    if parts.len() > types.len() {
+        let of = ColumnType::frozen(Type::Tuple(types.into()));
+        return Err(invalid(format!(
+            "Invalid tuple literal: too many elements. Type {of} expects {} but got {}",
+            types.len(),
+            parts.len()
+        )));
+    }
+    let mut values = vec![];
+    for ((part, is_null), of) in parts.iter().zip(is_null).zip(types) {
+        values.push(if is_null && part.is_empty() {
+            None
+        } else {
+            match of {
+                Type::Tuple(types) => Some(tuple_of_text(types, part)?),
+                _ => Some(super::value::bytes_of_text(of, part)?),
+            }
+        });
+    }
+    put_tuple(&values)
 }
 
 /// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it depends on what is wanted.

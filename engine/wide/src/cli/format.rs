@@ -186,7 +186,9 @@ fn name(text: &str) -> String {
 }
 
 fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
-    let _ = write!(out, "create column family {}", name(&f.name));
+    // As the servers print it, though a name may begin with a digit.
+    let shown = if f.name.starts_with(|c: char| c.is_ascii_digit()) { quoted(&f.name) } else { name(&f.name) };
+    let _ = write!(out, "create column family {shown}");
     let mut first = true;
     let mut attribute = |name: &str, value: &str| {
         let _ = write!(out, "\n  {} {name} = {value}", if first { "with" } else { "and" });

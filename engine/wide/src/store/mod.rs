@@ -71,6 +71,7 @@ pub struct Options {
 pub struct Store(Arc<Shared>);
 
 struct Shared {
+    env: Arc<dyn Env>,
     db: Db,
     schema: Tree,
     clock: Arc<dyn Clock>,
@@ -103,10 +104,10 @@ impl Store {
     /// As [`open`](Store::open).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Store> {
         let clock = options.clock.unwrap_or_else(|| Arc::new(EnvClock(env.clone())));
-        let db = Db::open_in(env, dir, options.db)?;
+        let db = Db::open_in(env.clone(), dir, options.db)?;
         let schema = db.tree(SCHEMA_TREE, TreeOptions::default())?;
         let stripes = Stripes::load(&schema)?;
-        let shared = Shared { db, schema, clock, ticker: Ticker::default(), stripes, families: RwLock::default() };
+        let shared = Shared { env, db, schema, clock, ticker: Ticker::default(), stripes, families: RwLock::default() };
         Ok(Store(Arc::new(shared)))
     }
 
@@ -123,6 +124,11 @@ impl Store {
     /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
     pub fn timestamp(&self) -> i64 {
         self.0.ticker.next(self.0.clock.micros())
+    }
+
+    /// Random bits of the environment that the store was opened in: for identities, not for secrets.
+    pub fn random(&self) -> u64 {
+        self.0.env.random()
     }
 
     /// Seconds since 1970.

@@ -54,87 +54,145 @@ pub(super) fn put(parts: Parts, out: &mut Vec<u8>) {
 }
 
 const NANOS: i64 = 1_000_000_000;
-/// Unit, months, days, nanoseconds; longer units before those that begin like them.
-const UNITS: [(&str, i64, i64, i64); 12] = [
-    ("mo", 1, 0, 0),
-    ("ms", 0, 0, 1_000_000),
-    ("us", 0, 0, 1000),
-    ("µs", 0, 0, 1000),
-    ("ns", 0, 0, 1),
-    ("y", 12, 0, 0),
-    ("w", 0, 7, 0),
-    ("d", 0, 1, 0),
-    ("h", 0, 0, 3600 * NANOS),
-    ("m", 0, 0, 60 * NANOS),
-    ("s", 0, 0, NANOS),
-    ("", 0, 0, 0),
+
+/// A unit: how texts write it, how messages name it, its months, days and nanoseconds.
+type Unit = (&'static str, &'static str, Parts);
+
+/// In the order in which a text must have them.
+const UNITS: [Unit; 10] = [
+    ("y", "years", (12, 0, 0)),
+    ("mo", "months", (1, 0, 0)),
+    ("w", "weeks", (0, 7, 0)),
+    ("d", "days", (0, 1, 0)),
+    ("h", "hours", (0, 0, 3600 * NANOS)),
+    ("m", "minutes", (0, 0, 60 * NANOS)),
+    ("s", "seconds", (0, 0, NANOS)),
+    ("ms", "milliseconds", (0, 0, 1_000_000)),
+    ("us", "microseconds", (0, 0, 1000)),
+    ("ns", "nanoseconds", (0, 0, 1)),
 ];
 
-/// The duration of a text: `1h30m`, `P1Y2M3DT4H`, `P2W`, a `-` before all.
-pub(super) fn from_text(text: &str) -> Option<Parts> {
+/// The duration of a text: `1h30m`, `P1Y2M3DT4H`, `P2W`, `P0001-02-03T04:05:06`, a `-` before all. Units come from the largest to the smallest,
+/// each once.
+///
+/// # Errors
+/// `Unable to convert '…' to a duration`, or what is wrong with a unit or a sum.
+pub(super) fn from_text(text: &str) -> Result<Parts, TypeError> {
     let (sign, body) = text.strip_prefix('-').map_or((1, text), |t| (-1, t));
+    let unreadable = || TypeError(format!("Unable to convert '{body}' to a duration"));
     let (months, days, nanos) = match body.strip_prefix('P') {
-        Some(iso) => iso_parts(iso)?,
-        None => unit_parts(&body.to_lowercase())?,
+        Some(iso) if iso.contains('-') => alternative(iso).ok_or_else(unreadable)?,
+        Some(iso) => iso_parts(iso).ok_or_else(unreadable)??,
+        None => unit_parts(body).ok_or_else(unreadable)??,
     };
-    i32::try_from(months).ok()?;
-    i32::try_from(days).ok()?;
-    Some((sign * months, sign * days, sign * nanos))
+    Ok((sign * months, sign * days, sign * nanos))
 }
 
-fn number(rest: &mut &str) -> Option<i64> {
+/// Months, days and nanoseconds as they come together.
+#[derive(Default)]
+struct Sum {
+    parts: Parts,
+    /// The number of the unit that was added last, and one.
+    last: usize,
+}
+
+impl Sum {
+    /// Adds so many of the unit with this number in [`UNITS`], which must come after those that were added.
+    fn add(&mut self, n: i128, unit: usize) -> Result<(), TypeError> {
+        let name = |i: usize| UNITS[i].1;
+        if unit + 1 == self.last {
+            return super::error(format!("Invalid duration. The {} are specified multiple times", name(unit)));
+        }
+        if unit < self.last {
+            return super::error(format!("Invalid duration. The {} should be after {}", name(self.last - 1), name(unit)));
+        }
+        self.last = unit + 1;
+        let worth = UNITS[unit].2;
+        let parts = [
+            (&mut self.parts.0, worth.0, "months"),
+            (&mut self.parts.1, worth.1, "days"),
+            (&mut self.parts.2, worth.2, "nanoseconds"),
+        ];
+        for (part, worth, what) in parts {
+            let sum = n.checked_mul(worth.into()).and_then(|n| n.checked_add((*part).into()));
+            let sum = sum.and_then(|sum| i64::try_from(sum).ok());
+            // The servers name the same bound of nanoseconds too, which are 64 bits.
+            let fits = sum.filter(|sum| what == "nanoseconds" || i32::try_from(*sum).is_ok());
+            *part = fits.ok_or_else(|| {
+                TypeError(format!("Invalid duration. The total number of {what} must be less or equal to {}", i32::MAX))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A number before what `rest` becomes; one that is larger than all sums may be is the largest.
+fn number(rest: &mut &str) -> Option<i128> {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);
     *rest = after;
-    digits.parse().ok()
+    if digits.is_empty() { None } else { Some(digits.parse().unwrap_or(i128::MAX)) }
 }
 
-fn add(sum: &mut Parts, n: i64, unit: (i64, i64, i64)) -> Option<()> {
-    sum.0 = sum.0.checked_add(n.checked_mul(unit.0)?)?;
-    sum.1 = sum.1.checked_add(n.checked_mul(unit.1)?)?;
-    sum.2 = sum.2.checked_add(n.checked_mul(unit.2)?)?;
-    Some(())
-}
-
-fn unit_parts(text: &str) -> Option<Parts> {
-    let (mut rest, mut sum) = (text, (0, 0, 0));
+/// `None`: it is no such text.
+fn unit_parts(text: &str) -> Option<Result<Parts, TypeError>> {
+    let text = text.to_lowercase().replace('µ', "u");
+    let (mut rest, mut found) = (&*text, vec![]);
     if rest.is_empty() {
         return None;
     }
     while !rest.is_empty() {
         let n = number(&mut rest)?;
-        let unit = UNITS.iter().find(|u| !u.0.is_empty() && rest.starts_with(u.0))?;
-        rest = &rest[unit.0.len()..];
-        add(&mut sum, n, (unit.1, unit.2, unit.3))?;
+        // The longest that fits: `ms` begins like `m`.
+        let fitting = UNITS.iter().enumerate().filter(|(_, u)| rest.starts_with(u.0));
+        let (unit, (word, ..)) = fitting.max_by_key(|(_, u)| u.0.len())?;
+        rest = &rest[word.len()..];
+        found.push((n, unit));
     }
-    Some(sum)
+    let mut sum = Sum::default();
+    Some(found.into_iter().try_for_each(|(n, unit)| sum.add(n, unit)).map(|()| sum.parts))
 }
 
-fn iso_parts(text: &str) -> Option<Parts> {
-    let (mut rest, mut sum, mut in_time) = (text, (0, 0, 0), false);
-    if rest.is_empty() {
-        return None;
-    }
+/// `1Y2M3DT4H5M6S` or `2W`. `None`: it is no such text.
+fn iso_parts(text: &str) -> Option<Result<Parts, TypeError>> {
+    let (mut rest, mut found, mut in_time) = (text, vec![], false);
     while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix('T') {
+        if let Some(after) = rest.strip_prefix('T').filter(|_| !in_time) {
             (rest, in_time) = (after, true);
+            continue;
         }
         let n = number(&mut rest)?;
-        let unit = rest.chars().next()?;
-        rest = &rest[unit.len_utf8()..];
-        let worth = match (unit, in_time) {
-            ('Y', false) => (12, 0, 0),
-            ('M', false) => (1, 0, 0),
-            ('W', false) => (0, 7, 0),
-            ('D', false) => (0, 1, 0),
-            ('H', true) => (0, 0, 3600 * NANOS),
-            ('M', true) => (0, 0, 60 * NANOS),
-            ('S', true) => (0, 0, NANOS),
+        let unit = match (rest.chars().next()?, in_time) {
+            ('Y', false) => 0,
+            ('M', false) => 1,
+            // Weeks stand alone.
+            ('W', false) if found.is_empty() && rest.len() == 1 => 2,
+            ('D', false) => 3,
+            ('H', true) => 4,
+            ('M', true) => 5,
+            ('S', true) => 6,
             _ => return None,
         };
-        add(&mut sum, n, worth)?;
+        if found.last().is_some_and(|(_, last)| *last >= unit) {
+            return None;
+        }
+        rest = &rest[1..];
+        found.push((n, unit));
     }
-    Some(sum)
+    let mut sum = Sum::default();
+    Some(found.into_iter().try_for_each(|(n, unit)| sum.add(n, unit)).map(|()| sum.parts))
+}
+
+/// `0001-02-03T04:05:06`: years, months, days, hours, minutes, seconds.
+fn alternative(text: &str) -> Option<Parts> {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let fits = |(b, form): (u8, &u8)| if *form == b'0' { b.is_ascii_digit() } else { b == *form };
+    if text.len() != FORM.len() || !text.bytes().zip(FORM).all(fits) {
+        return None;
+    }
+    let part = |at: std::ops::Range<usize>| text.get(at)?.parse::<i64>().ok();
+    let time = part(11..13)? * 3600 + part(14..16)? * 60 + part(17..19)?;
+    Some((part(0..4)? * 12 + part(5..7)?, part(8..10)?, time * NANOS))
 }
 
 /// In the units that fit: `1y2mo25d5h6m7s8ms9us10ns`.

@@ -46,7 +46,8 @@ impl Type {
     /// # Errors
     /// The text that the server of this wording answers with. What was appended stays as it is.
     pub fn from_text(&self, text: &str, wording: Wording, source: &mut dyn Source, out: &mut Vec<u8>) -> Result<(), TypeError> {
-        if text.is_empty() && !matches!(self, Type::Custom(_)) {
+        // Dates and times are never empty.
+        if text.is_empty() && !matches!(self, Type::Custom(_) | Type::SimpleDate | Type::Time) {
             return Ok(());
         }
         match self {
@@ -92,15 +93,16 @@ impl Type {
             }
             Type::SimpleDate => out.extend(simple_date(text)?.to_be_bytes()),
             Type::Time => out.extend(time_of_day(text)?.to_be_bytes()),
-            Type::Inet => match text.parse::<IpAddr>() {
-                Ok(IpAddr::V4(a)) => out.extend(a.octets()),
-                Ok(IpAddr::V6(a)) => out.extend(a.octets()),
-                Err(_) => return error(format!("Unable to make inet address from '{text}'")),
+            Type::Inet => match address(text) {
+                Some(IpAddr::V4(a)) => out.extend(a.octets()),
+                // One that stands for an address of version 4 is that one.
+                Some(IpAddr::V6(a)) => match a.to_ipv4_mapped() {
+                    Some(a) => out.extend(a.octets()),
+                    None => out.extend(a.octets()),
+                },
+                None => return error(format!("Unable to make inet address from '{text}'")),
             },
-            Type::Duration => match duration::from_text(text) {
-                Some(parts) => duration::put(parts, out),
-                None => return error(format!("Unable to convert '{text}' to a duration")),
-            },
+            Type::Duration => duration::put(duration::from_text(text)?, out),
             Type::Empty => return error(format!("'{text}' is not empty")),
             Type::Composite(types) => return composite(types, text, wording, source, out),
             _ => return error(format!("a text can't be read as {}", self.name())),
@@ -124,6 +126,7 @@ impl Type {
         }
         match (moment(text), wording, self) {
             (Some(millis), ..) => Ok(source.time_uuid_at(millis)),
+            (None, Wording::Cli, Type::TimeUuid) => Err(not_a_date(text, wording)),
             (None, Wording::Cli, _) => error(format!("unable to coerce '{text}' to version 1 UUID")),
             (None, Wording::Cql, Type::TimeUuid) => error(format!("Unknown timeuuid representation: {text}")),
             (None, Wording::Cql, _) => error(format!("Unable to make UUID from '{text}'")),
@@ -159,6 +162,28 @@ fn float<F: std::str::FromStr>(text: &str) -> Option<F> {
     let numeric = body.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     let body_ok = numeric || body == "NaN" || body == "Infinity";
     if body_ok { text.parse().ok() } else { None }
+}
+
+/// An address in digits, of version 6 in brackets too. One of version 4 may have fewer parts than four, of which the last stands for the rest:
+/// `10.1` is 10.0.0.1.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).filter(|t| t.contains(':')).unwrap_or(text);
+    if let Ok(address) = bare.parse() {
+        return Some(address);
+    }
+    let parts: Vec<&str> = text.split('.').collect();
+    let digits = |p: &&str| !p.is_empty() && p.len() <= 10 && p.bytes().all(|b| b.is_ascii_digit());
+    if parts.len() > 4 || !parts.iter().all(digits) {
+        return None;
+    }
+    let (last, first) = parts.split_last()?;
+    let mut address = 0u32;
+    for (i, part) in first.iter().enumerate() {
+        address |= u32::from(part.parse::<u8>().ok()?) << (24 - 8 * i);
+    }
+    let rest: u64 = last.parse().ok()?;
+    let room = 1u64 << (32 - 8 * first.len());
+    (rest < room).then(|| IpAddr::from((address | rest as u32).to_be_bytes()))
 }
 
 /// Milliseconds, or a date.

@@ -232,7 +232,7 @@ impl Plan for ChangePlan {
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
         let now = engine.store().timestamp();
-        let random = super::random_bits;
+        let random = || engine.random_bits();
         let env = Env { bound: request.bound, now, random: &random };
         let all = self.given(&env)?;
         if self.is_conditional() {

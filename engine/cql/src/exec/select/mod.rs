@@ -167,7 +167,7 @@ impl Plan for SelectPlan {
     }
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
-        let random = super::random_bits;
+        let random = || engine.random_bits();
         let env = Env { bound: request.bound, now: engine.store().timestamp(), random: &random };
         self.read(engine, request, &env)
     }

@@ -139,6 +139,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorKind::Cast(inner, to) => {
                 let inner = self.selector(inner, None)?;
                 let to_type = native_type(*to);
+                if inner.of.of == to_type {
+                    return Ok(inner);
+                }
                 let function = function::cast(&inner.of.of, &to_type);
                 let function =
                     function.map_err(|_| invalid(format!("{} cannot be cast to {}", inner.name, to_type.cql_name())))?;

@@ -106,6 +106,7 @@ impl Parser<'_> {
             Bad::Str => return ("a string that has no end".to_owned(), None),
             Bad::DollarStr => return ("a string that has no end, which is $$".to_owned(), None),
             Bad::Quoted => return ("a quoted name that has no end".to_owned(), None),
+            Bad::Uuid => return ("digits of a uuid that are too few".to_owned(), None),
             Bad::Comment => return ("a comment that has no end".to_owned(), None),
             Bad::Char => self.text_of(token).chars().next().unwrap_or_default(),
         };
