@@ -81,7 +81,14 @@ pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
     if sources != Sources::None {
         e.read_manifests(env, dir, sources)?;
     }
-    e.read_event_files(env, dir)?;
+    let mut events = Evidence::default();
+    events.read_event_files(env, dir)?;
+    match events.contradicts(env, dir) {
+        true => e
+            .notes
+            .push("EVENTS.jsonl tells of other tables than those that are here: it is of another store, and left out".into()),
+        false => e.read_event_files(env, dir)?,
+    }
     Ok(e)
 }
 
@@ -119,6 +126,9 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !path.exists())).count();
     let mut events = Evidence::default();
     events.read_event_files(names, dir)?;
+    if events.contradicts(names, dir) {
+        events = Evidence::default();
+    }
     let mut proof = vec![];
     if gone > 0 {
         proof.push(format!("{} gone", things(gone as u64, "table that it names is", "tables that it names are")));
@@ -200,6 +210,17 @@ impl Evidence {
             }
         }
         Ok(())
+    }
+
+    /// Whether what is told contradicts the files: more than half of them have other lengths, or some are called removed and none is told of
+    /// that is not. A crash leaves files that have been removed, but not without others that have not.
+    fn contradicts(&self, names: &Names, dir: &Path) -> bool {
+        let finished = names.finished();
+        let wrong = finished.iter().filter(|id| !self.fits(names, dir, **id)).count();
+        let told: BTreeSet<u64> = self.by_name.values().flatten().copied().collect();
+        let is_live = |id: &u64| told.contains(id) && !self.dead.contains(id);
+        let all_removed = finished.iter().any(|id| self.dead.contains(id)) && !finished.iter().any(is_live);
+        wrong * 2 > finished.len() || all_removed
     }
 
     /// Whether the file of table `id` is as long as is told of it.

@@ -64,6 +64,8 @@ struct Copier<'a> {
     /// Whose the last segment was: its store and its writer.
     owner: (u64, u64),
     current: Option<Segment>,
+    /// The segment that is being read, where its file has been cut off: its path, and its length now and once.
+    cut: Option<(PathBuf, u64, u64)>,
     /// Whether it ended at a hole that cannot be bridged.
     ended: bool,
     /// Damage that is only a loss when a sound record follows, or when it had been synced.
@@ -120,6 +122,7 @@ pub fn copy(env: &dyn Env, dir: &Path, out: Option<&Path>, floor: u64, visit: &m
         synced: 0,
         owner: (0, 0),
         current: None,
+        cut: None,
         ended: false,
         pending: None,
         done: Copied { any: !list.is_empty(), last_number: list.last().map_or(0, |s| s.number), ..Copied::default() },
@@ -160,6 +163,7 @@ impl Copier<'_> {
             return Ok(());
         }
         let file = self.env.open_read(&path, false)?;
+        self.cut = header.as_ref().filter(|h| file.len() < h.capacity).map(|h| (path.clone(), file.len(), h.capacity));
         let header = match header {
             Some(h) => h,
             None => self.lost_header(info, base)?,
@@ -348,6 +352,13 @@ impl Copier<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
+        // Of a segment before the last one the next one's position tells what is missing.
+        if let Some((file, offset, capacity)) = self.cut.take() {
+            let reason = format!("the file has been cut off: it had {capacity} bytes, and the log may have gone on in them");
+            let (len, offset) = (capacity - offset, Some(offset));
+            let loss = Loss { tree: None, place: None, file, offset, len, what: "log", reason, entries: None, keys: None };
+            self.done.losses.push(loss);
+        }
         if let Some((file, offset, reason)) = self.pending.take() {
             if self.synced > self.pos && self.pos >= self.floor {
                 let reason = format!("{reason}, and positions up to {} had been synced", self.synced);
@@ -399,6 +410,7 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
         synced: 0,
         owner: (0, 0),
         current: None,
+        cut: None,
         ended: false,
         pending: None,
         done: Copied { any: true, last_number: number, ..Copied::default() },

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_kv::base::identity::writer_of;
 use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::manifest::{self, State, TableMeta, manifest_name, manifest_number};
 use firn_kv::merge::run::{stranger, table_path};
@@ -214,10 +215,31 @@ impl Names {
                 (self.moved, self.hidden) = before;
             }
         }
+        if let Some(state) = state {
+            self.leave_out_strangers(state)?;
+        }
         let tables = || state.iter().flat_map(|s| s.trees.values()).flat_map(|t| t.tables());
         self.live = state.map(|_| tables().map(|m| m.id).collect());
         for m in tables() {
             self.fit_table(m)?;
+        }
+        Ok(())
+    }
+
+    /// Log segments with records of a writer that the manifest does not tell of: of another store, or of a clone of this one.
+    fn leave_out_strangers(&mut self, state: &State) -> Result<()> {
+        for name in self.right.clone() {
+            let Some(number) = segment_number(&name) else { continue };
+            let mut reader = SegmentReader::open(self, &self.dir, number)?;
+            let writer = reader.header().map(|h| h.writer);
+            let is_own = writer_of(&state.writers, number).is_some_and(|w| Some(w.id) == writer);
+            while let Some(item) = reader.next()? {
+                if let (Item::Record(_), false) = (item, is_own) {
+                    self.hidden.insert(name.clone());
+                    self.foreign.insert(name);
+                    break;
+                }
+            }
         }
         Ok(())
     }
@@ -311,7 +333,12 @@ impl Names {
         let mut all: Vec<Told> =
             self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(|(own, name)| self.told_of(own, name)).collect();
         for name in &self.foreign {
-            let words = "this is not the table of this number that the manifest tells of, but one of another store or time";
+            let words = match segment_number(name) {
+                Some(_) => {
+                    "this log segment was written by another store, or by a clone of this one: a copy that went on for itself"
+                }
+                None => "this is not the table of this number that the manifest tells of, but one of another store or time",
+            };
             let error = Error::corruption(words).in_file(self.dir.join(name));
             all.push(Told { error, foreign: true, read: None });
         }
@@ -365,7 +392,9 @@ impl Env for Names {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = self.env.list(dir)?;
         if dir == self.dir {
-            names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n));
+            // A directory is none of the store's files, whatever its name.
+            let is_file = |n: &str| !is_ours(n) || !dir.join(n).is_dir();
+            names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n) && is_file(n));
             names.extend(self.moved.keys().cloned());
             names.sort_unstable();
         }

@@ -105,7 +105,8 @@ pub fn open_and_read(dir: &Path) -> Opened {
         let read = tree.and_then(|tree| tree.iter().try_fold(0, |n: u64, pair| pair.map(|_| n + 1)));
         match read {
             Ok(n) => o.entries += n,
-            Err(e) if e.kind() == ErrorKind::Incompatible => o.notes.push(format!(
+            // Without the name of a hook nobody can hand it in.
+            Err(e) if e.kind() == ErrorKind::Incompatible && persisted.is_none_or(|o| o.merge.is_some()) => o.notes.push(format!(
                 "tree {name:?} has hooks that only the program has that wrote it: its tables have been verified, its entries not merged"
             )),
             // Dropped by the program that has the store open.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use firn_kv::Db;
-use support::{Room, arg, copy, dump, options, tree_options};
+use support::{Room, arg, content, copy, dump, options, tree_options};
 
 /// Puts a pair into the store, and leaves its files in `left` as they are while it is open: as a killed process leaves them.
 fn killed(dir: &Path, left: &Path, value: &str) {
@@ -39,6 +39,10 @@ fn a_log_segment_of_a_clone() {
     fs::copy(two.join(&name), one.join(&name)).unwrap();
     let (text, code) = dump(&["check", &arg(&one)]);
     assert!(code == 1 && text.contains(&name) && text.contains("a clone"), "{text}");
+    // What it says is none of what is saved.
+    let (text, code) = dump(&["salvage", &arg(&one), "--out", &arg(&path("saved"))]);
+    assert!(code < 2 && text.contains(&name) && text.contains("a clone"), "{text}");
+    assert_eq!(content(&path("saved"))[0].1, [(b"a".to_vec(), b"balance=0".to_vec())], "{text}");
     let (text, code) = dump(&["wal", &arg(&one)]);
     assert!(code == 1 && text.contains("a clone"), "{text}");
 }

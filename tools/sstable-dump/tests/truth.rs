@@ -13,7 +13,7 @@ use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::table_path;
 use firn_kv::{Db, DbOptions};
 use serde_json::Value;
-use support::{Room, arg, content, copy, dump, options, tree_options};
+use support::{Room, arg, content, copy, dump, options, tree_options, wide_options};
 
 fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()).collect();
@@ -209,7 +209,7 @@ fn table_of(dir: &Path, tree: &str) -> PathBuf {
 
 /// A CQL store with an index and counters.
 fn cql_store(dir: &Path, flush: bool) {
-    let s = Session::open(dir).unwrap();
+    let s = Session::open_with(dir, wide_options()).unwrap();
     let run = |cql: &str| drop(s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")));
     run("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     run("CREATE TABLE shop.items (id int PRIMARY KEY, name text, price int)");
@@ -235,7 +235,7 @@ fn count(s: &Session, cql: &str) -> i64 {
 }
 
 fn check_cql_store(dir: &Path) {
-    let s = Session::open(dir).unwrap_or_else(|e| panic!("{e}"));
+    let s = Session::open_with(dir, wide_options()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(count(&s, "SELECT count(*) FROM shop.items"), ROWS as i64 - 1);
     assert_eq!(count(&s, "SELECT count(*) FROM shop.items WHERE name = 'n7'"), ROWS as i64 / 10);
     s.execute("UPDATE shop.hits SET n = n + 1 WHERE page = 'home'", ()).unwrap();
@@ -284,4 +284,166 @@ fn what_indexes_lost_is_built_again() {
     assert_eq!((code, &v["sound"]), (1, &true.into()), "{v:#}");
     assert_eq!(v["indexes_to_rebuild"][0], "index items_name of table shop.items", "{v:#}");
     check_cql_store(&new);
+}
+
+#[test]
+fn missing_and_cut_segments_are_named() {
+    let room = Room::new("segments");
+    let (dir, bad) = (room.path("s"), room.path("bad"));
+    let db = Db::open_with(&dir, options()).unwrap();
+    let t = db.tree("t", tree_options()).unwrap();
+    (0..2000).for_each(|i| t.put(format!("key{i:05}").as_bytes(), &[b'x'; 100]).unwrap());
+    db.sync().unwrap();
+    drop((t, db));
+    let segments = files(&dir, ".wal");
+    assert!(segments.len() > 4, "{segments:?}");
+    for gone in [0, 1, 2] {
+        copy(&dir, &bad);
+        let name = segments[gone].file_name().unwrap();
+        fs::remove_file(bad.join(name)).unwrap();
+        let (v, _) = json(&["check", &arg(&bad)]);
+        assert_eq!(v["errors"].as_array().unwrap().len(), 1, "{v:#}");
+        assert_eq!(v["errors"][0]["finding"], "missing", "{gone}: {v:#}");
+        assert_eq!(v["errors"][0]["file"], arg(&bad.join(name)), "{v:#}");
+    }
+    copy(&dir, &bad);
+    let name = segments[1].file_name().unwrap();
+    fs::copy(&segments[0], bad.join(name)).unwrap();
+    let (text, _) = dump(&["check", &arg(&bad)]);
+    assert!(text.contains("the segment is missing (the file of this name holds log segment 1)"), "{text}");
+    // Of the last one with records nothing but its length tells.
+    copy(&dir, &bad);
+    let last = segments[..segments.len() - 1].last().unwrap();
+    fs::write(bad.join(last.file_name().unwrap()), &fs::read(last).unwrap()[..3000]).unwrap();
+    let (text, code) = dump(&["check", &arg(&bad)]);
+    assert!(code == 1 && text.contains("the file has been cut off"), "{text}");
+    let (text, code) = dump(&["salvage", &arg(&bad), "--out", &arg(&room.path("new"))]);
+    assert!(code == 1 && text.contains("lost:"), "{text}");
+}
+
+#[test]
+fn records_behind_a_flipped_bit_are_counted() {
+    let room = Room::new("given-up");
+    let (dir, new) = (room.path("s"), room.path("new"));
+    let db = Db::open_with(&dir, options()).unwrap();
+    let t = db.tree("t", tree_options()).unwrap();
+    (0..30).for_each(|i| t.put(format!("key{i:02}").as_bytes(), b"value").unwrap());
+    // As a killed process leaves it: nothing says that it was synced.
+    copy(&dir, &room.path("killed"));
+    drop((t, db));
+    let dir = room.path("killed");
+    let log = files(&dir, ".wal").remove(0);
+    let (text, _) = dump(&["wal", &arg(&log), "--json"]);
+    let records: Vec<Value> =
+        text.lines().map(|l| serde_json::from_str(l).unwrap()).filter(|v: &Value| v["mark"] == false).collect();
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[records[6]["offset"].as_u64().unwrap() as usize + 34] ^= 4;
+    fs::write(&log, bytes).unwrap();
+    let (v, code) = json(&["check", &arg(&dir)]);
+    assert_eq!((code, &v["errors"][0]["finding"]), (1, &"given up".into()), "{v:#}");
+    let words = v["errors"][0]["message"].as_str().unwrap();
+    assert!(words.contains("23 sound records behind it") && words.contains("saves 23 of them with 23 operations"), "{words}");
+    let (text, code) = dump(&["salvage", &arg(&dir), "--out", &arg(&new)]);
+    assert!(code == 1 && text.contains("lost: 1 operation of the log"), "{text}");
+    assert_eq!(content(&new)[0].1.len(), 29);
+}
+
+#[test]
+fn what_is_no_damage_is_not_called_so() {
+    let room = Room::new("kinds");
+    let (dir, bad) = (room.path("s"), room.path("bad"));
+    cql_store(&dir, true);
+    let table = table_of(&dir, "cf-");
+    let name = table.file_name().unwrap();
+    // A stray copy.
+    copy(&dir, &bad);
+    fs::copy(&table, bad.join("99999999.sst")).unwrap();
+    let (text, code) = dump(&["check", &arg(&bad)]);
+    assert!(code == 0 && text.contains("a stray copy of table"), "{text}");
+    // A directory of a table's name, a newer version, one that is not given to read.
+    copy(&dir, &bad);
+    fs::remove_file(bad.join(name)).unwrap();
+    fs::create_dir(bad.join(name)).unwrap();
+    let (text, _) = dump(&["check", &arg(&bad)]);
+    assert!(
+        text.contains("missing:") && text.contains("a directory of its name") && text.contains("table shop.items"),
+        "{text}"
+    );
+    assert!(!text.contains("damaged"), "{text}");
+    for current in ["CURRENT", "EVENTS.jsonl"] {
+        copy(&dir, &bad);
+        fs::remove_file(bad.join(current)).unwrap();
+        fs::create_dir(bad.join(current)).unwrap();
+        let new = room.path(&format!("new-{current}"));
+        let (text, code) = dump(&["repair", &arg(&bad), "--out", &arg(&new)]);
+        assert_eq!(code, 0, "{text}");
+        check_cql_store(&new);
+    }
+    // Keys in the table's own types.
+    copy(&dir, &bad);
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[100] ^= 1;
+    fs::write(bad.join(name), bytes).unwrap();
+    let (v, _) = json(&["check", &arg(&bad)]);
+    let e = &v["errors"][0];
+    assert_eq!((&e["keyspace"], &e["table"]), (&"shop".into(), &"items".into()), "{v:#}");
+    let (v, _) = json(&["salvage", &arg(&bad), "--out", &arg(&room.path("typed"))]);
+    assert_eq!(v["losses"][0]["table"], "items", "{v:#}");
+    assert!(v.to_string().contains("id = "), "{v:#}");
+}
+
+#[test]
+fn a_manifest_of_another_store_is_no_source() {
+    let room = Room::new("foreign-manifest");
+    let (dir, other, new) = (room.path("s"), room.path("other"), room.path("new"));
+    for (dir, prefix) in [(&dir, "mine"), (&other, "theirs")] {
+        let db = Db::open_with(dir, options()).unwrap();
+        for tree in ["one", "two"] {
+            let t = db.tree(&format!("{prefix}-{tree}"), tree_options()).unwrap();
+            (0..if prefix == "mine" { 60 } else { 90 })
+                .for_each(|i| t.put(format!("{prefix}{i:03}").as_bytes(), b"value").unwrap());
+            t.flush().unwrap();
+        }
+    }
+    let truth = content(&dir);
+    content(&other);
+    // Two stores in one directory, told apart by their manifests.
+    let bad = room.path("both");
+    copy(&dir, &bad);
+    let named = files(&other, "MANIFEST").remove(0);
+    let own = files(&bad, "MANIFEST").remove(0);
+    fs::remove_file(own).unwrap();
+    fs::copy(&named, bad.join(named.file_name().unwrap())).unwrap();
+    fs::copy(other.join("CURRENT"), bad.join("CURRENT")).unwrap();
+    assert!(found(&bad).contains(&"foreign".into()), "{}", dump(&["check", &arg(&bad)]).0);
+    let (text, code) = dump(&["repair", &arg(&bad), "--out", &arg(&new)]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("of another store"), "{text}");
+    assert_eq!(content(&new), truth, "{text}");
+    let (text, code) = dump(&["repair", &arg(&bad), "--out", &arg(&room.path("no")), "--manifest", "MANIFEST-000099"]);
+    assert!(code == 2 && text.contains("there are: MANIFEST-"), "{text}");
+}
+
+#[test]
+fn salvage_takes_more_than_one_place() {
+    let room = Room::new("places");
+    let (dir, elsewhere, new) = (room.path("s"), room.path("elsewhere"), room.path("new"));
+    let db = Db::open_with(&dir, options()).unwrap();
+    for tree in ["a", "b"] {
+        let t = db.tree(tree, tree_options()).unwrap();
+        (0..60).for_each(|i| t.put(format!("{tree}{i:03}").as_bytes(), b"value").unwrap());
+        t.flush().unwrap();
+    }
+    drop(db);
+    let truth = content(&dir);
+    let tables = files(&dir, ".sst");
+    fs::create_dir_all(dir.join("tables")).unwrap();
+    fs::create_dir_all(&elsewhere).unwrap();
+    fs::rename(&tables[0], dir.join("tables").join(tables[0].file_name().unwrap())).unwrap();
+    fs::rename(&tables[1], elsewhere.join("#4711")).unwrap();
+    let (text, code) = dump(&["salvage", &arg(&dir), &arg(&elsewhere), "--out", &arg(&new)]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(content(&new), truth);
+    let (text, code) = dump(&["salvage", &arg(&tables[0]), &arg(&elsewhere), "--out", &arg(&room.path("x"))]);
+    assert_eq!(code, 2, "{text}");
 }

@@ -75,18 +75,15 @@ fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Re
             f.add(Error::corruption(words).at(dir.join(segment_name(s.header.number)), s.len).block("wal segment"));
         }
     }
-    let mut reached = state.wal_floor;
     for s in &needed {
         let (base, before) = (s.header.base, s.header.previous);
         let there = all.iter().any(|o| o.header.number == before);
-        if before > 0 && base > reached && !there {
+        if before > 0 && base > state.wal_floor && !there {
             let name = segment_name(before);
             let holds = names.holds(&name).map_or(String::new(), |held| format!(" (the file of this name holds {held})"));
             let words = format!("the segment is missing{holds}: it had the log up to position {base}");
             f.add_as(Kind::Missing, Error::corruption(words).in_file(dir.join(name)));
         }
-        // What it holds reaches at least to where a later one begins.
-        reached = if s.end == u64::MAX { base } else { s.end };
     }
     if let Some(n) = logcopy::lost_end(names, dir)? {
         f.add_as(Kind::Missing, Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n))));

@@ -66,6 +66,11 @@ pub fn options() -> DbOptions {
     DbOptions { background_threads: 0, wal_segment: 64 << 10, ..DbOptions::default() }
 }
 
+/// The same for stores of the data model.
+pub fn wide_options() -> firn_wide::Options {
+    firn_wide::Options { store: firn_wide::store::Options { db: options(), ..Default::default() }, ..Default::default() }
+}
+
 pub fn tree_options() -> TreeOptions {
     TreeOptions { compression: vec![Compression::None], block_size: 512, ..TreeOptions::default() }
 }
@@ -107,12 +112,15 @@ pub fn content(dir: &Path) -> Vec<(String, Pairs)> {
         .collect()
 }
 
-/// Copies a directory.
+/// Copies a directory, with those in it.
 pub fn copy(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
     fs::create_dir_all(to).unwrap();
     for f in fs::read_dir(from).unwrap() {
         let f = f.unwrap();
-        fs::copy(f.path(), to.join(f.file_name())).unwrap();
+        match f.path().is_dir() {
+            true => copy(&f.path(), &to.join(f.file_name())),
+            false => assert!(fs::copy(f.path(), to.join(f.file_name())).is_ok()),
+        }
     }
 }
