@@ -2,8 +2,9 @@
 //! tests run them in their own process.
 //!
 //! Invariants: files are read through the engine's own decoders (`firn_kv::sstable`, `wal`, `manifest`), never by a second one; a
-//! store's directory is only read: no lock is taken and no byte written in it; whatever the bytes are, a command ends with an answer or
-//! an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's own metadata.
+//! store's directory is only read, without its lock, but for `repair --rename`, which holds it and renames; whatever the bytes are, a
+//! command ends with an answer or an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple
+//! of the file's own metadata.
 
 pub mod ages;
 pub mod check;
@@ -45,7 +46,8 @@ use firn_tools::output::{Color, Done, Style};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (damage, a missing key), 2 it could not run.
-Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too.
+Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too; only
+`repair --rename` renames files in one.
 
 A PATH is a table (.sst), a log segment (.wal), a manifest (MANIFEST-…) or a store's directory.
 
