@@ -19,6 +19,7 @@ pub fn error(e: &Error, advice: &str) -> Value {
     json!({
         "kind": e.kind().name(),
         "message": e.message(),
+        "tree": e.tree(),
         "file": e.file().map(|f| f.display().to_string()),
         "offset": e.offset(),
         "block": e.block_kind(),

@@ -16,6 +16,22 @@ pub fn checksum(file: u64, offset: u64, parts: &[&[u8]]) -> u32 {
     h.finalize()
 }
 
+/// The bit of a message of `len` bytes, as its byte and its place in that, by which two messages differ whose checksums differ by
+/// `difference`, when they differ by one.
+pub fn bit_of(difference: u32, len: usize) -> Option<(usize, u32)> {
+    let shift = |crc: u32| (0..8).fold(crc, |c, _| c >> 1 ^ if c & 1 == 1 { REVERSED } else { 0 });
+    // What each bit of the last byte does to the checksum, then of the byte before it, ...
+    let mut bits: [u32; 8] = std::array::from_fn(|bit| shift(1 << bit));
+    (0..len).rev().find_map(|byte| {
+        let found = bits.iter().position(|&d| d == difference);
+        bits = bits.map(shift);
+        Some((byte, found? as u32))
+    })
+}
+
+/// The polynomial of the checksum, its bits reversed.
+const REVERSED: u32 = 0xEDB8_8320;
+
 /// Appends a block of varint-coded fields' own CRC-32 (no context): for small files that are replaced as a whole.
 pub fn seal(out: &mut Vec<u8>) {
     let crc = crc32fast::hash(out);
@@ -45,5 +61,21 @@ mod tests {
         assert!(unseal(&v).is_some());
         v[0] ^= 1;
         assert!(unseal(&v).is_none());
+    }
+
+    #[test]
+    fn the_bit_that_was_turned_over_is_found() {
+        let message: Vec<u8> = (0..300u32).map(|i| (i * 7) as u8).collect();
+        let sound = checksum(3, 512, &[&message]);
+        for (byte, bit) in (0..message.len()).flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+            let mut bad = message.clone();
+            bad[byte] ^= 1 << bit;
+            let off = checksum(3, 512, &[&bad]) ^ sound;
+            assert_eq!(bit_of(off, message.len()), Some((byte, bit)));
+            bad[(byte + 17) % 300] ^= 1;
+            let two = checksum(3, 512, &[&bad]) ^ sound;
+            assert_eq!(bit_of(two, message.len()), None);
+        }
+        assert_eq!(bit_of(0, message.len()), None);
     }
 }

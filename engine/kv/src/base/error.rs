@@ -82,6 +82,7 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
+    tree: Option<String>,
     file: Option<PathBuf>,
     offset: Option<u64>,
     block: Option<&'static str>,
@@ -95,6 +96,7 @@ impl Error {
         Error(Arc::new(Inner {
             kind,
             message: message.into(),
+            tree: None,
             file: None,
             offset: None,
             block: None,
@@ -160,6 +162,11 @@ impl Error {
         self.edit(|i| i.file = Some(file.as_ref().to_path_buf()))
     }
 
+    /// Adds the tree that is concerned.
+    pub fn of_tree(self, name: &str) -> Self {
+        self.edit(|i| i.tree = Some(name.to_owned()))
+    }
+
     /// Adds the kind of block ("data", "index", "filter", …).
     pub fn block(self, kind: &'static str) -> Self {
         self.edit(|i| i.block = Some(kind))
@@ -191,6 +198,11 @@ impl Error {
         &self.0.message
     }
 
+    /// The tree, where it is known.
+    pub fn tree(&self) -> Option<&str> {
+        self.0.tree.as_deref()
+    }
+
     /// The file, where one is concerned.
     pub fn file(&self) -> Option<&Path> {
         self.0.file.as_deref()
@@ -217,6 +229,10 @@ impl fmt::Display for Error {
         let i = &*self.0;
         write!(f, "{}: {}", i.kind.name(), i.message)?;
         let mut sep = " (";
+        if let Some(tree) = &i.tree {
+            write!(f, "{sep}tree {tree:?}")?;
+            sep = ", ";
+        }
         if let Some(file) = &i.file {
             write!(f, "{sep}file {}", file.display())?;
             sep = ", ";

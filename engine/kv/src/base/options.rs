@@ -305,6 +305,10 @@ pub struct DbOptions {
     pub read_only: bool,
     /// Whether flushes, compactions and stalls are written to `EVENTS.jsonl` in the Db's directory. Default true.
     pub event_log: bool,
+    /// Open for writing although damage to the log, proven to be no trace of a crash, has cut off writes that were acknowledged: they are
+    /// lost for good then. Default false: such an opening is refused as `Corruption`, and `sstable-dump salvage` can still save them. An
+    /// opening for reading only goes on without them ([`Db::torn_log`](crate::Db::torn_log)).
+    pub accept_log_loss: bool,
 }
 
 impl Default for DbOptions {
@@ -318,6 +322,7 @@ impl Default for DbOptions {
             create: true,
             read_only: false,
             event_log: true,
+            accept_log_loss: false,
         }
     }
 }

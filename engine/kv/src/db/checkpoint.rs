@@ -4,6 +4,7 @@
 //! all memtables are sealed at one moment under the write lock, with the catalogue's lock held, so that no tree is made meanwhile; no
 //! tree of those flushes, ingests or is dropped until the state has been copied; and trees that are made later are left out.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct Verified {
     pub entries: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// What is wrong, each with its place.
+    /// All that is wrong: each damaged block of each table, with its tree, its place, and the keys that it may have held.
     pub errors: Vec<Error>,
 }
 
@@ -57,32 +58,39 @@ impl Db {
             .flat_map(|t| {
                 let v = t.view.load_full();
                 let tables: Vec<_> = v.version.runs.iter().flat_map(|r| r.tables.clone()).collect();
-                tables.into_iter().map(move |t| (t, v.options.filter_prefix.clone()))
+                tables.into_iter().map(move |h| (t.clone(), h, v.options.filter_prefix.clone()))
             })
             .collect();
-        let _task = core.watch.pins.begin(PinKind::Verify, None, String::new(), handles.iter().map(|h| h.0.clone()).collect());
-        let all: u64 = handles.iter().map(|(h, _)| h.meta.size).sum();
+        let _task = core.watch.pins.begin(PinKind::Verify, None, String::new(), handles.iter().map(|h| h.1.clone()).collect());
+        let all: u64 = handles.iter().map(|(_, h, _)| h.meta.size).sum();
         let mut v = Verified::default();
-        for (h, prefix) in handles {
+        for (tree, h, prefix) in handles {
             let mut read = v.bytes;
             let step = |bytes| {
                 read += bytes;
                 progress(read, all);
             };
-            let checked = h.table().and_then(|t| t.verify(prefix.as_deref(), step));
-            v.tables += 1;
-            v.bytes += h.meta.size;
-            match checked {
-                Ok(r) => {
+            let (known, errors) = (v.errors.len(), &mut v.errors);
+            let mut note = |e: Error| {
+                // Nothing of a table that cannot be opened can be read.
+                let e = if e.key_range().is_none() { e.keys(&h.meta.first_key, &h.meta.last_key) } else { e };
+                errors.push(e.of_tree(&tree.name));
+                ControlFlow::Continue(())
+            };
+            match h.table() {
+                Ok(table) => {
+                    let r = table.verify_each(prefix.as_deref(), step, &mut note);
+                    v.tables += 1;
                     v.blocks += r.blocks;
                     v.entries += r.entries;
-                    if r.entries != h.meta.entries {
+                    if v.errors.len() == known && r.entries != h.meta.entries {
                         let words = format!("the manifest says {} entries, the table has {}", h.meta.entries, r.entries);
-                        v.errors.push(Error::corruption(words).at(h.path(), 0));
+                        v.errors.push(Error::corruption(words).of_tree(&tree.name).at(h.path(), 0));
                     }
                 }
-                Err(e) => v.errors.push(e),
+                Err(e) => drop(note(e)),
             }
+            v.bytes += h.meta.size;
             progress(v.bytes, all);
         }
         Ok(v)

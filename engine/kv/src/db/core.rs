@@ -19,7 +19,7 @@ use crate::env::{Env, FileLock};
 use crate::manifest::{Edit, Manifest, State, manifest_name};
 use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
-use crate::wal::{Lsn, Syncer};
+use crate::wal::{Lsn, Syncer, TornTail};
 
 use super::events::Events;
 use super::meters::Meters;
@@ -73,6 +73,8 @@ pub struct Core {
     pub latched: Mutex<Option<Error>>,
     /// Whether `latched` is set.
     pub is_latched: AtomicBool,
+    /// The end of the log that opening found, unless it was a clean one.
+    pub torn: Option<TornTail>,
     /// Keeps other processes out.
     pub _lock: Option<Box<dyn FileLock>>,
 }

@@ -41,6 +41,7 @@ use crate::env::{Env, Thread};
 use crate::manifest::{Edit, PersistedOptions};
 use crate::memtable::Memtable;
 use crate::merge::value::Value;
+use crate::wal::TornTail;
 
 pub use batch::Batch;
 pub use checkpoint::Verified;
@@ -242,6 +243,12 @@ impl Db {
     /// Whether the store was opened for reading only.
     pub fn is_read_only(&self) -> bool {
         self.core().options.read_only
+    }
+
+    /// The end of the log as opening found it, unless it was a clean one: what was being written in a crash, or damage
+    /// ([`TornTail::proof`]) that cuts off what had been written.
+    pub fn torn_log(&self) -> Option<&TornTail> {
+        self.core().torn.as_ref()
     }
 
     /// Waits until no memtable waits for its flush and no policy wants a compaction.

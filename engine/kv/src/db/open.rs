@@ -5,7 +5,8 @@
 //! has in tables; last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end.
 //!
 //! A Db opened read-only takes no lock and writes nothing: it reads the manifest, opens all live files (a writer may remove them
-//! later; an open file stays), and replays the log into its own memtables. If the writer moved on meanwhile it starts over.
+//! later; an open file stays), and replays the log into its own memtables. If the writer moved on meanwhile it starts over. A live table
+//! that is damaged keeps nobody from reading the others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::wal::format::record_size;
-use crate::wal::{Known, Recovered, Wal, recover_known, segment_number};
+use crate::wal::{Known, Recovered, TornTail, Wal, recover_known, segment_number};
 
 use super::core::{Catalog, Core, Watch, Work};
 use super::events::Events;
@@ -55,7 +56,7 @@ impl Core {
             let mut tries = 0;
             loop {
                 tries += 1;
-                match open_once(env.clone(), dir, options.clone(), None) {
+                match open_once(env.clone(), dir, options.clone(), None, tries == READ_ONLY_TRIES) {
                     Err(e) if tries < READ_ONLY_TRIES && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
                         if !env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
                             return Err(if e.kind() == ErrorKind::NotFound { no_store(&*env, dir) } else { e });
@@ -71,7 +72,7 @@ impl Core {
         }
         check_directory(&*env, dir, options.create)?;
         let lock = env.lock(&dir.join(LOCK))?;
-        open_once(env, dir, options, Some(lock))
+        open_once(env, dir, options, Some(lock), true)
     }
 }
 
@@ -149,7 +150,8 @@ struct Replayed {
     last_seq: Seq,
 }
 
-fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box<dyn FileLock>>) -> Result<Core> {
+/// `last`: a reader that finds the store incomplete takes it as it is, and does not begin again.
+fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box<dyn FileLock>>, last: bool) -> Result<Core> {
     let loaded = Manifest::load(&*env, dir)?;
     if loaded.is_none() && options.read_only {
         return Err(no_store(&*env, dir));
@@ -178,10 +180,21 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     }
     if options.read_only {
         for h in trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()) {
-            h.table()?;
+            // A table that cannot be opened is an error to those who need it, and to nobody else. One that is not there may have been merged
+            // by the writer: then the next try finds what it has become.
+            let is_gone = |e: &Error| e.kind() == ErrorKind::NotFound;
+            if let Err(e) = h.table()
+                && !last
+                && env.file_len(&h.path()).is_err_and(|e| is_gone(&e))
+            {
+                return Err(e);
+            }
         }
     }
     let replayed = replay(&*env, dir, (&state, manifest_number), &trees, &arenas)?;
+    if let Some(t) = replayed.recovered.torn.as_ref().filter(|_| !options.read_only && !options.accept_log_loss) {
+        check_torn(t)?;
+    }
     if !options.read_only {
         // Only now is it sure that the manifest is that of these files: under an older one live tables would be garbage.
         collect_garbage(&*env, dir, &state, manifest_number)?;
@@ -228,6 +241,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         cache,
         arenas,
         events,
+        torn: replayed.recovered.torn.clone(),
         _lock: lock,
     };
     core.rebalance();
@@ -394,6 +408,18 @@ fn replay(
         return Err(Error::corruption(words).at(dir, 0).block("wal segment"));
     }
     Ok(Replayed { recovered, last_seq })
+}
+
+/// Refuses to make it final that damage has cut off what had been written. What a crash may have left is no such damage.
+fn check_torn(t: &TornTail) -> Result<()> {
+    let Some(proof) = &t.proof else { return Ok(()) };
+    let words = format!(
+        "the log is damaged here, and not by a crash ({proof}): {} sound records behind it, with {} operations, are cut off and would be lost \
+         for good by opening for writing; save them with `sstable-dump salvage`, or do without them: open with `accept_log_loss` \
+         (`firn --accept-log-loss`)",
+        t.records_beyond, t.operations_beyond
+    );
+    Err(Error::corruption(words).at(&t.file, t.offset).block("wal record"))
 }
 
 /// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later opening begins a new manifest: so only a

@@ -191,7 +191,7 @@ impl TableHandle {
     fn open(&self) -> Result<&Arc<Table>> {
         let mut table = self.opener.open(self.meta.id, self.meta.ingested_seq).map_err(|e| match e.kind() {
             ErrorKind::NotFound => missing_table(&self.opener.dir, &self.meta),
-            _ => e,
+            _ => e.keys(&self.meta.first_key, &self.meta.last_key),
         })?;
         self.check_own(&table)?;
         if !self.filter.load(Ordering::Relaxed)
@@ -530,10 +530,15 @@ impl Cursor for RunCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let n = self.run.tables.len();
-        let i = self.run.lower_bound(key).min(n.saturating_sub(1));
-        if let Some(t) = self.enter(i)? {
-            t.seek_before(key)?;
+        // A table that begins at the key or behind it has nothing before it, and need not be opened.
+        let tables = &self.run.tables;
+        let i = self.run.lower_bound(key);
+        let inside = tables.get(i).is_some_and(|t| t.meta.first_key.as_slice() < key);
+        let i = if inside { Some(i) } else { i.checked_sub(1) };
+        match i.map(|i| self.enter(i)).transpose()?.flatten() {
+            Some(t) if inside => t.seek_before(key)?,
+            Some(t) => t.last()?,
+            None => self.table = None,
         }
         self.skip_backward()
     }

@@ -458,10 +458,11 @@ impl Table {
             // The map reads a page at a fault; this is the whole block in one.
             let (offset, len) = self.index.place(i);
             self.file.will_need(offset, len as u64);
-            self.place(i).stored(self.file.map(), |s| match s.codec {
+            let checked = self.place(i).stored(self.file.map(), |s| match s.codec {
                 Compression::None => validate(s.bytes),
                 Compression::Lz4 => Err("a block of another compression than the index says"),
-            })?;
+            });
+            checked.map_err(|e| self.with_keys(i, e))?;
             word.fetch_or(bit, Ordering::Release);
         }
         let (offset, len) = self.index.place(i);
@@ -482,12 +483,13 @@ impl Table {
     /// Decodes block `i` into a frame of the cache.
     #[cold]
     pub(super) fn load(&self, i: usize) -> Result<FrameRef> {
-        let frame = self.place(i).stored(self.map_to_decode(), |s| {
+        let decoded = self.place(i).stored(self.map_to_decode(), |s| {
             let mut frame = self.cache.allocate(s.raw_len);
             s.unpack(&mut frame)?;
             validate(&frame)?;
             Ok(frame.freeze())
-        })?;
+        });
+        let frame = decoded.map_err(|e| self.with_keys(i, e))?;
         Ok(self.cache.insert(&self.slots, i, frame))
     }
 

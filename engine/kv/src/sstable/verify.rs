@@ -115,7 +115,7 @@ impl Table {
 
     /// An error about block `i`, with the keys that the block may hold where the error names none: behind the separator before it,
     /// up to its own.
-    fn with_keys(&self, i: usize, e: Error) -> Error {
+    pub(super) fn with_keys(&self, i: usize, e: Error) -> Error {
         if e.key_range().is_some() || e.kind() != ErrorKind::Corruption {
             return e;
         }

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 pub mod format;
 pub mod reader;
 pub mod recovery;
+mod rot;
 pub mod syncer;
 pub mod writer;
 

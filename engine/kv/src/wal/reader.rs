@@ -141,6 +141,11 @@ impl SegmentReader {
         self.file.len()
     }
 
+    /// The segment's number, as its name has it.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Goes on at this offset, a multiple of 8.
     pub(super) fn seek(&mut self, offset: u64) {
         self.offset = offset;
@@ -152,7 +157,7 @@ impl SegmentReader {
     }
 
     /// `len` bytes at `offset`; `None` when the file ends before.
-    fn bytes(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
+    pub(super) fn bytes(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
         let Some(end) = offset.checked_add(len).filter(|&e| e <= self.file.len()) else { return Ok(None) };
         if offset < self.start || end > self.start + self.buffer.len() as u64 {
             let n = len.max(CHUNK).min(self.file.len() - offset);

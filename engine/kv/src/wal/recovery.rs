@@ -9,17 +9,21 @@
 //! none of this log (W6), and one that it knows to have been begun must be there.
 //!
 //! Invariants: what is visited is a prefix of what was appended, without gaps, and holds everything that was synced; before a
-//! place is called corrupt it is read a second time, because a reader beside a live writer may have met a record half written;
-//! nothing is written.
+//! place is called corrupt or damaged it is read a second time, because a reader beside a live writer may have met a record half
+//! written; nothing is written.
+//!
+//! Records that lie beyond the end were being written when the machine stopped, and go with what was torn. Where the torn place can be
+//! proven to be damage instead ([`rot`](super::rot)), they were acknowledged: [`TornTail::proof`] says so, and who opens the store decides.
 
 use std::path::{Path, PathBuf};
 
 use super::format::{MAX_LSN, SEGMENT_HEADER, SegmentHeader};
 use super::reader::{Item, PAST_END, SegmentReader};
-use super::{Lsn, segment_number};
+use super::{Lsn, rot, segment_number};
 use crate::base::error::{Error, Result};
 use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::Seq;
+use crate::base::ops::Ops;
 use crate::env::Env;
 
 /// Is shown every record: its sequence number, the position after it, its payload.
@@ -57,6 +61,10 @@ pub struct TornTail {
     pub records_beyond: u64,
     /// Bytes by which the file is shorter than when its segment was begun, see [`SegmentInfo::cut`]: more may be lost than was being written.
     pub cut: u64,
+    /// The number of operations in them.
+    pub operations_beyond: u64,
+    /// What proves that this is not what a crash left, but damage to what had been written: then the records beyond were lost with it.
+    pub proof: Option<String>,
 }
 
 /// A segment file and the part of the log that it holds.
@@ -126,9 +134,12 @@ struct Stop {
 struct Beyond {
     bytes: u64,
     records: u64,
+    operations: u64,
     /// The highest position that anything beyond knows to be synced.
     synced: Lsn,
     first: Option<PathBuf>,
+    /// Where the first sound record beyond begins, in the segment in which reading stopped.
+    next: Option<u64>,
 }
 
 /// All segment files in `dir`, ascending, with their headers' bases; `end` is not known yet. An opening that came to nothing leaves a
@@ -258,6 +269,11 @@ pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, vi
             }
             return Err(corruption(pos, beyond.synced, stop.reason).at(file, offset).block("wal record"));
         }
+        let proof = if beyond.records > 0 { proof(env, dir, known, &segments, &stop, beyond.next)? } else { None };
+        if proof.is_some() && doubted != Some(pos) {
+            doubted = Some(pos);
+            continue;
+        }
         bound(&mut segments, pos);
         let cut = stop.segment.map_or(0, |i| segments[i].cut);
         let reason = match stop.reason {
@@ -265,8 +281,9 @@ pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, vi
             None if beyond.records > 0 => Some("records whose predecessors never reached the disk"),
             reason => reason,
         };
-        let (bytes_beyond, records_beyond) = (beyond.bytes, beyond.records);
-        let torn = reason.map(|reason| TornTail { file, offset, reason, bytes_beyond, records_beyond, cut });
+        let (bytes_beyond, records_beyond, operations_beyond) = (beyond.bytes, beyond.records, beyond.operations);
+        let torn =
+            reason.map(|reason| TornTail { file, offset, reason, bytes_beyond, records_beyond, cut, operations_beyond, proof });
         let durable = proven.max(beyond.synced).min(pos);
         return Ok(Recovered { end: pos, durable, last_number, records, torn, segments });
     }
@@ -278,6 +295,30 @@ fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
         "the log has {what} at position {pos}, though everything below position {synced} is known to have been durable; \
          keep the files, restore this one from a copy, or save what can be read with `sstable-dump salvage`"
     ))
+}
+
+/// What proves that the place where reading stopped was damaged: see [`rot`](super::rot).
+fn proof(
+    env: &dyn Env,
+    dir: &Path,
+    known: &Known<'_>,
+    segments: &[SegmentInfo],
+    stop: &Stop,
+    next: Option<u64>,
+) -> Result<Option<String>> {
+    if let Some(s) = stop.segment.map(|i| &segments[i]) {
+        let end = s.base.filter(|_| s.end < Lsn::MAX).map(|base| SEGMENT_HEADER + (s.end - base));
+        let mut reader = SegmentReader::open(env, dir, s.number)?;
+        if let Some(words) = rot::of_record(&mut reader, stop.offset, next, end)? {
+            return Ok(Some(words));
+        }
+    }
+    // Or the log goes on in a segment that has lost its header.
+    match lost_header(env, dir, known, segments, stop)? {
+        Some(number) => Ok(rot::of_header(&mut SegmentReader::open(env, dir, number)?)?
+            .map(|words| format!("{}: {words}", super::segment_name(number)))),
+        None => Ok(None),
+    }
 }
 
 /// Where the log ends cleanly, and yet too early: the segment that goes on there, if it was used and its header is gone.
@@ -359,9 +400,14 @@ fn beyond(env: &dyn Env, dir: &Path, known: &Known<'_>, segments: &[SegmentInfo]
         }
         while let Some(item) = reader.next()? {
             if let Item::Record(r) = item {
-                if r.lsn.is_none_or(|lsn| lsn >= stop.pos) {
-                    b.records += 1;
-                    b.bytes += r.size;
+                // What a later segment has made void is not given up now.
+                if r.lsn.is_none_or(|lsn| lsn >= stop.pos && lsn < s.end) {
+                    if stop.segment == Some(i) {
+                        b.next.get_or_insert(r.offset);
+                    }
+                    b.records += u64::from(!r.mark);
+                    b.bytes += if r.mark { 0 } else { r.size };
+                    b.operations += Ops::new(r.payload).count() as u64;
                 }
                 b.synced = b.synced.max(r.synced);
             }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
+use super::format::{RECORD_HEADER, SEGMENT_HEADER};
 use super::testenv::TestEnv;
 use super::writer::MAX_SPARES;
 use super::*;
@@ -295,6 +296,7 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
     flip(&env, &path, 80 + 40, 0);
     let torn = replay(&env, 0).unwrap().0.torn.unwrap();
     assert_eq!((torn.offset, torn.records_beyond, torn.bytes_beyond), (80, 2, all[2].1 - all[0].1));
+    assert!(torn.proof.unwrap().contains("same sector"));
     flip(&env, &path, 80 + 40, 0);
     // The same after a later record has been written that knows the first three to be synced.
     wal.syncer().sync(all[2].1).unwrap();
@@ -316,6 +318,44 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
     }
     assert_eq!(found.iter().map(|f| f.2).collect::<Vec<_>>(), [0, 2, 3, 4]);
     assert_eq!(found[0], (80, all[0].1, 0));
+}
+
+#[test]
+fn damage_before_unsynced_records_is_told_from_what_a_crash_leaves() {
+    let env = TestEnv::default();
+    let (_wal, all) = written(&env, &[100, 1000, 700, 2800, 300]);
+    let path = dir().join(segment_name(1));
+    let at = |record: usize| SEGMENT_HEADER as usize + all[record - 1].1 as usize;
+    let proof = |env: &TestEnv| replay(env, 0).unwrap().0.torn.and_then(|t| t.proof);
+    // Bits all over a record of three sectors and of the last one of a segment; in padding nobody looks.
+    for (record, len) in [(1, 1000), (2, 700)] {
+        for bit in (0..8 * (RECORD_HEADER as usize + len)).step_by(13) {
+            flip(&env, &path, at(record) + bit / 8, bit as u8 % 8);
+            let words = proof(&env).unwrap_or_else(|| panic!("bit {bit} of record {record}"));
+            let place = format!("with bit {} of the byte at {} turned over", bit % 8, at(record) + bit / 8);
+            assert!(words.starts_with(&place), "{words}, not {place}");
+            flip(&env, &path, at(record) + bit / 8, bit as u8 % 8);
+        }
+    }
+    // A header that is gone by one bit, where records follow.
+    for bit in (0..8 * SEGMENT_HEADER as usize).step_by(5) {
+        flip(&env, &dir().join(segment_name(2)), bit / 8, bit as u8 % 8);
+        assert!(proof(&env).unwrap().contains("00000002.wal: with bit"), "bit {bit}");
+        flip(&env, &dir().join(segment_name(2)), bit / 8, bit as u8 % 8);
+    }
+    assert_eq!(proof(&env), None);
+    // Sectors that never reached the disk, whatever they show instead: of an earlier life, or nothing.
+    for stale in [0, 0x5a] {
+        for sectors in 1..8u32 {
+            let image = image(&env);
+            let file = image.file(&path);
+            let first = at(1) / 512 + 1;
+            for sector in (0..3).filter(|s| sectors & 1 << s != 0).map(|s| first + s) {
+                file.now.lock().unwrap()[512 * sector..512 * (sector + 1)].fill(stale);
+            }
+            assert_eq!(proof(&image), None, "{sectors} {stale}");
+        }
+    }
 }
 
 #[test]
