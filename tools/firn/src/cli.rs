@@ -10,11 +10,11 @@ use clap::Args;
 use firn_kv::env::os::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
-use firn_wide::cli::{MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
+use firn_wide::cli::{Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
 
 use crate::prompt::{Conversation, converse};
 use crate::statements::{Origin, Statements};
-use crate::store::Global;
+use crate::store::{Global, empty};
 
 pub const EXAMPLES: &str = "\
 Statements end with ';'. `help;` lists them, `help set;` explains one. Without -f and -e, statements come from the terminal (with
@@ -53,17 +53,45 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
     if global.json {
         return Err(Failure::with_next("cli speaks cassandra-cli, which has no JSON", "leave --json out"));
     }
-    let wide = firn_wide::Wide::open(&global.db).map_err(|e| wide_failure(e, &global.db))?;
-    let mut session = Session::new(wide, OsEnv::new(), args.strict);
+    let awaits = global.begins_empty()?;
+    let wide = if awaits { empty()? } else { global.wide(global.defaults())? };
+    let mut session = Dialogue { session: Session::new(wide, OsEnv::new(), args.strict), global, args, awaits };
     if let Some(name) = &args.statements.keyspace {
-        let answer = session.execute(&Statement::Use { keyspace: name.clone(), login: None });
+        let answer = session.session.execute(&Statement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
+            if awaits {
+                global.tell_empty();
+            }
             return Err(Failure::with_next(failure.plain, "`show keyspaces;` lists them, `create keyspace` makes one"));
         }
     }
     match args.statements.origin()? {
         Origin::Terminal => shell(&mut session),
         Origin::Text(name, input) => script(&mut session, args, name, input),
+    }
+}
+
+/// A session, and the store that it is with as soon as there is one.
+struct Dialogue<'a> {
+    session: Session,
+    global: &'a Global,
+    args: &'a CliArgs,
+    /// The session is with an empty database until a keyspace is made.
+    awaits: bool,
+}
+
+impl Dialogue<'_> {
+    fn run(&mut self, source: &Source) -> Done<Answer> {
+        let mut words = source.text.split_whitespace().map(str::to_ascii_lowercase);
+        if self.awaits && words.next().as_deref() == Some("create") && words.next().as_deref() == Some("keyspace") {
+            let wide = self.global.wide(self.global.defaults())?;
+            (self.session, self.awaits) = (Session::new(wide, OsEnv::new(), self.args.strict), false);
+        }
+        let answer = self.session.run(source);
+        if self.awaits && answer.failure.is_some() {
+            self.global.tell_empty();
+        }
+        Ok(answer)
     }
 }
 
@@ -76,22 +104,22 @@ pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
 }
 
 /// Runs the statements of a text, one after the other.
-fn script(session: &mut Session, args: &CliArgs, name: &Path, mut input: impl BufRead) -> Done {
+fn script(session: &mut Dialogue<'_>, args: &CliArgs, name: &Path, mut input: impl BufRead) -> Done {
     let mut out = io::stdout();
     let (mut splitter, mut line, mut number, mut failed) = (Splitter::new(), String::new(), 0, false);
-    let mut statement = |session: &mut Session, source: &Source| -> Done<bool> {
+    let mut statement = |session: &mut Dialogue<'_>, source: &Source| -> Done<bool> {
         number += 1;
         if args.echo {
-            write!(out, "{}{}", session.prompt(), echo(source))?;
+            write!(out, "{}{}", session.session.prompt(), echo(source))?;
         }
-        let answer = session.run(source);
+        let answer = session.run(source)?;
         out.write_all(answer.text.as_bytes())?;
         if let Some(failure) = &answer.failure {
             out.flush()?;
             failed = true;
             let place =
                 if args.strict { format!("Line {number} => ") } else { format!("{}:{}: ", name.display(), source.line) };
-            eprintln!("{place}{}", session.say(failure));
+            eprintln!("{place}{}", session.session.say(failure));
         }
         Ok(answer.exit || (answer.failure.is_some() && !args.go_on))
     };
@@ -122,18 +150,18 @@ fn echo(source: &Source) -> String {
 }
 
 /// What is typed at a terminal.
-struct Typed<'a> {
-    session: &'a mut Session,
+struct Typed<'a, 'g> {
+    session: &'a mut Dialogue<'g>,
     splitter: Splitter,
 }
 
-impl Conversation for Typed<'_> {
+impl Conversation for Typed<'_, '_> {
     fn prompt(&self) -> String {
-        if self.splitter.pending() { format::MORE.to_owned() } else { self.session.prompt() }
+        if self.splitter.pending() { format::MORE.to_owned() } else { self.session.session.prompt() }
     }
 
     fn complete(&self, before: &str) -> (usize, Vec<String>) {
-        let found = complete::complete(before, &self.session.names());
+        let found = complete::complete(before, &self.session.session.names());
         (found.start, found.candidates)
     }
 
@@ -141,10 +169,10 @@ impl Conversation for Typed<'_> {
         self.splitter.feed(line);
         let mut leave = false;
         while !leave && let Some(source) = self.splitter.next_statement() {
-            let answer = self.session.run(&source);
+            let answer = self.session.run(&source)?;
             print!("{}", answer.text);
             if let Some(failure) = &answer.failure {
-                eprintln!("{}", self.session.say(failure));
+                eprintln!("{}", self.session.session.say(failure));
             }
             leave = answer.exit;
         }
@@ -165,7 +193,7 @@ impl Conversation for Typed<'_> {
 }
 
 /// Reads statements from the terminal until the user leaves.
-fn shell(session: &mut Session) -> Done {
+fn shell(session: &mut Dialogue<'_>) -> Done {
     println!("Statements end with ';'. 'help;' lists them, 'exit;' leaves.");
     converse(Typed { session, splitter: Splitter::new() })
 }

@@ -118,7 +118,7 @@ fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
 fn open(global: &Global, settings: &Settings) -> Done<Wide> {
     // What the file leaves out is not said.
     let named = settings.cluster_name != Settings::default().cluster_name;
-    let db = DbOptions { wal_segment: 1 << 20, ..DbOptions::default() };
+    let db = DbOptions { wal_segment: 1 << 20, ..global.defaults() };
     let options = Options {
         partitioner: settings.partitioner.clone(),
         cluster_name: named.then(|| settings.cluster_name.clone()),

@@ -147,7 +147,8 @@ pub fn stats(global: &Global, _: &StatsArgs) -> Done {
         let held = bytes(unlisted);
         writeln!(
             out,
-            "{held} more in tables that are being written, or kept for readers, by the program that has the store open"
+            "{held} more in tables that are not listed: being written, or kept for readers, by a program that has the store open, or else left \
+             by one that was killed (the next opening for writing removes those)"
         )?;
     }
     writeln!(out)?;

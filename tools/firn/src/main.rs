@@ -13,6 +13,7 @@ mod fields;
 mod inspect;
 mod load;
 mod load_rows;
+mod names;
 mod prompt;
 mod purge;
 mod read;

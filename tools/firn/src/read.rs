@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::ops::Bound;
 
 use clap::{Args, ValueEnum};
+use firn_kv::{Error, ErrorKind, Tree};
 use serde_json::{Map, Value};
 
 use crate::store::{self, Global};
@@ -51,7 +53,7 @@ pub fn get(global: &Global, args: &GetArgs) -> Done {
     let mut line = vec![];
     let mut missing = 0;
     for key in &keys {
-        let value = tree.get(key)?;
+        let value = tree.get(key).map_err(|e| global.of_families(e.into(), tree.name()))?;
         line.clear();
         match &value {
             _ if global.json => {
@@ -99,6 +101,8 @@ fn show(hex: bool) -> Show {
 }
 
 pub const SCAN_EXAMPLES: &str = "\
+What is damaged does not end it: all that can be read is printed, then which keys could not be (exit code 1).
+
 Prints lines of key, tab and value. Within them tab, line feed, carriage return and backslash are written \\t, \\n, \\r and
 \\\\ (on a terminal also other control bytes, as \\xNN): `firn load` reads them back to the same bytes.
 JSON has a line {\"key\":…,\"value\":…} per key; what is no UTF-8 becomes \"key_hex\" or \"value_hex\".
@@ -216,15 +220,160 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
         writeln!(out, "{}", if args.keys_only { "key" } else { "key,value" })?;
     }
     let mut printer = Printer { format, show: show(args.hex), keys_only: args.keys_only, line: vec![] };
-    let mut left = args.limit.unwrap_or(u64::MAX);
-    let mut cursor = tree.cursor::<&[u8]>(range.bounds())?;
-    if left > 0 {
-        if args.reverse { cursor.last()? } else { cursor.first()? }
+    let mut entry = |key: &[u8], value: &[u8]| printer.print(&mut out, key, value);
+    let mut walk =
+        Walk { tree: &tree, left: args.limit.unwrap_or(u64::MAX), reverse: args.reverse, lost: vec![], entry: &mut entry };
+    let (from, until) = range.bounds();
+    let walked = walk.over((from.map(<[u8]>::to_vec), until.map(<[u8]>::to_vec)));
+    let lost = walk.lost;
+    out.flush()?;
+    walked.map_err(|e| global.of_families(e, tree.name()))?;
+    if lost.is_empty() {
+        return Ok(());
     }
-    while left > 0 && cursor.valid() {
-        printer.print(&mut out, cursor.key(), cursor.value())?;
-        left -= 1;
-        if args.reverse { cursor.prev()? } else { cursor.next()? }
+    eprintln!("{} not all of the range could be read; of these keys nothing is printed:", global.style().error("damaged:"));
+    for e in &lost {
+        eprintln!("  {e}");
     }
-    Ok(out.flush()?)
+    eprintln!("{} `firn verify` says what to do", global.style().bold(" next:"));
+    Err(Failure::Found)
+}
+
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A walk over a range that goes on behind what cannot be read.
+struct Walk<'a> {
+    tree: &'a Tree,
+    /// How many entries are still wanted.
+    left: u64,
+    reverse: bool,
+    /// What could not be read, each with its keys.
+    lost: Vec<Error>,
+    entry: &'a mut dyn FnMut(&[u8], &[u8]) -> std::io::Result<()>,
+}
+
+impl Walk<'_> {
+    /// Shows the entries of a range, as far as they can be read.
+    fn over(&mut self, bounds: Bounds) -> Done {
+        let mut todo = vec![bounds];
+        while let Some((from, until)) = todo.pop() {
+            let mut at = None;
+            let Err(failure) = self.stretch((&from, &until), &mut at) else { continue };
+            let Failure::Engine(e) = failure else { return Err(failure) };
+            // Without its keys nobody knows where it can be gone on.
+            let Some((first, last)) = e.key_range().filter(|_| is_of_file(&e)).map(|(a, b)| (a.to_vec(), b.to_vec())) else {
+                return Err(e.into());
+            };
+            let (from, until) = match (at, self.reverse) {
+                (None, _) => (from, until),
+                (Some(key), false) => (Bound::Excluded(key), until),
+                (Some(key), true) => (from, Bound::Excluded(key)),
+            };
+            let before = (from.clone(), lower_end(&until, Bound::Excluded(first.clone())));
+            let after = (higher_start(&from, Bound::Excluded(last.clone())), until.clone());
+            let nearer = if self.reverse { &after } else { &before };
+            if !is_empty(nearer) {
+                self.edge(nearer, &e)?;
+            }
+            let farther = if self.reverse { before } else { after };
+            if !is_empty(&farther) && farther != (from, until) {
+                todo.push(farther);
+            }
+            if !self.lost.iter().any(|l| l.key_range() == e.key_range() && l.file() == e.file()) {
+                self.lost.push(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the entries of a range up to its end or an error; `at` becomes the last one shown.
+    fn stretch(&mut self, (from, until): (&Bound<Vec<u8>>, &Bound<Vec<u8>>), at: &mut Option<Vec<u8>>) -> Done {
+        let mut cursor = self.tree.cursor::<Vec<u8>>((from.clone(), until.clone()))?;
+        if self.left > 0 {
+            if self.reverse { cursor.last()? } else { cursor.first()? }
+        }
+        while self.left > 0 && cursor.valid() {
+            (self.entry)(cursor.key(), cursor.value())?;
+            *at = Some(cursor.key().to_vec());
+            self.left -= 1;
+            if self.reverse { cursor.prev()? } else { cursor.next()? }
+        }
+        Ok(())
+    }
+
+    /// Shows what lies between the last entry shown and the keys that are lost. A walk towards these meets the damage a step too early, as
+    /// cursors look ahead; so it is walked away from them, and kept until it is in order.
+    fn edge(&mut self, (from, until): &Bounds, met: &Error) -> Done {
+        let mut kept = vec![];
+        let mut walk = || -> firn_kv::Result<()> {
+            let mut cursor = self.tree.cursor::<Vec<u8>>((from.clone(), until.clone()))?;
+            if self.reverse {
+                cursor.first()?
+            } else {
+                cursor.last()?
+            }
+            while cursor.valid() {
+                kept.push((cursor.key().to_vec(), cursor.value().to_vec()));
+                if self.reverse { cursor.next()? } else { cursor.prev()? }
+            }
+            Ok(())
+        };
+        if let Err(e) = walk() {
+            // Another damage in between: what lies there is lost with it.
+            let ends = (start_of(from), end_of(until));
+            self.lost.push(if e.file() == met.file() && e.offset() == met.offset() { e } else { e.keys(&ends.0, &ends.1) });
+        }
+        for (key, value) in kept.iter().rev() {
+            if self.left == 0 {
+                break;
+            }
+            (self.entry)(key, value)?;
+            self.left -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error is about a file, and not about how the store was opened.
+fn is_of_file(e: &Error) -> bool {
+    e.file().is_some() && e.kind() != ErrorKind::Closed
+}
+
+fn start_of(bound: &Bound<Vec<u8>>) -> Vec<u8> {
+    match bound {
+        Bound::Included(k) | Bound::Excluded(k) => k.clone(),
+        Bound::Unbounded => vec![],
+    }
+}
+
+fn end_of(bound: &Bound<Vec<u8>>) -> Vec<u8> {
+    match bound {
+        Bound::Included(k) | Bound::Excluded(k) => k.clone(),
+        Bound::Unbounded => b"\xff".to_vec(),
+    }
+}
+
+/// The lower of two ends.
+fn lower_end(a: &Bound<Vec<u8>>, b: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match a {
+        Bound::Included(k) | Bound::Excluded(k) if *k < start_of(&b) => a.clone(),
+        _ => b,
+    }
+}
+
+/// The higher of two starts.
+fn higher_start(a: &Bound<Vec<u8>>, b: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match a {
+        Bound::Included(k) | Bound::Excluded(k) if *k > start_of(&b) => a.clone(),
+        _ => b,
+    }
+}
+
+fn is_empty((from, until): &Bounds) -> bool {
+    match (from, until) {
+        (Bound::Included(a), Bound::Included(b)) => a > b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+        (_, Bound::Excluded(b)) => b.is_empty(),
+        _ => false,
+    }
 }

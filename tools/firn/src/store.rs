@@ -1,17 +1,19 @@
 //! Opening stores and trees the way a command needs them: reading commands never write and never make a store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_cql::Session;
+use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
 use firn_kv::manifest::{CURRENT, Manifest};
-use firn_kv::{Db, DbOptions, Tree};
-use firn_tools::output::{Color, Done, Failure, Style};
+use firn_kv::{Db, DbOptions, ErrorKind, Tree};
+use firn_tools::output::{Color, Done, Failure, Style, things};
 use firn_wide::Wide;
 use firn_wide::store::SCHEMA_TREE;
 
 use crate::cli::wide_failure;
+use crate::names::Names;
 
 const EVERYWHERE: &str = "Options of every command";
 
@@ -24,6 +26,9 @@ pub struct Global {
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
+    /// Open for writing though a damaged log has cut off writes, and lose them
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    pub accept_log_loss: bool,
     /// When to use colours
     #[arg(long, global = true, help_heading = EVERYWHERE, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: Color,
@@ -37,7 +42,15 @@ impl Global {
 
     /// Opens the store for reading only: without its lock, without writing a byte, beside a writer too.
     pub fn open_to_read(&self) -> Done<Db> {
-        Ok(Db::open_with(&self.db, self.to_read())?)
+        let db = Db::open_with(&self.db, self.to_read())?;
+        if let Some(torn) = db.torn_log().filter(|t| t.proof.is_some()) {
+            eprintln!(
+                "{} the log is damaged, and {} behind the damage are not read: `firn verify` says more, `sstable-dump salvage` saves them",
+                self.style().bold("note:"),
+                things(torn.operations_beyond, "operation", "operations")
+            );
+        }
+        Ok(db)
     }
 
     /// Opens the store for writing; makes it if `create` is set and there is none.
@@ -57,7 +70,12 @@ impl Global {
 
     /// Options for writing, as in [`open_to_write`](Global::open_to_write).
     pub fn to_write(&self, create: bool, bytes: u64) -> DbOptions {
-        DbOptions { create, wal_segment: bytes.clamp(1 << 20, 16 << 20), ..DbOptions::default() }
+        DbOptions { create, wal_segment: bytes.clamp(1 << 20, 16 << 20), ..self.defaults() }
+    }
+
+    /// Options as the user's flags have them.
+    pub fn defaults(&self) -> DbOptions {
+        DbOptions { accept_log_loss: self.accept_log_loss, ..DbOptions::default() }
     }
 
     /// Options for reading only.
@@ -88,6 +106,23 @@ impl Global {
         Session::new(self.wide(db)?).map_err(|e| Failure::new(format!("cannot open {}: {e}", self.db.display())))
     }
 
+    /// Whether a shell has to begin with nothing: a store without keyspaces, or none yet. It then speaks to an [`empty`] database, and the first
+    /// statement that makes a keyspace makes the store: so a name mistyped makes none.
+    pub fn begins_empty(&self) -> Done<bool> {
+        let names = OsEnv::new().list(&self.db).unwrap_or_default();
+        let foreign = !names.is_empty() && !names.iter().any(|n| n == CURRENT);
+        Ok(!foreign && !self.db.is_file() && self.holding()? != Holding::Model)
+    }
+
+    /// What is said when a statement is refused by such a database.
+    pub fn tell_empty(&self) {
+        let what = match self.holding() {
+            Ok(Holding::Keys) => "is a store of keys and values, which has no keyspaces yet",
+            _ => "is no store yet",
+        };
+        eprintln!("{} {} {what}: the first CREATE KEYSPACE makes them", self.style().bold("note:"), self.db.display());
+    }
+
     /// Refuses to go on where there are no families and tables: to open them would make them.
     pub fn check_model(&self) -> Done {
         if self.holding()? != Holding::Keys {
@@ -95,6 +130,19 @@ impl Global {
         }
         let next = "`firn trees` lists what is there; `firn define`, `firn cli` and `firn cql` make keyspaces";
         Err(Failure::with_next(format!("{} is a store of keys and values: it has no keyspaces", self.db.display()), next))
+    }
+
+    /// What is said when a tree of families is read without what knows its values.
+    pub fn of_families(&self, failure: Failure, tree: &str) -> Failure {
+        match failure {
+            Failure::Engine(e) if e.kind() == ErrorKind::Incompatible && e.file().is_none() && is_of_model(tree) => {
+                let names = Names::of(self);
+                let of = names.of_tree(tree).map_or("a table or a family".to_owned(), str::to_owned);
+                let next = "read it with `firn cql` or `firn cli`, or `firn export`";
+                Failure::with_next(format!("the tree {tree:?} holds the counters of {of}, which are no plain values"), next)
+            }
+            other => other,
+        }
     }
 
     /// Refuses to write by hand into a tree in which the data model keeps what it must understand later.
@@ -108,6 +156,14 @@ impl Global {
         );
         Err(Failure::with_next(what, next))
     }
+}
+
+/// A database without anything in it, in memory.
+pub fn empty() -> Done<Wide> {
+    let db = DbOptions { background_threads: 0, memory_budget: 16 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
+    let options = firn_wide::Options { store: firn_wide::store::Options { db, clock: None }, ..Default::default() };
+    let env = std::sync::Arc::new(MemEnv::new(OsEnv::new().random()));
+    Wide::open_in(env, "empty", options).map_err(|e| wide_failure(e, Path::new("empty")))
 }
 
 /// What a directory holds.

@@ -4,6 +4,7 @@
 //! missing, the log is rotten) is looked at from below, table by table, so that one report names all that is wrong.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,17 +13,20 @@ use firn_kv::cache::Cache;
 use firn_kv::env::os::OsEnv;
 use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::{TableHandle, TableOpener};
-use firn_kv::{Error, ErrorKind, ReadMode};
+use firn_kv::wal::TornTail;
+use firn_kv::{Db, Error, ErrorKind, ReadMode};
 use serde_json::json;
 
+use crate::names::Names;
 use crate::store::Global;
 use firn_tools::io::{self, Watch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
 Reads every live table past the caches and checks each block's checksum and place, the order and bounds of keys, filters and
-counts; opening the store has checked the manifest and the log before. Nothing is written. Exit code 1 if anything is wrong; each
-finding names its file, offset, block and key range, and what to do.
+counts; opening the store has checked the manifest and the log before. Nothing is written. Exit code 1 if anything is wrong:
+all of it is listed, each damaged block with its tree (and the table or family in it), file, offset and key range, and what to do.
+A log that ends as a crash leaves it is sound; what was given up with a torn end is told in a note.
 
 Examples:
   firn verify
@@ -41,21 +45,60 @@ struct Report {
     entries: u64,
     bytes: u64,
     errors: Vec<Error>,
+    /// What is worth knowing and no damage.
+    notes: Vec<String>,
+    names: Names,
+}
+
+impl Report {
+    /// Takes in how the log ended.
+    fn log(&mut self, torn: &TornTail) {
+        if torn.records_beyond == 0 {
+            return;
+        }
+        let beyond = format!(
+            "{} with {} behind it",
+            things(torn.records_beyond, "sound record", "sound records"),
+            things(torn.operations_beyond, "operation", "operations")
+        );
+        match &torn.proof {
+            Some(proof) => {
+                let words = format!("the log is damaged here, and not by a crash ({proof}): {beyond} are cut off, and are not read");
+                self.errors.push(Error::corruption(words).at(&torn.file, torn.offset).block("wal record"));
+            }
+            None => self.notes.push(format!(
+                "the log ends at offset {} of {} ({}), {beyond}: what was being written when the machine stopped, and was not acknowledged as \
+                 durable; it is given up when the store is next opened for writing, and `sstable-dump salvage` would save it",
+                torn.offset,
+                torn.file.display(),
+                torn.reason
+            )),
+        }
+    }
 }
 
 /// Runs `firn verify`.
 pub fn run(global: &Global, _: &VerifyArgs) -> Done {
     let watch = Watch::start();
-    let report = match global.open_to_read() {
+    let mut report = match Db::open_with(&global.db, global.to_read()) {
         Ok(db) => {
             let progress = Progress::bytes("verify", Some(db.stats().table_bytes()));
             let v = db.verify(|done, _| progress.at(done))?;
-            Report { tables: v.tables, blocks: v.blocks, entries: v.entries, bytes: v.bytes, errors: v.errors }
+            let mut report =
+                Report { tables: v.tables, blocks: v.blocks, entries: v.entries, bytes: v.bytes, ..Report::default() };
+            report.errors = v.errors;
+            if let Some(torn) = db.torn_log() {
+                report.log(torn);
+            }
+            report
         }
         // Damage that keeps the store from being opened is a finding too, but "no store" is none.
-        Err(Failure::Engine(e)) if is_damage(&global.db, &e) => from_below(&global.db, e),
-        Err(other) => return Err(other),
+        Err(e) if is_damage(&global.db, &e) => from_below(&global.db, e),
+        Err(other) => return Err(other.into()),
     };
+    if report.errors.iter().any(|e| e.tree().is_some()) {
+        report.names = Names::of(global);
+    }
     print(global, &report, watch.seconds())?;
     if report.errors.is_empty() { Ok(()) } else { Err(Failure::Found) }
 }
@@ -76,21 +119,33 @@ fn from_below(dir: &Path, why: Error) -> Report {
     };
     let opener = TableOpener::new(env.clone(), dir, Cache::new(1 << 20), ReadMode::Pread, false);
     let opener = Arc::new(opener);
-    let live: Vec<_> = state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).collect();
-    let progress = Progress::bytes("verify", Some(live.iter().map(|t| t.size).sum()));
+    let live: Vec<_> =
+        state.trees.values().flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(move |m| (&t.name, m))).collect();
+    let progress = Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size).sum()));
     let mut done = 0;
-    for meta in live {
+    for (tree, meta) in live {
         let handle = TableHandle::new(meta.clone(), opener.clone());
-        match handle.table().and_then(|t| t.verify(None, |bytes| progress.at(done + bytes))) {
-            Ok(r) => {
+        let errors = &mut report.errors;
+        let mut note = |e: Error| {
+            let e = if e.key_range().is_none() { e.keys(&meta.first_key, &meta.last_key) } else { e };
+            errors.push(e.of_tree(tree));
+            ControlFlow::Continue(())
+        };
+        match handle.table() {
+            Ok(table) => {
+                let mut read = done;
+                let step = |bytes| {
+                    read += bytes;
+                    progress.at(read);
+                };
+                let r = table.verify_each(None, step, &mut note);
                 report.tables += 1;
                 report.blocks += r.blocks;
                 report.entries += r.entries;
-                report.bytes += meta.size;
             }
-            Err(e) if e.key_range().is_none() => report.errors.push(e.keys(&meta.first_key, &meta.last_key)),
-            Err(e) => report.errors.push(e),
+            Err(e) => drop(note(e)),
         }
+        report.bytes += meta.size;
         done += meta.size;
         progress.at(done);
     }
@@ -105,9 +160,16 @@ fn from_below(dir: &Path, why: Error) -> Report {
 fn remedy(e: &Error) -> &'static str {
     let name = e.file().and_then(Path::file_name).and_then(|n| n.to_str()).unwrap_or_default();
     match () {
-        () if name.ends_with(".sst") => {
+        () if name.ends_with(".sst") && e.kind() == ErrorKind::Corruption => {
             "tables never change: put back the file of this name from a checkpoint or a backup of this store; only the keys named are \
              concerned; `sstable-dump check` knows whether it is here under another name, `sstable-dump salvage` saves the rest"
+        }
+        () if e.kind() != ErrorKind::Corruption => {
+            "the file could not be read, which says nothing of what is in it: look at its permissions and at the device, then verify again"
+        }
+        () if name.ends_with(".wal") && e.message().contains("cut off") => {
+            "save those records with `sstable-dump salvage`; until then open the store for reading only. To do without them for good, run \
+             any command that writes with --accept-log-loss"
         }
         () if name.ends_with(".wal") => {
             "the log holds the newest writes: put back the file, go back to a checkpoint or a backup of the store, or save \
@@ -125,7 +187,12 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
     if global.json {
         let v = json!({
             "sound": r.errors.is_empty(), "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "bytes": r.bytes,
-            "seconds": seconds, "errors": r.errors.iter().map(|e| firn_tools::json::error(e, remedy(e))).collect::<Vec<_>>(),
+            "seconds": seconds, "notes": r.notes,
+            "errors": r.errors.iter().map(|e| {
+                let mut error = firn_tools::json::error(e, remedy(e));
+                error["of"] = e.tree().and_then(|t| r.names.of_tree(t)).into();
+                error
+            }).collect::<Vec<_>>(),
         });
         writeln!(out, "{v:#}")?;
         return Ok(out.flush()?);
@@ -133,11 +200,15 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
     let style = global.style();
     let mut advised = "";
     for e in &r.errors {
-        writeln!(out, "{} {e}", style.bad("damaged:"))?;
+        let of = e.tree().and_then(|t| r.names.of_tree(t)).map_or(String::new(), |name| format!("{name}: "));
+        writeln!(out, "{} {of}{e}", style.bad("damaged:"))?;
         if advised != remedy(e) {
             advised = remedy(e);
             writeln!(out, "         {advised}")?;
         }
+    }
+    for note in &r.notes {
+        writeln!(out, "note: {note}")?;
     }
     let what = format!(
         "{}, {}, {}, {}",

@@ -125,6 +125,12 @@ pub fn parse(text: &str) -> Result<Option<Command>, String> {
     only(command, &mut words)
 }
 
+/// Whether a statement makes a keyspace.
+pub fn makes_keyspace(text: &str) -> bool {
+    let mut words = Words::new(text);
+    words.eat("CREATE") && (words.eat("KEYSPACE") || words.eat("SCHEMA"))
+}
+
 fn on_or_off(word: &str) -> Option<bool> {
     match &*word.to_ascii_uppercase() {
         "ON" => Some(true),

@@ -17,11 +17,9 @@ use firn_cql::Session;
 use firn_cql::syntax::quote_if_needed;
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
-use firn_wide::{Options, Wide, store};
 
-use crate::cli::wide_failure;
 use crate::statements::{Origin, Statements};
-use crate::store::Global;
+use crate::store::{Global, empty};
 use shell::{Outcome, Shell};
 
 pub const EXAMPLES: &str = "\
@@ -60,17 +58,22 @@ fn wal_segment(args: &CqlArgs) -> u64 {
 
 /// Runs `firn cql`.
 pub fn run(global: &Global, args: &CqlArgs) -> Done {
-    let db = DbOptions { wal_segment: wal_segment(args), ..DbOptions::default() };
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
-    let wide = Wide::open_with(&global.db, options).map_err(|e| wide_failure(e, &global.db))?;
-    let session = Session::new(wide).map_err(|e| Failure::new(format!("cannot open {}: {e}", global.db.display())))?;
+    let db = DbOptions { wal_segment: wal_segment(args), ..global.defaults() };
+    let awaited = global.begins_empty()?.then(|| db.clone());
+    let session = match awaited {
+        None => global.model(db)?,
+        Some(_) => Session::new(empty()?).map_err(|e| Failure::new(e.to_string()))?,
+    };
     if let Some(name) = &args.statements.keyspace {
         let failed = |e: firn_cql::Error| {
+            if awaited.is_some() {
+                global.tell_empty();
+            }
             Failure::with_next(e.to_string(), "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one")
         };
         session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(failed)?;
     }
-    let shell = |typed: bool| Shell::new(session, global, typed, args.continue_on_error, args.echo);
+    let shell = |typed: bool| Shell::new(session, global, awaited, typed, args.continue_on_error, args.echo);
     let (name, input) = match args.statements.origin()? {
         Origin::Terminal => return shell(true).converse(),
         Origin::Text(name, input) => (name, input),

@@ -7,6 +7,7 @@ use firn_cql::session::Run;
 use firn_cql::syntax::SyntaxError;
 use firn_cql::syntax::lexer::{Lexer, Tok};
 use firn_cql::{Error, Session};
+use firn_kv::DbOptions;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure, Style};
 use serde_json::json;
@@ -41,6 +42,9 @@ pub enum Outcome {
 /// A session with what the shell remembers.
 pub struct Shell {
     session: Session,
+    global: Global,
+    /// How the store is to be opened when a keyspace is made: until then the session is with an empty database.
+    awaited: Option<DbOptions>,
     look: Look,
     style: Style,
     /// Statements are typed at a terminal.
@@ -55,11 +59,13 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// For a terminal (`typed`) or a script; `go_on` after statements that fail.
-    pub fn new(session: Session, global: &Global, typed: bool, go_on: bool, echo: bool) -> Shell {
+    /// For a terminal (`typed`) or a script; `go_on` after statements that fail. With `awaited` the session is with an empty database, and
+    /// the store is opened in this way when a keyspace is made.
+    pub fn new(session: Session, global: &Global, awaited: Option<DbOptions>, typed: bool, go_on: bool, echo: bool) -> Shell {
         let look = if global.json { Look::Json } else { Look::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
-        Shell { session, look, style: global.style(), typed, go_on, echo, page, stops: true, depth: 0, failed: false }
+        let (style, global) = (global.style(), global.clone());
+        Shell { session, global, awaited, look, style, typed, go_on, echo, page, stops: true, depth: 0, failed: false }
     }
 
     /// Whether any statement failed.
@@ -121,6 +127,9 @@ impl Shell {
     }
 
     fn statement(&mut self, source: &Source, file: Option<&str>) -> Done<Outcome> {
+        if let Some(db) = self.awaited.take_if(|_| command::makes_keyspace(&source.text)) {
+            self.session = self.global.model(db)?;
+        }
         let mut how = Run { page_size: Some(self.page), ..Run::default() };
         let mut printer = Printer::new(self.look, self.style);
         let mut out = io::stdout();
@@ -210,6 +219,9 @@ impl Shell {
 
     /// Says why a statement was refused, and where in it.
     fn refused(&self, source: &Source, file: Option<&str>, e: &Error) -> Outcome {
+        if self.awaited.is_some() && self.look != Look::Json {
+            self.global.tell_empty();
+        }
         let class = e.class().name();
         match e {
             Error::Syntax(error) => self.point(source, file, class, error),

@@ -1,0 +1,281 @@
+//! What the commands say of damage: all of it, where it is, and what can still be read; and that nothing is made by a name mistyped.
+#![allow(clippy::disallowed_methods, missing_docs)] // these tests damage files as a disk would
+
+mod common;
+
+use common::Temp;
+use std::fs;
+use std::path::PathBuf;
+
+use firn_kv::{Db, DbOptions, TreeOptions};
+use serde_json::Value;
+
+/// Exit code, standard output, standard error.
+struct Ran(i32, String, String);
+
+impl Temp {
+    fn firn(&self, db: &str, args: &[&str], input: &str) -> Ran {
+        let done = self.run(db, args, input.as_bytes());
+        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
+        Ran(done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
+    }
+
+    /// Files of a store with this extension.
+    fn files(&self, db: &str, extension: &str) -> Vec<PathBuf> {
+        let mut all: Vec<_> = fs::read_dir(self.path(db)).unwrap().map(|e| e.unwrap().path()).collect();
+        all.retain(|p| p.extension().is_some_and(|e| e == extension));
+        all.sort();
+        all
+    }
+
+    fn names(&self, db: &str) -> Vec<String> {
+        fs::read_dir(self.path(db)).into_iter().flatten().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    fn good(self) -> String {
+        assert_eq!(self.0, 0, "{}{}", self.1, self.2);
+        self.1
+    }
+
+    #[track_caller]
+    fn said(self, code: i32, parts: &[&str]) -> String {
+        assert_eq!(self.0, code, "{}{}", self.1, self.2);
+        parts.iter().for_each(|part| assert!(self.2.contains(part), "{part:?} is not in\n{}", self.2));
+        self.1
+    }
+}
+
+fn flip(file: &PathBuf, at: usize, bit: u8) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 1 << bit;
+    fs::write(file, bytes).unwrap();
+}
+
+fn lines(n: u32, tag: &str) -> String {
+    (0..n).map(|i| format!("key{i:06}\t{tag}{}\n", i.wrapping_mul(2_654_435_761))).collect()
+}
+
+/// A store of two trees, each merged to one table: `a`'s, then `b`'s.
+fn two_trees(t: &Temp) -> (PathBuf, PathBuf) {
+    for tree in ["a", "b"] {
+        t.firn("db", &["load", "-", "--tree", tree], &lines(20_000, tree)).good();
+        t.firn("db", &["compact", "--tree", tree], "").good();
+    }
+    let tables = t.files("db", "sst");
+    (tables[0].clone(), tables[1].clone())
+}
+
+#[test]
+fn verify_lists_every_damaged_block_with_its_tree() {
+    let t = Temp::new("truth", "verify");
+    let (a, b) = two_trees(&t);
+    // In eight blocks of one table, in two of the other.
+    (0..8).for_each(|i| flip(&a, 9_000 + 20_000 * i, 3));
+    (0..2).for_each(|i| flip(&b, 50_000 + 30_000 * i, 0));
+    let ran = t.firn("db", &["verify", "--json"], "");
+    assert_eq!(ran.0, 1, "{}", ran.2);
+    let report: Value = serde_json::from_str(&ran.1).unwrap();
+    let errors = report["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 10, "{}", ran.1);
+    assert_eq!(
+        errors
+            .iter()
+            .filter(|e| e["tree"] == "a" && e["file"].as_str().unwrap().ends_with(a.file_name().unwrap().to_str().unwrap()))
+            .count(),
+        8
+    );
+    assert!(errors.iter().all(|e| e["keys"][0].as_str().is_some() && e["offset"].as_u64().is_some()));
+    let text = t.firn("db", &["verify"], "").1;
+    assert!(text.contains("10 errors") && text.matches("damaged:").count() == 10 && text.contains("tree \"b\""), "{text}");
+}
+
+#[test]
+fn verify_names_the_table_of_a_damaged_tree() {
+    let t = Temp::new("truth", "named");
+    let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE shop.items (id int PRIMARY KEY, name text); INSERT INTO shop.items (id, name) VALUES (1, 'one');";
+    t.firn("db", &["cql", "-e", make], "").good();
+    t.firn("db", &["compact"], "").good();
+    let stats: Value = serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
+    for table in t.files("db", "sst") {
+        flip(&table, 30, 1);
+    }
+    let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
+    let errors = report["errors"].as_array().unwrap();
+    // The schema's tree is damaged too, so that nobody can tell what the others are: that must not keep them from being listed.
+    assert!(errors.iter().any(|e| e["tree"] == "system.schema") && errors.len() >= 2, "{report} {stats}");
+    // With the schema whole, the table is named.
+    let schema = errors.iter().find(|e| e["tree"] == "system.schema").unwrap()["file"].as_str().unwrap().to_owned();
+    flip(&t.0.join(schema), 30, 1);
+    let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
+    let of: Vec<&Value> = report["errors"].as_array().unwrap().iter().map(|e| &e["of"]).collect();
+    assert_eq!(of, [&Value::from("table shop.items")], "{report}");
+    assert!(t.firn("db", &["verify"], "").1.contains("damaged: table shop.items: corruption"));
+}
+
+#[test]
+fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
+    let t = Temp::new("truth", "scan");
+    let (a, b) = two_trees(&t);
+    let whole = t.firn("db", &["scan", "--tree", "a"], "").good();
+    // The footer of one tree's table is gone: the other tree is read as ever.
+    let footer = fs::metadata(&b).unwrap().len() as usize - 20;
+    flip(&b, footer, 2);
+    assert_eq!(t.firn("db", &["scan", "--tree", "a"], "").good(), whole);
+    let none = t.firn("db", &["scan", "--tree", "b"], "").said(1, &["damaged:", "key000000", "key019999", "firn verify"]);
+    assert_eq!(none, "");
+    t.firn("db", &["stats"], "").good();
+    t.firn("db", &["trees"], "").good();
+    flip(&b, footer, 2);
+    // Damaged blocks: all other keys are read, forward and backward, and the rest is told.
+    for at in [30, 100_000, 100_001, 150_000] {
+        flip(&a, at, 5);
+    }
+    let expected: Vec<&str> = whole.lines().collect();
+    for reverse in [false, true] {
+        let args = if reverse { &["scan", "--tree", "a", "--reverse"][..] } else { &["scan", "--tree", "a"] };
+        let out = t.firn("db", args, "").said(1, &["keys key0000"]);
+        let mut got: Vec<&str> = out.lines().collect();
+        if reverse {
+            got.reverse();
+        }
+        assert!(got.is_sorted() && got.len() > 19_000 && got.len() < 20_000, "{}", got.len());
+        let mut rest = expected.iter();
+        assert!(got.iter().all(|line| rest.any(|l| l == line)), "a line that was not there");
+        // Three blocks of less than 16 KiB each, and both ends of what was read in between.
+        assert!(got.last() == expected.last() && expected.len() - got.len() < 1000);
+    }
+    // Above a newer run whose keys lie in the damaged block too: those of other blocks are shown.
+    t.firn("db", &["load", "-", "--tree", "a"], "key000000x\tnew\nkey019999x\tnew\n").good();
+    let out = t.firn("db", &["scan", "--tree", "a"], "").said(1, &["damaged"]);
+    assert!(out.ends_with("key019999x\tnew\n"));
+    assert!(t.firn("db", &["get", "key019999", "--tree", "a"], "").0 == 0);
+    assert!(t.firn("db", &["get", "key000000", "--tree", "a"], "").0 == 2);
+}
+
+/// A store of a program that was killed, with its log whole: operations of one batch each.
+fn killed(t: &Temp, name: &str) {
+    let live = t.path("live");
+    let options = DbOptions { background_threads: 0, wal_segment: 1 << 20, ..DbOptions::default() };
+    let db = Db::open_with(&live, options).unwrap();
+    let tree = db.tree("default", TreeOptions::default()).unwrap();
+    (0..100).for_each(|i| tree.put(format!("k{i:03}").as_bytes(), &[b'v'; 300]).unwrap());
+    fs::create_dir_all(t.path(name)).unwrap();
+    for file in t.names("live") {
+        fs::copy(live.join(&file), t.path(name).join(&file)).unwrap();
+    }
+    drop((tree, db));
+    fs::remove_dir_all(live).unwrap();
+}
+
+#[test]
+fn damage_that_cuts_off_sound_records_needs_a_word_of_consent() {
+    let t = Temp::new("truth", "consent");
+    killed(&t, "db");
+    assert!(t.firn("db", &["verify"], "").good().contains("sound"));
+    let log = t.files("db", "wal").into_iter().next_back().unwrap();
+    // A bit in the value of one of the first records.
+    flip(&log, 4000, 4);
+    let before: Vec<Vec<u8>> = t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect();
+    let text = t.firn("db", &["verify"], "");
+    assert_eq!(text.0, 1, "{}", text.1);
+    for words in ["not by a crash", "sound records with", "sstable-dump salvage", "--accept-log-loss"] {
+        assert!(text.1.contains(words), "{words:?} is not in {}", text.1);
+    }
+    // Who reads is told, who writes is refused, and nothing changes.
+    assert!(t.firn("db", &["scan"], "").said(0, &["the log is damaged"]).lines().count() < 15);
+    for args in [&["load", "-"][..], &["compact"], &["delete", "k"], &["checkpoint", "copy"]] {
+        t.firn("db", args, "k\tv\n").said(2, &["would be lost for good", "sstable-dump salvage", "--accept-log-loss"]);
+    }
+    assert_eq!(before, t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect::<Vec<_>>());
+    t.firn("db", &["load", "-", "--accept-log-loss"], "new\tv\n").good();
+    let now = t.firn("db", &["scan"], "").good();
+    assert!(now.ends_with("new\tv\n") && now.lines().count() < 15, "{now}");
+    assert!(t.firn("db", &["verify"], "").good().contains("sound"));
+}
+
+#[test]
+fn what_a_crash_leaves_needs_no_consent() {
+    let t = Temp::new("truth", "crash");
+    killed(&t, "db");
+    let log = t.files("db", "wal").into_iter().next_back().unwrap();
+    // Sectors that were not written before the power failed, though later ones were.
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[4096..8192].fill(0);
+    fs::write(&log, bytes).unwrap();
+    let text = t.firn("db", &["verify"], "").good();
+    assert!(text.contains("sound") && text.contains("note: the log ends at") && text.contains("salvage"), "{text}");
+    t.firn("db", &["load", "-"], "new\tv\n").good();
+}
+
+#[test]
+fn a_name_mistyped_makes_no_store() {
+    let t = Temp::new("truth", "typo");
+    let reading: [&[&str]; 9] = [
+        &["get", "k"],
+        &["scan"],
+        &["stats"],
+        &["trees"],
+        &["verify"],
+        &["delete", "k"],
+        &["compact"],
+        &["export", "--keyspace", "x"],
+        &["purge-report", "-k", "x"],
+    ];
+    for args in reading {
+        let ran = t.firn("typo", args, "");
+        assert!(ran.0 == 2 && !t.path("typo").exists(), "{args:?}: {}", ran.2);
+    }
+    for args in [
+        &["cql", "-e", "HELP"][..],
+        &["cql", "-e", "DESCRIBE KEYSPACES"],
+        &["cli", "-e", "help;"],
+        &["cli", "-e", "show keyspaces;"],
+    ] {
+        t.firn("typo", args, "").good();
+        assert!(!t.path("typo").exists(), "{args:?}");
+    }
+    t.firn("typo", &["cql", "-e", "SELECT * FROM shop.items"], "").said(1, &["typo is no store yet", "CREATE KEYSPACE"]);
+    t.firn("typo", &["cql", "-k", "shop"], "").said(2, &["is no store yet"]);
+    t.firn("typo", &["cli", "-e", "use Music;"], "").said(1, &["is no store yet"]);
+    assert!(!t.path("typo").exists());
+    // A store of keys stays one.
+    t.firn("keys", &["load", "-"], "k\tv\n").good();
+    t.firn("keys", &["cql", "-e", "HELP; DESCRIBE KEYSPACES"], "").good();
+    t.firn("keys", &["cli", "-e", "show keyspaces;"], "").good();
+    assert!(!t.firn("keys", &["trees"], "").good().contains("system.schema"));
+    // Until somebody asks.
+    let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE shop.items (id int PRIMARY KEY); SELECT * FROM shop.items";
+    t.firn("keys", &["cql", "-e", make], "").good();
+    assert!(t.firn("keys", &["trees"], "").good().contains("system.schema"));
+    assert_eq!(t.firn("keys", &["get", "k"], "").good(), "v\n");
+    t.firn("new", &["cli", "-e", "create keyspace Music; use Music; create column family users;"], "").good();
+    assert!(t.firn("new", &["cli", "-e", "show keyspaces;"], "").good().contains("Music"));
+}
+
+#[test]
+fn what_a_killed_program_left_is_not_said_to_be_in_use() {
+    let t = Temp::new("truth", "orphan");
+    t.firn("db", &["load", "-"], &lines(1000, "v")).good();
+    let table = t.files("db", "sst").remove(0);
+    fs::copy(table, t.path("db/00000077.sst")).unwrap();
+    let text = t.firn("db", &["stats"], "").good();
+    assert!(text.contains("or else left by one that was killed"), "{text}");
+    t.firn("db", &["delete", "nothing"], "").good();
+    assert!(!t.firn("db", &["stats"], "").good().contains("not listed"));
+}
+
+#[test]
+fn counters_are_no_plain_values() {
+    let t = Temp::new("truth", "counters");
+    let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE shop.hits (id int PRIMARY KEY, n counter); UPDATE shop.hits SET n = n + 1 WHERE id = 1";
+    t.firn("db", &["cql", "-e", make], "").good();
+    let trees = t.firn("db", &["trees"], "").good();
+    let tree = trees.split_whitespace().find(|w| w.starts_with("cf-")).unwrap().to_owned();
+    t.firn("db", &["scan", "--tree", &tree], "").said(2, &["the counters of table shop.hits", "`firn cql`"]);
+}
