@@ -240,6 +240,8 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
 }
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+/// Shows an entry.
+type Entry<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
 
 /// A walk over a range that goes on behind what cannot be read.
 struct Walk<'a> {
@@ -249,7 +251,7 @@ struct Walk<'a> {
     reverse: bool,
     /// What could not be read, each with its keys.
     lost: Vec<Error>,
-    entry: &'a mut dyn FnMut(&[u8], &[u8]) -> std::io::Result<()>,
+    entry: &'a mut Entry<'a>,
 }
 
 impl Walk<'_> {
