@@ -1,16 +1,33 @@
-//! The atomics and the epoch that the engine's lock-free protocols are made of, so that a model checker can stand in for them.
+//! What threads meet in: locks, atomics, the epoch, and the start of threads; so that a model checker or a scheduler can stand in for it.
+//! All code of this crate takes from here what it synchronises with (counters that nobody decides by may be `std`'s), and all that pins
+//! takes its guards from here, so that there is one epoch only, and the type of the guard says so.
 //!
-//! Normally these are `std`'s atomics and `crossbeam-epoch`. Under `--cfg loom` they are loom's, with an epoch reduced to its contract:
-//! what was deferred runs when nobody is pinned any more. All code of this crate that pins takes its guards from here, so that there is
-//! one epoch only, and the type of the guard says so.
-//!
-//! All models of the crate run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release loom`.
+//! - Normally these are `parking_lot`'s locks, `std`'s atomics and `crossbeam-epoch`.
+//! - Under `--cfg loom` the atomics and the epoch, which the lock-free protocols are made of, are loom's, the epoch reduced to its
+//!   contract: what was deferred runs when nobody is pinned any more. All models of the crate run with
+//!   `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release loom`.
+//! - Under `--cfg interleave` all of it is `firn-interleave`'s: a whole Db runs by a seeded schedule (`tests/interleave.rs`).
 
-#[cfg(not(loom))]
+#[cfg(not(interleave))]
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+#[cfg(not(interleave))]
+pub(crate) use std::sync::atomic::AtomicBool;
+
+#[cfg(interleave)]
+pub(crate) use firn_interleave::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard,
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    yield_now, yield_now as spin_loop,
+};
+
+/// The scheduler's epoch.
+#[cfg(interleave)]
+pub use firn_interleave::epoch;
+
+#[cfg(not(any(loom, interleave)))]
 mod real {
     pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use std::thread::yield_now;
 
     /// `crossbeam-epoch`'s default collector.
@@ -43,12 +60,12 @@ mod real {
         }
     }
 }
-#[cfg(not(loom))]
+#[cfg(not(any(loom, interleave)))]
 pub(crate) use real::*;
 
 #[cfg(loom)]
 mod model {
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use loom::thread::yield_now;
     pub(crate) use loom::thread::yield_now as spin_loop;
 

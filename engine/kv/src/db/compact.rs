@@ -7,11 +7,11 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::PurgeJob;
 use crate::base::options::{Policy, TreeOptions};
+use crate::base::sync::Ordering;
 use crate::compaction::job::unite;
 use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, pressure};
 use crate::manifest::TableMeta;

@@ -5,15 +5,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
 use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::DbOptions;
+use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
 use crate::manifest::{Edit, Manifest, State, manifest_name};

@@ -9,13 +9,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use parking_lot::MutexGuard;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::head;
 use crate::base::options::{FilterKind, TreeOptions};
+use crate::base::sync::{MutexGuard, Ordering};
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};

@@ -29,14 +29,11 @@ mod write;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use parking_lot::Mutex;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::options::{DbOptions, Durability, TreeOptions};
-use crate::base::sync::epoch;
+use crate::base::sync::{Mutex, Ordering, epoch};
 use crate::env::{Env, Thread};
 use crate::manifest::{Edit, PersistedOptions};
 use crate::memtable::Memtable;

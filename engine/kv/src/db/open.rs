@@ -11,13 +11,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
 use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::{DbOptions, TreeOptions};
+use crate::base::sync::{Mutex, RwLock};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest_name, manifest_number};

@@ -9,10 +9,10 @@
 //! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call; however many
 //!   threads write, they pay one after the other.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::sync::{AtomicU64, Ordering};
 use crate::compaction::{delay, fill_delay};
 
 use super::core::Core;

@@ -12,10 +12,9 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use crate::base::epoch;
 use crate::base::ops::TreeId;
+use crate::base::sync::Mutex;
 use crate::env::Env;
 use crate::merge::run::TableHandle;
 

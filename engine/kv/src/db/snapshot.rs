@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
-
 use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, prefix_end};
+use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard};
 use crate::merge::value::Value;
 use crate::merge::visible::KeyRange;
 

@@ -1,9 +1,9 @@
 //! What a Db can tell about itself: counters, memory, levels, what holds space back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::key::Seq;
+use crate::base::sync::{AtomicU64, Ordering};
 use crate::compaction::{Action, SpaceBound, one_copy, space_bound};
 use crate::merge::retain::Dropped;
 use crate::merge::run::{Run, table_path};

@@ -2,14 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
 use crate::base::shared::Shared;
+use crate::base::sync::{AtomicBool, Mutex, Ordering};
 use crate::manifest::{RunState, TreeState};
 use crate::merge::run::{Run, TableHandle};
 

@@ -6,13 +6,13 @@
 //!   source is newer than all in later ones, so a search stops at the first version it may see.
 //! - Views of one tree are replaced only under the tree's `view_lock`.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::base::horizon::Horizon;
 use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::base::sync::epoch::Guard;
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::memtable::Memtable;
 use crate::merge::run::Run;
 use crate::wal::Lsn;
@@ -86,7 +86,7 @@ impl MemHandle {
     /// Waits for the writers of a sealed memtable to finish: they have their place in the log already, so this is short.
     pub fn settle(&self) {
         while self.writers.load(Ordering::Acquire) != 0 {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 }

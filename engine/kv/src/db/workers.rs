@@ -13,10 +13,10 @@
 //! - Without threads the work is done at the end of the write that made it necessary, in tree order: one history, one directory.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::sync::Ordering;
 use crate::env::Thread;
 
 use super::core::Core;

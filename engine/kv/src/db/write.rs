@@ -20,6 +20,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use crate::base::ops::{Op, Ops};
 use crate::base::options::Durability;
+use crate::base::sync::MutexGuard;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
@@ -237,10 +238,10 @@ impl Core {
     #[cold]
     fn make_room<'a>(
         &'a self,
-        w: parking_lot::MutexGuard<'a, WriteState>,
+        w: MutexGuard<'a, WriteState>,
         tree: &TreeCore,
         cost: usize,
-    ) -> Result<parking_lot::MutexGuard<'a, WriteState>> {
+    ) -> Result<MutexGuard<'a, WriteState>> {
         let sealed = tree.view.load_full().sealed.len();
         if sealed >= self.max_sealed {
             drop(w);

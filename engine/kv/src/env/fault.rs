@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use super::mem::{device_error, with_failing_syncs};
 use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};

@@ -14,7 +14,8 @@
 //! after a crash at any place of a history can be made: [`MemEnv::crash_image`], or [`Crasher`] for all of them in order.
 //!
 //! Invariants: the disk changes only by `State::commit`; the clock moves only by [`MemEnv::advance`] and `sleep`; random numbers
-//! come from the seed. Threads are real ones.
+//! come from the seed. Threads are real ones. Under `--cfg interleave` threads, sleeps and clock are the scheduler's (`time`), and each
+//! operation is a place where another thread may go on.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -23,19 +24,19 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use self::disk::{Disk, Entry, Ino, Op, ROOT};
 use self::rng::Rng;
-use super::os::{already_locked, ends_early, past_capacity, spawn_thread, too_long};
+use super::os::{already_locked, ends_early, past_capacity, too_long};
 use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
+use crate::base::sync::Mutex;
 
 mod content;
 mod disk;
 mod rng;
 #[cfg(test)]
 mod tests;
+mod time;
 
 pub use self::disk::Cut;
 
@@ -653,16 +654,15 @@ impl Env for MemEnv {
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        self.0.lock().nanos
+        self.0.lock().nanos + time::passed()
     }
 
     fn sleep(&self, time: Duration) {
-        self.advance(time);
-        std::thread::yield_now();
+        time::sleep(self, time);
     }
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
-        spawn_thread(name, work)
+        time::spawn(name, work)
     }
 
     fn random(&self) -> u64 {

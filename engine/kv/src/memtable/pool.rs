@@ -5,7 +5,7 @@
 
 use super::arena::Mapping;
 use crate::base::error::Result;
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

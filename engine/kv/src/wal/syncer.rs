@@ -6,12 +6,10 @@
 //! very pages that it failed to write.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::{Condvar, Mutex};
 
 use super::Lsn;
 use crate::base::error::{Error, Result};
+use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::env::LogFile;
 
 /// Makes the log durable up to a position. Shared by all writing threads; see [`Wal::syncer`](super::Wal::syncer).

@@ -8,8 +8,6 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size};
 use super::recovery::{Recovered, SegmentInfo};
 use super::syncer::Syncer;
@@ -17,6 +15,7 @@ use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
+use crate::base::sync::Mutex;
 use crate::env::{Env, LogFile};
 
 /// Retired segments kept for recycling; more are removed.

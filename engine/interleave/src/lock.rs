@@ -1,0 +1,265 @@
+//! Locks with `parking_lot`'s interface.
+//!
+//! Each is one of `parking_lot`, taken by trying: a thread of a run that does not get it waits for its address to be woken.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use crate::run::{in_run, point, wait, wake};
+
+/// A lock.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(parking_lot::Mutex<T>);
+
+/// A lock that is held.
+pub struct MutexGuard<'a, T> {
+    inner: Option<parking_lot::MutexGuard<'a, T>>,
+    of: &'a Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// A lock around a value.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(parking_lot::Mutex::new(value))
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn take(&self) -> parking_lot::MutexGuard<'_, T> {
+        if !in_run() {
+            return self.0.lock();
+        }
+        point();
+        loop {
+            match self.0.try_lock() {
+                Some(g) => return g,
+                None => drop(wait(self.key(), None)),
+            }
+        }
+    }
+
+    /// Waits for it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard { inner: Some(self.take()), of: self }
+    }
+
+    /// Takes it if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        point();
+        self.0.try_lock().map(|g| MutexGuard { inner: Some(g), of: self })
+    }
+
+    /// The value, for whoever has the lock to himself.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+const HELD: &str = "a guard is without its lock only while it waits";
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.inner.as_ref().unwrap_or_else(|| unreachable!("{HELD}"))
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().unwrap_or_else(|| unreachable!("{HELD}"))
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.inner.take().is_some() {
+            wake(self.of.key(), true);
+        }
+    }
+}
+
+/// Whether a wait ended because its time was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Whether it did.
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+/// A condition to wait for.
+#[derive(Debug, Default)]
+pub struct Condvar(parking_lot::Condvar);
+
+impl Condvar {
+    /// A condition.
+    pub const fn new() -> Condvar {
+        Condvar(parking_lot::Condvar::new())
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn wait_until_woken<T>(&self, guard: &mut MutexGuard<'_, T>, time: Option<Duration>) -> WaitTimeoutResult {
+        if !in_run() {
+            let inner = guard.inner.as_mut().unwrap_or_else(|| unreachable!("{HELD}"));
+            return match time {
+                Some(time) => WaitTimeoutResult(self.0.wait_for(inner, time).timed_out()),
+                None => {
+                    self.0.wait(inner);
+                    WaitTimeoutResult(false)
+                }
+            };
+        }
+        guard.inner = None;
+        wake(guard.of.key(), true);
+        let woken = wait(self.key(), time);
+        guard.inner = Some(guard.of.take());
+        WaitTimeoutResult(!woken)
+    }
+
+    /// Gives the lock up until somebody notifies, and takes it again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.wait_until_woken(guard, None);
+    }
+
+    /// As [`wait`](Condvar::wait), at most so long.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
+        self.wait_until_woken(guard, Some(time))
+    }
+
+    /// Lets one who waits go on.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+        wake(self.key(), false);
+        point();
+    }
+
+    /// Lets all who wait go on.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+        wake(self.key(), true);
+        point();
+    }
+}
+
+/// A lock for many readers or one writer.
+#[derive(Debug, Default)]
+pub struct RwLock<T>(parking_lot::RwLock<T>);
+
+/// A lock that is held for reading.
+pub struct RwLockReadGuard<'a, T> {
+    inner: Option<parking_lot::RwLockReadGuard<'a, T>>,
+    key: usize,
+}
+
+/// A lock that is held for writing.
+pub struct RwLockWriteGuard<'a, T> {
+    inner: Option<parking_lot::RwLockWriteGuard<'a, T>>,
+    key: usize,
+}
+
+impl<T> RwLock<T> {
+    /// A lock around a value.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock(parking_lot::RwLock::new(value))
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Waits for it.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        let key = self.key();
+        if !in_run() {
+            return RwLockReadGuard { inner: Some(self.0.read()), key };
+        }
+        point();
+        loop {
+            match self.0.try_read() {
+                Some(g) => return RwLockReadGuard { inner: Some(g), key },
+                None => drop(wait(key, None)),
+            }
+        }
+    }
+
+    /// Waits for it.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        let key = self.key();
+        if !in_run() {
+            return RwLockWriteGuard { inner: Some(self.0.write()), key };
+        }
+        point();
+        loop {
+            match self.0.try_write() {
+                Some(g) => return RwLockWriteGuard { inner: Some(g), key },
+                None => drop(wait(key, None)),
+            }
+        }
+    }
+
+    /// Takes it if no writer has it.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        point();
+        self.0.try_read().map(|g| RwLockReadGuard { inner: Some(g), key: self.key() })
+    }
+
+    /// Takes it if nobody has it.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        point();
+        self.0.try_write().map(|g| RwLockWriteGuard { inner: Some(g), key: self.key() })
+    }
+
+    /// The value, for whoever has the lock to himself.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+impl<T> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.inner.as_ref().unwrap_or_else(|| unreachable!("{HELD}"))
+    }
+}
+
+impl<T> Drop for RwLockReadGuard<'_, T> {
+    fn drop(&mut self) {
+        self.inner = None;
+        wake(self.key, true);
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.inner.as_ref().unwrap_or_else(|| unreachable!("{HELD}"))
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().unwrap_or_else(|| unreachable!("{HELD}"))
+    }
+}
+
+impl<T> Drop for RwLockWriteGuard<'_, T> {
+    fn drop(&mut self) {
+        self.inner = None;
+        wake(self.key, true);
+    }
+}

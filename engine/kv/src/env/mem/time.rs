@@ -1,0 +1,51 @@
+//! Threads, sleeps and the passing of time: of the operating system and by hand, or the scheduler's.
+
+#[cfg(not(interleave))]
+mod real {
+    use std::time::Duration;
+
+    use super::super::MemEnv;
+
+    pub(in super::super) use crate::env::os::spawn_thread as spawn;
+
+    /// Time passes only as it is told to.
+    pub(in super::super) fn passed() -> u64 {
+        0
+    }
+
+    pub(in super::super) fn sleep(env: &MemEnv, time: Duration) {
+        env.advance(time);
+        std::thread::yield_now();
+    }
+}
+#[cfg(not(interleave))]
+pub(super) use real::*;
+
+#[cfg(interleave)]
+mod scheduled {
+    use std::time::Duration;
+
+    use super::super::MemEnv;
+    use crate::base::error::Result;
+    use crate::env::Thread;
+
+    pub(in super::super) use firn_interleave::now_nanos as passed;
+
+    struct Scheduled(firn_interleave::JoinHandle<()>);
+
+    impl Thread for Scheduled {
+        fn join(self: Box<Self>) {
+            self.0.join();
+        }
+    }
+
+    pub(in super::super) fn sleep(_: &MemEnv, time: Duration) {
+        firn_interleave::sleep(time);
+    }
+
+    pub(in super::super) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        Ok(Box::new(Scheduled(firn_interleave::spawn(name, work))))
+    }
+}
+#[cfg(interleave)]
+pub(super) use scheduled::*;

@@ -1,0 +1,811 @@
+//! Plays a program by a schedule, and judges what came.
+//!
+//! All of it runs as threads of the scheduler: opening, the program's threads, the store's workers, closing, and opening again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_interleave::{Plan, Report};
+use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::{
+    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, Range, Result, Snapshot, Transaction, Tree,
+    TreeOptions,
+};
+use firn_testkit::linear::{Change, Handle, KEYS, Key, Look, Name, Pairs, Piece, Recovered, What, check};
+
+use crate::program::{AT_START, FOLDS, Kind, NAMES, Op, Program, SLOTS};
+use crate::record::{Image, Record, bytes_of, key, key_of, pieces_of};
+
+const DIR: &str = "/db";
+/// Points of a schedule that has come to no end.
+const MAX_STEPS: u64 = 400_000;
+
+/// Values are appended to.
+struct Append;
+
+impl Merge for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    }
+    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        Some([older, newer].concat())
+    }
+}
+
+/// What one schedule was like.
+pub struct Played {
+    pub report: Report,
+    pub calls: usize,
+    pub crashes: usize,
+}
+
+/// Plays a program by a plan.
+pub fn play(program: &Arc<Program>, plan_seed: u64) -> std::result::Result<Played, String> {
+    let record = Record::default();
+    let (mine, p) = (record.clone(), program.clone());
+    let report = firn_interleave::run(Plan::of(plan_seed, MAX_STEPS), move || everything(&p, &mine));
+    let report = report.map_err(|e| {
+        let log = record.0.lock();
+        let open: Vec<String> =
+            log.calls.iter().filter(|c| c.end.is_none()).map(|c| format!("  thread {}: {}", c.thread, c.words)).collect();
+        format!("{e}\ncalls that had not returned:\n{}", open.join("\n"))
+    })?;
+    let log = record.0.lock();
+    Ok(Played { report, calls: log.calls.len(), crashes: log.images.len() })
+}
+
+fn options_of(program: &Program, name: usize, variant: u32) -> TreeOptions {
+    let mut o = program.trees[(name + variant as usize) % program.trees.len()].clone();
+    o.merge = (name as u32 == FOLDS).then(|| Arc::new(Append) as Arc<dyn Merge>);
+    o
+}
+
+fn everything(program: &Arc<Program>, record: &Record) {
+    let env = MemEnv::new(program.seed);
+    let main = program.threads.len();
+    let open = |env: &MemEnv, dir: &str, options: &DbOptions| {
+        Db::open_in(Arc::new(env.clone()), dir, options.clone()).unwrap_or_else(|e| panic!("{dir} cannot be opened: {e}"))
+    };
+    {
+        let db = open(&env, DIR, &program.db);
+        let mut first = Caller::new(main, db.clone(), program.clone(), record.clone(), env.clone());
+        (0..AT_START).for_each(|name| first.call(&Op { kind: Kind::Create, args: vec![name as u32] }));
+        program.before.iter().for_each(|op| first.call(op));
+        let threads: Vec<_> = program
+            .threads
+            .iter()
+            .enumerate()
+            .map(|(i, ops)| {
+                let mut caller = Caller {
+                    trees: first.trees.clone(),
+                    ..Caller::new(i, db.clone(), program.clone(), record.clone(), env.clone())
+                };
+                let ops = ops.clone();
+                firn_interleave::spawn(&format!("thread-{i}"), move || {
+                    ops.iter().for_each(|op| caller.call(op));
+                    caller.finish();
+                })
+            })
+            .collect();
+        for t in threads {
+            t.join();
+        }
+        first.look_at_all("the state in the end", &db);
+        if program.seed.is_multiple_of(3) {
+            db.wait_idle().unwrap_or_else(|e| panic!("wait_idle: {e}"));
+        }
+        check_copies(program, record, &env);
+    }
+    // Closed, and opened with other threads: the same state, and sound.
+    let options = DbOptions { background_threads: (program.seed % 2) as usize, ..program.db.clone() };
+    {
+        let db = open(&env, DIR, &options);
+        let caller = Caller::new(main, db.clone(), program.clone(), record.clone(), env.clone());
+        caller.look_at_all("after closing and opening", &db);
+        let verified = db.verify(|_, _| {}).unwrap_or_else(|e| panic!("verify: {e}"));
+        assert!(verified.errors.is_empty(), "verify after opening again: {:?}", verified.errors);
+    }
+    let images = std::mem::take(&mut record.0.lock().images);
+    let calls = record.0.lock().calls.clone();
+    if let Err(words) = check(&calls, None) {
+        panic!("{words}");
+    }
+    for image in images {
+        let env = image.disk;
+        let none = DbOptions { background_threads: 0, ..program.db.clone() };
+        let db = open(&env, DIR, &none);
+        let whole = whole(program, &db);
+        drop(db);
+        let recovered = Recovered { from: image.from, until: image.until, power: image.power, whole };
+        if let Err(words) = check(&calls, Some(&recovered)) {
+            panic!("after {} {words}", if image.power { "a power cut" } else { "a crash" });
+        }
+        record.0.lock().images.push(Image { disk: MemEnv::new(0), ..image });
+    }
+}
+
+/// Checkpoints open with what they were made of, exports hold it.
+fn check_copies(program: &Program, record: &Record, env: &MemEnv) {
+    let (checkpoints, exports, imports) = {
+        let log = record.0.lock();
+        (log.checkpoints.clone(), log.exports.clone(), log.imports.clone())
+    };
+    let none = DbOptions { background_threads: 0, event_log: false, ..program.db.clone() };
+    for call in checkpoints {
+        let db = Db::open_in(Arc::new(env.clone()), format!("/copy-{call}"), none.clone());
+        let db = db.unwrap_or_else(|e| panic!("the checkpoint does not open: {e}"));
+        record.saw(call, Look::Whole(whole(program, &db)));
+    }
+    if exports.is_empty() {
+        return;
+    }
+    let db = Db::open_in(Arc::new(env.clone()), "/scratch", none).unwrap_or_else(|e| panic!("scratch: {e}"));
+    for (n, (call, handle, from, to)) in exports.into_iter().enumerate() {
+        let tree = db.tree(&format!("{n}"), TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() });
+        let tree = tree.unwrap_or_else(|e| panic!("scratch: {e}"));
+        tree.import(format!("/export-{call}")).unwrap_or_else(|e| panic!("what was exported cannot be imported: {e}"));
+        let pairs = pairs(tree.iter());
+        for (importer, _, into) in imports.iter().filter(|i| i.1 == call) {
+            let mut log = record.0.lock();
+            if let What::Write(changes) = &mut log.calls[*importer].what {
+                // An import's pieces are those that were exported.
+                changes.extend(pairs.iter().map(|(k, v)| (*into, Change::Set(*k, v.clone()))));
+            }
+        }
+        record.saw(call, Look::Range(handle, from, to, pairs));
+    }
+}
+
+fn pairs(range: Range) -> Pairs {
+    range
+        .map(|item| {
+            let (k, v) = item.unwrap_or_else(|e| panic!("an item of a range: {e}"));
+            (key_of(&k), pieces_of(&v))
+        })
+        .collect()
+}
+
+/// All that a store holds.
+fn whole(program: &Program, db: &Db) -> Vec<(Name, Pairs)> {
+    let read = |name: &String| {
+        let n = NAMES.iter().position(|k| k == name).unwrap_or_else(|| panic!("a tree {name:?} that nobody made"));
+        let tree = db.tree(name, options_of(program, n, 0)).unwrap_or_else(|e| panic!("tree {name:?}: {e}"));
+        let up = pairs(tree.iter());
+        let mut down = pairs_back(tree.iter());
+        down.reverse();
+        assert_eq!(up, down, "the tree {name:?} forward and backward");
+        (n as Name, up)
+    };
+    db.tree_names().iter().map(read).collect()
+}
+
+fn pairs_back(range: Range) -> Pairs {
+    range
+        .rev()
+        .map(|item| {
+            let (k, v) = item.unwrap_or_else(|e| panic!("an item of a range: {e}"));
+            (key_of(&k), pieces_of(&v))
+        })
+        .collect()
+}
+
+#[derive(Clone)]
+struct Held {
+    tree: Tree,
+    handle: Handle,
+    /// When it was got.
+    since: u64,
+}
+
+struct Taken {
+    snapshot: Snapshot,
+    call: usize,
+    at: u64,
+}
+
+struct Walk {
+    range: Range,
+    call: usize,
+    handle: Handle,
+    seen: Pairs,
+    done: bool,
+}
+
+struct Tx {
+    tx: Transaction,
+    call: usize,
+    at: u64,
+    reads: Vec<Look>,
+    writes: Vec<(Handle, Change)>,
+}
+
+/// One thread of a program.
+struct Caller {
+    thread: usize,
+    db: Db,
+    program: Arc<Program>,
+    record: Record,
+    env: MemEnv,
+    trees: [Option<Held>; NAMES.len()],
+    snapshots: [Option<Taken>; SLOTS],
+    walks: [Option<Walk>; SLOTS],
+    txs: [Option<Tx>; SLOTS],
+}
+
+/// The outcome of a call on a tree that may be dropped beside it.
+fn or_closed(result: Result<What>, handles: &[Handle]) -> What {
+    match result {
+        Ok(what) => what,
+        Err(e) if e.kind() == ErrorKind::Closed => What::Look(vec![Look::Closed(handles.to_vec())]),
+        Err(e) => panic!("an error: {e} ({:?})", e.kind()),
+    }
+}
+
+fn is_closed(e: &Error) -> bool {
+    e.kind() == ErrorKind::Closed
+}
+
+fn bounds(a: u32, z: u32) -> (Key, Key) {
+    (a.min(z) as Key, a.max(z) as Key)
+}
+
+impl Caller {
+    fn new(thread: usize, db: Db, program: Arc<Program>, record: Record, env: MemEnv) -> Caller {
+        let (trees, snapshots, walks, txs) = Default::default();
+        Caller { thread, db, program, record, env, trees, snapshots, walks, txs }
+    }
+
+    fn held(&self, tree: u32) -> Option<Held> {
+        self.trees[tree as usize].clone()
+    }
+
+    fn look_at_all(&self, words: &str, db: &Db) {
+        let call = self.record.begin(self.thread, words.into(), What::Nothing);
+        let whole = whole(&self.program, db);
+        self.record.end(call, What::Look(vec![Look::Whole(whole)]), false);
+    }
+
+    /// Ends what is still open.
+    fn finish(&mut self) {
+        (0..SLOTS).for_each(|s| self.close_walk(s));
+        self.snapshots = Default::default();
+        self.txs = Default::default();
+    }
+
+    fn close_walk(&mut self, slot: usize) {
+        if let Some(w) = self.walks[slot].take()
+            && (w.done || !w.seen.is_empty())
+        {
+            let until = if w.done { KEYS as Key } else { w.seen.last().map_or(0, |(k, _)| k + 1) };
+            self.record.saw(w.call, Look::Range(w.handle, 0, until, w.seen));
+        }
+    }
+
+    /// Notes a call around `work`, which says what it has done. Until then it may have done `intent`.
+    fn note(&self, op: &Op, intent: What, durable: bool, work: impl FnOnce() -> What) -> usize {
+        let call = self.record.begin(self.thread, op.to_string(), intent);
+        let what = work();
+        self.record.end(call, what, durable);
+        call
+    }
+
+    fn write(&self, op: &Op, changes: Vec<(Handle, Change)>, durable: bool, work: impl FnOnce() -> Result<()>) {
+        let handles: Vec<Handle> = changes.iter().map(|c| c.0).collect();
+        let what = What::Write(changes);
+        let durable = durable || self.program.db.durability == Durability::Power;
+        self.note(op, what.clone(), durable, || or_closed(work().map(|()| what), &handles));
+    }
+
+    fn look(&self, op: &Op, handle: Handle, work: impl FnOnce() -> Result<Look>) {
+        self.note(op, What::Nothing, false, || or_closed(work().map(|l| What::Look(vec![l])), &[handle]));
+    }
+
+    fn nothing(&self, op: &Op, handle: Handle, durable: bool, work: impl FnOnce() -> Result<()>) {
+        self.note(op, What::Nothing, durable, || or_closed(work().map(|()| What::Nothing), &[handle]));
+    }
+
+    fn bind(&mut self, name: u32, tree: Tree, handle: Handle) {
+        let since = self.record.now();
+        self.trees[name as usize] = Some(Held { tree, handle, since });
+    }
+
+    fn put(&self, op: &Op, piece: Piece, len: u32) -> Option<()> {
+        let t = self.held(op.args[0])?;
+        let (k, v) = (key(op.args[1]), bytes_of(piece, len));
+        let power = op.kind == Kind::PutPower;
+        self.write(op, vec![(t.handle, Change::Put(op.args[1] as Key, piece))], power, || match power {
+            true => t.tree.put_with(&k, &v, Durability::Power),
+            false => t.tree.put(&k, &v),
+        });
+        Some(())
+    }
+
+    fn call(&mut self, op: &Op) {
+        // A call on a tree or slot that is not there does nothing.
+        let _ =
+            self.write_call(op).or_else(|| self.read_call(op)).or_else(|| self.slot_call(op)).or_else(|| self.other_call(op));
+    }
+
+    fn write_call(&mut self, op: &Op) -> Option<()> {
+        let a = &op.args;
+        match op.kind {
+            Kind::Put | Kind::PutPower => self.put(op, self.record.piece(), a[2])?,
+            Kind::Delete => {
+                let t = self.held(a[0])?;
+                self.write(op, vec![(t.handle, Change::Delete(a[1] as Key))], false, || t.tree.delete(&key(a[1])));
+            }
+            Kind::Merge => {
+                let (t, piece) = (self.held(FOLDS)?, self.record.piece());
+                let change = Change::Append(a[0] as Key, piece);
+                self.write(op, vec![(t.handle, change)], false, || t.tree.merge(&key(a[0]), &bytes_of(piece, a[1])));
+            }
+            Kind::DeleteRange | Kind::DropRange => {
+                let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
+                let (k, z) = (key(from.into()), key(to.into()));
+                // Durable when its flush is done.
+                let drops = op.kind == Kind::DropRange;
+                self.write(op, vec![(t.handle, Change::DeleteRange(from, to))], drops && from < to, || match drops {
+                    true => t.tree.drop_range(&k, &z),
+                    false => t.tree.delete_range(&k, &z),
+                });
+            }
+            Kind::Batch | Kind::BatchDelete => {
+                let (t, u) = (self.held(a[0])?, self.held(a[2])?);
+                let piece = self.record.piece();
+                let (from, to) = if op.kind == Kind::Batch { (0, 0) } else { bounds(a[3], a[4]) };
+                let mut batch = Batch::new();
+                let mut changes = vec![(t.handle, Change::Put(a[1] as Key, piece))];
+                let (k, v) = (key(a[1]), bytes_of(piece, 30));
+                let filled = batch.put(&t.tree, &k, &v).and_then(|()| match op.kind {
+                    Kind::Batch if a[2] == FOLDS => {
+                        changes.push((u.handle, Change::Append(a[3] as Key, piece)));
+                        batch.merge(&u.tree, &key(a[3]), &v)
+                    }
+                    Kind::Batch => {
+                        changes.push((u.handle, Change::Put(a[3] as Key, piece)));
+                        batch.put(&u.tree, &key(a[3]), &v)
+                    }
+                    _ => {
+                        changes.push((u.handle, Change::DeleteRange(from, to)));
+                        batch.delete_range(&u.tree, &key(from.into()), &key(to.into()))
+                    }
+                });
+                filled.unwrap_or_else(|e| panic!("a batch: {e}"));
+                let power = a[1] % 8 == 0;
+                self.write(op, changes, power, || match power {
+                    true => self.db.write_with(batch, Durability::Power),
+                    false => self.db.write(batch),
+                });
+            }
+            Kind::Ingest => {
+                let (t, piece) = (self.held(a[0])?, self.record.piece());
+                let keys = a[1]..(a[1] + a[2]).min(KEYS as u32);
+                let changes: Vec<_> = keys.clone().map(|k| (t.handle, Change::Put(k as Key, piece))).collect();
+                let what = What::Write(changes);
+                self.note(op, what.clone(), true, || {
+                    match t.tree.ingest(keys.map(|k| (key(k), bytes_of(piece, 50)))) {
+                        // Writers never left the range alone.
+                        Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                        other => or_closed(other.map(|_| what), &[t.handle]),
+                    }
+                });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn read_call(&mut self, op: &Op) -> Option<()> {
+        let a = &op.args;
+        let value = |v: Option<firn_kv::Value>| v.map(|v| pieces_of(&v));
+        match op.kind {
+            Kind::Get => {
+                let t = self.held(a[0])?;
+                self.look(op, t.handle, || Ok(Look::Get(t.handle, a[1] as Key, value(t.tree.get(&key(a[1]))?))));
+            }
+            Kind::Contains => {
+                let t = self.held(a[0])?;
+                self.look(op, t.handle, || Ok(Look::Contains(t.handle, a[1] as Key, t.tree.contains(&key(a[1]))?)));
+            }
+            Kind::MultiGet => {
+                let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
+                self.look(op, t.handle, || {
+                    let keys: Vec<_> = (from..to).map(|k| key(k.into())).collect();
+                    let values = t.tree.multi_get(&keys)?;
+                    let pairs = (from..to).zip(values).filter_map(|(k, v)| Some((k, value(v)?))).collect();
+                    Ok(Look::Range(t.handle, from, to, pairs))
+                });
+            }
+            Kind::Range | Kind::RangeBack | Kind::Prefix | Kind::Iter => {
+                let t = self.held(a[0])?;
+                let (from, to) = match op.kind {
+                    Kind::Iter => (0, KEYS as Key),
+                    Kind::Prefix => ((a[1] / 4 * 4) as Key, (a[1] / 4 * 4 + 4) as Key),
+                    _ => bounds(a[1], a[2]),
+                };
+                self.look(op, t.handle, || {
+                    let range = match op.kind {
+                        Kind::Iter => t.tree.iter(),
+                        Kind::Prefix => t.tree.prefix(&key(a[1])[..1]),
+                        _ => t.tree.range(key(from.into())..key(to.into())),
+                    };
+                    let back = op.kind == Kind::RangeBack;
+                    let items: Result<Vec<_>> = if back { range.rev().collect() } else { range.collect() };
+                    let mut pairs: Pairs = items?.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
+                    if back {
+                        pairs.reverse();
+                    }
+                    Ok(Look::Range(t.handle, from, to, pairs))
+                });
+            }
+            Kind::Cursor => {
+                let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
+                self.look(op, t.handle, || {
+                    let cursor = t.tree.cursor(key(from.into())..key(to.into()))?;
+                    Ok(Look::Range(t.handle, from, to, walk(cursor, a[1] % 2 == 0)?))
+                });
+            }
+            Kind::Export => {
+                let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
+                let path = PathBuf::from(format!("/export-{}", self.record.0.lock().calls.len()));
+                let mut made = false;
+                let call = self.note(op, What::Nothing, false, || {
+                    let done = t.tree.export(key(from.into())..key(to.into()), &path);
+                    made = done.is_ok();
+                    or_closed(done.map(|_| What::Look(vec![])), &[t.handle])
+                });
+                if made {
+                    self.record.0.lock().exports.push((call, t.handle, from, to));
+                }
+            }
+            Kind::Import => {
+                let t = self.held(a[0])?;
+                let from = self.record.0.lock().exports.first()?.0;
+                let mut done = false;
+                let call = self.note(op, What::Nothing, true, || match t.tree.import(format!("/export-{from}")) {
+                    Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                    other => {
+                        done = other.is_ok();
+                        or_closed(other.map(|_| What::Write(vec![])), &[t.handle])
+                    }
+                });
+                if done {
+                    self.record.0.lock().imports.push((call, from, t.handle));
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn slot_call(&mut self, op: &Op) -> Option<()> {
+        let a = &op.args;
+        let slot = a.first().copied().unwrap_or(0) as usize % SLOTS;
+        match op.kind {
+            Kind::Snapshot | Kind::SnapshotNamed => {
+                let mut snapshot = None;
+                let call = self.note(op, What::Nothing, false, || {
+                    snapshot = Some(match op.kind {
+                        Kind::Snapshot => self.db.snapshot(),
+                        _ => self.db.snapshot_named("of a thread"),
+                    });
+                    What::Look(vec![])
+                });
+                self.snapshots[slot] = Some(Taken { snapshot: snapshot?, call, at: self.record.now() });
+            }
+            Kind::SnapshotGet | Kind::SnapshotContains => {
+                let (t, s) = (self.held(a[1])?, self.snapshots[slot].as_ref()?);
+                let seen = match op.kind {
+                    Kind::SnapshotGet => {
+                        s.snapshot.get(&t.tree, &key(a[2])).map(|v| Look::Get(t.handle, a[2] as Key, v.map(|v| pieces_of(&v))))
+                    }
+                    _ => s.snapshot.contains(&t.tree, &key(a[2])).map(|yes| Look::Contains(t.handle, a[2] as Key, yes)),
+                };
+                self.saw_at(s.call, s.at, &t, seen);
+            }
+            Kind::SnapshotRange | Kind::SnapshotPrefix | Kind::SnapshotCursor => {
+                let (t, s) = (self.held(a[1])?, self.snapshots[slot].as_ref()?);
+                let (from, to) = match op.kind {
+                    Kind::SnapshotPrefix => ((a[2] / 4 * 4) as Key, (a[2] / 4 * 4 + 4) as Key),
+                    _ => bounds(a[2], a[3]),
+                };
+                let bytes = key(from.into())..key(to.into());
+                let items =
+                    |range: Range| -> Result<Pairs> { range.map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v)))).collect() };
+                let seen = match op.kind {
+                    Kind::SnapshotRange => items(s.snapshot.range(&t.tree, bytes)),
+                    Kind::SnapshotPrefix => items(s.snapshot.prefix(&t.tree, &key(a[2])[..1])),
+                    _ => s.snapshot.cursor(&t.tree, bytes).and_then(|c| walk(c, a[2] % 2 == 0)),
+                };
+                self.saw_at(s.call, s.at, &t, seen.map(|pairs| Look::Range(t.handle, from, to, pairs)));
+            }
+            Kind::SnapshotDrop => self.snapshots[slot] = None,
+            Kind::IterOpen => {
+                let t = self.held(a[1])?;
+                self.close_walk(slot);
+                let mut range = None;
+                let call = self.note(op, What::Nothing, false, || {
+                    range = Some(t.tree.iter());
+                    What::Look(vec![])
+                });
+                self.walks[slot] = Some(Walk { range: range?, call, handle: t.handle, seen: vec![], done: false });
+            }
+            Kind::IterStep => {
+                let w = self.walks[slot].as_mut()?;
+                for _ in 0..a[1] {
+                    match w.range.next() {
+                        Some(Ok((k, v))) => w.seen.push((key_of(&k), pieces_of(&v))),
+                        None => {
+                            w.done = true;
+                            break;
+                        }
+                        Some(Err(e)) if is_closed(&e) && w.seen.is_empty() => {
+                            let w = self.walks[slot].take()?;
+                            self.record.saw(w.call, Look::Closed(vec![w.handle]));
+                            break;
+                        }
+                        Some(Err(e)) => panic!("an item of an iterator: {e}"),
+                    }
+                }
+            }
+            Kind::IterClose => self.close_walk(slot),
+            Kind::Begin => {
+                let mut tx = None;
+                let call = self.note(op, What::Nothing, false, || {
+                    tx = Some(self.db.transaction());
+                    What::Look(vec![])
+                });
+                self.txs[slot] = Some(Tx { tx: tx?, call, at: self.record.now(), reads: vec![], writes: vec![] });
+            }
+            Kind::TxGet | Kind::TxRange | Kind::TxPut | Kind::TxDelete => {
+                let t = self.held(a[1])?;
+                let mut x = self.txs[slot].take()?;
+                self.in_tx(op, &t, &mut x);
+                self.txs[slot] = Some(x);
+            }
+            Kind::Commit => {
+                let mut x = self.txs[slot].take()?;
+                let power = a[0] == 0;
+                if power {
+                    x.tx.set_durability(Durability::Power);
+                }
+                let handles: Vec<Handle> = x.writes.iter().map(|w| w.0).collect();
+                let what = match x.writes.is_empty() {
+                    true => What::Nothing,
+                    false => What::Commit(x.reads, x.writes),
+                };
+                let durable = power || self.program.db.durability == Durability::Power;
+                self.note(op, what.clone(), durable, || match x.tx.commit() {
+                    Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                    other => or_closed(other.map(|()| what), &handles),
+                });
+            }
+            Kind::Abort => self.txs[slot] = None,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Something that was seen of the state of an earlier call, through a handle that may be younger.
+    fn saw_at(&self, call: usize, at: u64, t: &Held, seen: Result<Look>) {
+        match seen {
+            // The tree may be younger than the snapshot; when it was dropped shows elsewhere.
+            Ok(look) if t.since < at => self.record.saw(call, look),
+            Ok(_) => {}
+            Err(e) if is_closed(&e) => {}
+            Err(e) => panic!("a read of a snapshot: {e}"),
+        }
+    }
+
+    fn in_tx(&self, op: &Op, t: &Held, x: &mut Tx) {
+        let a = &op.args;
+        let own = |x: &Tx, from: Key, to: Key| {
+            x.writes
+                .iter()
+                .any(|(h, c)| *h == t.handle && matches!(c, Change::Put(k, _) | Change::Delete(k) if (from..to).contains(k)))
+        };
+        let look = match op.kind {
+            Kind::TxGet => x.tx.get(&t.tree, &key(a[2])).map(|v| {
+                let k = a[2] as Key;
+                (k, k + 1, Look::Get(t.handle, k, v.map(|v| pieces_of(&v))))
+            }),
+            Kind::TxRange => {
+                let (from, to) = bounds(a[2], a[3]);
+                x.tx.range(&t.tree, key(from.into())..key(to.into())).map(|items| {
+                    let pairs = items.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
+                    (from, to, Look::Range(t.handle, from, to, pairs))
+                })
+            }
+            Kind::TxPut => {
+                let piece = self.record.piece();
+                let put = x.tx.put(&t.tree, &key(a[2]), &bytes_of(piece, 20));
+                put.unwrap_or_else(|e| panic!("a put in a transaction: {e}"));
+                x.writes.push((t.handle, Change::Put(a[2] as Key, piece)));
+                return;
+            }
+            _ => {
+                x.tx.delete(&t.tree, &key(a[2])).unwrap_or_else(|e| panic!("a delete in a transaction: {e}"));
+                x.writes.push((t.handle, Change::Delete(a[2] as Key)));
+                return;
+            }
+        };
+        match look {
+            // What it wrote itself shows in what it reads: that is judged where there is one thread.
+            Ok((from, to, look)) if t.since < x.at && !own(x, from, to) => {
+                self.record.saw(x.call, look.clone());
+                x.reads.push(look);
+            }
+            Ok(_) => {}
+            Err(e) if is_closed(&e) => {}
+            Err(e) => panic!("a read in a transaction: {e}"),
+        }
+    }
+
+    fn other_call(&mut self, op: &Op) -> Option<()> {
+        let a = &op.args;
+        match op.kind {
+            Kind::Transact => {
+                let (t, piece) = (self.held(a[0])?, self.record.piece());
+                let k = a[1] as Key;
+                let change = (t.handle, Change::Put(k, piece));
+                let mut seen = None;
+                self.note(op, What::Commit(vec![], vec![change.clone()]), false, || {
+                    let done = self.db.transact(20, |tx| {
+                        seen = tx.get(&t.tree, &key(a[1]))?.map(|v| pieces_of(&v));
+                        tx.put(&t.tree, &key(a[1]), &bytes_of(piece, 25))
+                    });
+                    match done {
+                        Err(e) if e.kind() == ErrorKind::Conflict => What::Nothing,
+                        other => or_closed(
+                            other.map(|()| What::Commit(vec![Look::Get(t.handle, k, seen.take())], vec![change])),
+                            &[t.handle],
+                        ),
+                    }
+                });
+            }
+            Kind::Flush => {
+                let t = self.held(a[0])?;
+                self.nothing(op, t.handle, false, || t.tree.flush());
+            }
+            Kind::Compact => {
+                let t = self.held(a[0])?;
+                self.nothing(op, t.handle, false, || t.tree.compact());
+            }
+            Kind::CompactRange => {
+                let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
+                self.nothing(op, t.handle, false, || t.tree.compact_range(&key(from.into()), &key(to.into())));
+            }
+            Kind::WaitIdle => {
+                self.nothing(op, 0, false, || self.db.wait_idle());
+            }
+            Kind::Sync => {
+                // What had returned before it began survives.
+                let before: Vec<usize> = {
+                    let log = self.record.0.lock();
+                    (0..log.calls.len()).filter(|i| log.calls[*i].end.is_some()).collect()
+                };
+                self.nothing(op, 0, true, || self.db.sync());
+                let now = self.record.now();
+                let mut log = self.record.0.lock();
+                for i in before {
+                    log.calls[i].durable.get_or_insert(now);
+                }
+            }
+            Kind::Stats => {
+                let s = self.db.stats();
+                assert!(s.trees.len() <= NAMES.len());
+            }
+            Kind::Verify => {
+                let v = self.db.verify(|_, _| {}).unwrap_or_else(|e| panic!("verify: {e}"));
+                assert!(v.errors.is_empty(), "verify: {:?}", v.errors);
+            }
+            Kind::Checkpoint => {
+                let n = self.record.0.lock().calls.len();
+                let call = self.note(op, What::Nothing, false, || {
+                    let done = self.db.checkpoint(format!("/copy-{n}"));
+                    done.unwrap_or_else(|e| panic!("a checkpoint: {e}"));
+                    What::Look(vec![])
+                });
+                assert_eq!(call, n);
+                self.record.0.lock().checkpoints.push(call);
+            }
+            Kind::Tables => {
+                let t = self.held(a[0])?;
+                self.nothing(op, t.handle, false, || {
+                    t.tree.tables()?.iter().for_each(|i| assert!(i.first_key <= i.last_key, "{i:?}"));
+                    Ok(())
+                });
+            }
+            Kind::Size => {
+                let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
+                self.nothing(op, t.handle, false, || t.tree.approximate_size(&key(from.into()), &key(to.into())).map(drop));
+            }
+            Kind::Create | Kind::Options => {
+                let variant = if op.kind == Kind::Options { a[1] } else { 0 };
+                let (name, handle) = (a[0], self.record.handle());
+                if op.kind == Kind::Options && self.trees[name as usize].is_none() {
+                    return None;
+                }
+                let mut made = None;
+                // A new one is durable, options of one that is there need not be; who can say which it was?
+                let durable = self.thread == self.program.threads.len();
+                self.note(op, What::Create(name as Name, handle), durable, || {
+                    let options = options_of(&self.program, name as usize, variant);
+                    match self.db.tree(NAMES[name as usize], options) {
+                        Ok(tree) => {
+                            made = Some(tree);
+                            What::Create(name as Name, handle)
+                        }
+                        // It was dropped while it was opened again.
+                        Err(e) if is_closed(&e) => What::Nothing,
+                        Err(e) => panic!("an error: {e}"),
+                    }
+                });
+                self.bind(name, made?, handle);
+            }
+            Kind::Open => {
+                let (name, handle) = (a[0], self.record.handle());
+                let mut made = None;
+                self.note(op, What::Nothing, false, || match self.db.existing_tree(NAMES[name as usize]) {
+                    Ok(tree) => {
+                        made = Some(tree);
+                        What::Open(name as Name, handle)
+                    }
+                    Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name as Name),
+                    Err(e) => panic!("an error: {e}"),
+                });
+                self.bind(name, made?, handle);
+            }
+            Kind::Drop => {
+                let name = a[0] as Name;
+                self.note(op, What::Drop(name), true, || match self.db.drop_tree(NAMES[name as usize]) {
+                    Ok(()) => What::Drop(name),
+                    Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name),
+                    Err(e) => panic!("an error: {e}"),
+                });
+            }
+            Kind::Names => {
+                self.note(op, What::Nothing, false, || {
+                    let names = self.db.tree_names();
+                    let number = |n: &String| NAMES.iter().position(|k| k == n).unwrap_or_else(|| panic!("a tree {n:?}"));
+                    What::Look(vec![Look::Names(names.iter().map(|n| number(n) as Name).collect())])
+                });
+            }
+            Kind::Crash => {
+                let (power, cut) = match a[0] {
+                    1 | 2 => (false, Cut::Process),
+                    3 => (true, Cut::PowerNone),
+                    4 => (true, Cut::PowerData { keep_entries: true, keep_data: false }),
+                    _ => (true, Cut::PowerRandom(self.program.seed)),
+                };
+                let from = self.record.now();
+                let disk = self.env.crash_image(0, &cut);
+                let until = self.record.now();
+                self.record.0.lock().images.push(Image { from, until, power, disk });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// The pairs that a cursor meets.
+fn walk(mut c: Cursor, forward: bool) -> Result<Pairs> {
+    let mut pairs = vec![];
+    if forward {
+        c.first()?
+    } else {
+        c.last()?
+    }
+    while c.valid() {
+        pairs.push((key_of(c.key()), pieces_of(c.value())));
+        if forward { c.next()? } else { c.prev()? }
+    }
+    if !forward {
+        pairs.reverse();
+    }
+    Ok(pairs)
+}

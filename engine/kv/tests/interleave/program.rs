@@ -1,0 +1,242 @@
+//! Programs: a few threads with a few calls each, as data that can be printed, read again and made smaller.
+//!
+//! A program is drawn from a seed with its options. Each draws which kinds of calls it has, too, so that rare ones meet each other often
+//! in some ("swarm testing", Groce et al.).
+
+use std::fmt;
+
+use firn_kv::{DbOptions, TreeOptions};
+use firn_testkit::linear::KEYS;
+use firn_testkit::rng::Rng;
+
+use crate::draw;
+
+/// The names that trees can have; the first three are there at the start, and the third folds what is merged.
+pub const NAMES: [&str; 5] = ["a", "b", "folds", "d", "e"];
+/// Trees at the start.
+pub const AT_START: usize = 3;
+/// The tree with a merge hook.
+pub const FOLDS: u32 = 2;
+/// Snapshots, iterators and transactions of a thread, of each.
+pub const SLOTS: usize = 2;
+
+/// What an argument of a call is.
+#[derive(Clone, Copy)]
+enum Arg {
+    Tree,
+    Key,
+    Len,
+    Slot,
+    Small,
+}
+
+macro_rules! ops {
+    ($($weight:literal $kind:ident $word:literal ($($arg:ident)*);)*) => {
+        /// A kind of call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind { $($kind),* }
+
+        const KINDS: &[(Kind, &str, u64, &[Arg])] = &[$((Kind::$kind, $word, $weight, &[$(Arg::$arg),*])),*];
+    };
+}
+
+ops! {
+    12 Put "put" (Tree Key Len);
+    2 PutPower "put_power" (Tree Key Len);
+    4 Delete "delete" (Tree Key);
+    5 Merge "merge" (Key Len);
+    4 DeleteRange "delete_range" (Tree Key Key);
+    5 DropRange "drop_range" (Tree Key Key);
+    5 Batch "batch" (Tree Key Tree Key);
+    3 BatchDelete "batch_delete" (Tree Key Tree Key Key);
+    6 Get "get" (Tree Key);
+    2 Contains "contains" (Tree Key);
+    4 MultiGet "multi_get" (Tree Key Key);
+    5 Range "range" (Tree Key Key);
+    3 RangeBack "range_back" (Tree Key Key);
+    3 Prefix "prefix" (Tree Key);
+    3 Iter "iter" (Tree);
+    4 Cursor "cursor" (Tree Key Key);
+    3 Snapshot "snapshot" (Slot);
+    2 SnapshotNamed "snapshot_named" (Slot);
+    4 SnapshotGet "snapshot_get" (Slot Tree Key);
+    2 SnapshotContains "snapshot_contains" (Slot Tree Key);
+    3 SnapshotRange "snapshot_range" (Slot Tree Key Key);
+    2 SnapshotPrefix "snapshot_prefix" (Slot Tree Key);
+    2 SnapshotCursor "snapshot_cursor" (Slot Tree Key Key);
+    2 SnapshotDrop "snapshot_drop" (Slot);
+    3 IterOpen "iter_open" (Slot Tree);
+    4 IterStep "iter_step" (Slot Small);
+    1 IterClose "iter_close" (Slot);
+    3 Begin "begin" (Slot);
+    4 TxGet "tx_get" (Slot Tree Key);
+    3 TxRange "tx_range" (Slot Tree Key Key);
+    4 TxPut "tx_put" (Slot Tree Key);
+    2 TxDelete "tx_delete" (Slot Tree Key);
+    4 Commit "commit" (Slot);
+    1 Abort "abort" (Slot);
+    3 Transact "transact" (Tree Key);
+    6 Flush "flush" (Tree);
+    4 Compact "compact" (Tree);
+    4 CompactRange "compact_range" (Tree Key Key);
+    2 WaitIdle "wait_idle" ();
+    2 Sync "sync" ();
+    2 Stats "stats" ();
+    1 Verify "verify" ();
+    4 Checkpoint "checkpoint" ();
+    5 Ingest "ingest" (Tree Key Small);
+    3 Export "export" (Tree Key Key);
+    3 Import "import" (Tree);
+    2 Tables "tables" (Tree);
+    2 Size "size" (Tree Key Key);
+    5 Create "create" (Tree);
+    4 Drop "drop" (Tree);
+    2 Open "open" (Tree);
+    2 Names "names" ();
+    3 Options "options" (Tree Small);
+    2 Crash "crash" (Small);
+}
+
+/// A call: what, and with which arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Op {
+    pub kind: Kind,
+    pub args: Vec<u32>,
+}
+
+impl Op {
+    fn draw(rng: &mut Rng, (kind, _, _, args): &(Kind, &str, u64, &[Arg])) -> Op {
+        let arg = |a: &Arg| match a {
+            Arg::Tree => [0, 0, 0, 1, 1, FOLDS, FOLDS, 3, 3, 4][rng.below(10) as usize],
+            Arg::Key => rng.below(KEYS as u64) as u32,
+            Arg::Len => [8, 8, 40, 40, 700, 24_000, 24_000][rng.below(7) as usize],
+            Arg::Slot => rng.below(SLOTS as u64) as u32,
+            Arg::Small => 1 + rng.below(5) as u32,
+        };
+        Op { kind: *kind, args: args.iter().map(arg).collect() }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = KINDS.iter().find(|k| k.0 == self.kind).map_or("?", |k| k.1);
+        write!(f, "{word}")?;
+        self.args.iter().try_for_each(|a| write!(f, " {a}"))
+    }
+}
+
+/// Threads of calls on one store.
+#[derive(Clone)]
+pub struct Program {
+    /// What the options are drawn from.
+    pub seed: u64,
+    /// What is written, and perhaps flushed, before the threads start.
+    pub before: Vec<Op>,
+    pub threads: Vec<Vec<Op>>,
+    pub db: DbOptions,
+    pub trees: Vec<TreeOptions>,
+}
+
+impl Program {
+    /// The program of a seed.
+    pub fn of(seed: u64) -> Program {
+        let mut rng = Rng::new(seed ^ 0x0f1f_2f3f);
+        let share = rng.range(2..7);
+        let kinds: Vec<_> = KINDS.iter().filter(|k| matches!(k.0, Kind::Put | Kind::Get) || rng.below(10) < share).collect();
+        let mut drawn = |n: u64| -> Vec<Op> {
+            let sum = kinds.iter().map(|k| k.2).sum();
+            let one = |rng: &mut Rng| {
+                let mut at = rng.below(sum);
+                let kind = kinds.iter().find(|k| {
+                    let here = at < k.2;
+                    at = at.saturating_sub(k.2);
+                    here
+                });
+                Op::draw(rng, kind.unwrap())
+            };
+            (0..n).map(|_| one(&mut rng)).collect()
+        };
+        let before = drawn(6);
+        let before = before.into_iter().filter(|o| matches!(o.kind, Kind::Put | Kind::Merge | Kind::Flush | Kind::Ingest));
+        let before = before.filter(|o| o.args.first().is_none_or(|t| (*t as usize) < AT_START)).collect();
+        let mut lengths = Rng::new(seed);
+        let threads = (0..lengths.range(2..5)).map(|_| drawn(lengths.range(3..11))).collect();
+        Program::with(seed, before, threads)
+    }
+
+    /// A program with the options of a seed.
+    pub fn with(seed: u64, before: Vec<Op>, threads: Vec<Vec<Op>>) -> Program {
+        let mut rng = Rng::new(seed ^ 0x77);
+        let db = draw::db(&mut rng);
+        let trees = NAMES.iter().map(|_| draw::tree(&mut rng)).collect();
+        Program { seed, before, threads, db, trees }
+    }
+
+    /// Reads what [`Display`](fmt::Display) wrote.
+    pub fn parse(text: &str) -> Program {
+        let (mut seed, mut before, mut threads) = (0, vec![], vec![]);
+        for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+            let (head, rest) = line.split_once(':').unwrap_or_else(|| panic!("no colon in {line:?}"));
+            let ops = || rest.split(',').map(str::trim).filter(|o| !o.is_empty()).map(parse_op).collect();
+            match head {
+                "seed" => seed = rest.trim().parse().unwrap_or_else(|e| panic!("{line:?}: {e}")),
+                "before" => before = ops(),
+                "thread" => threads.push(ops()),
+                _ => panic!("a line begins with seed, before or thread, not {head:?}"),
+            }
+        }
+        Program::with(seed, before, threads)
+    }
+
+    /// The programs with one call less, and then those with simpler arguments.
+    pub fn smaller(&self) -> Vec<Program> {
+        let mut all = vec![];
+        for i in 0..self.threads.len() {
+            let mut p = self.clone();
+            p.threads.remove(i);
+            all.push(p);
+        }
+        for i in (0..self.threads.len()).rev() {
+            for n in (0..self.threads[i].len()).rev() {
+                let mut p = self.clone();
+                p.threads[i].remove(n);
+                all.push(p);
+            }
+        }
+        for n in (0..self.before.len()).rev() {
+            let mut p = self.clone();
+            p.before.remove(n);
+            all.push(p);
+        }
+        for i in 0..self.threads.len() {
+            for n in 0..self.threads[i].len() {
+                if let Kind::Put | Kind::Merge | Kind::PutPower = self.threads[i][n].kind
+                    && self.threads[i][n].args.last().is_some_and(|l| *l > 8)
+                {
+                    let mut p = self.clone();
+                    *p.threads[i][n].args.last_mut().unwrap() = 8;
+                    all.push(p);
+                }
+            }
+        }
+        all
+    }
+}
+
+fn parse_op(text: &str) -> Op {
+    let mut words = text.split_whitespace();
+    let word = words.next().unwrap_or_default();
+    let (kind, _, _, args) = KINDS.iter().find(|k| k.1 == word).unwrap_or_else(|| panic!("there is no call {word:?}"));
+    let given: Vec<u32> = words.map(|w| w.parse().unwrap_or_else(|e| panic!("{text:?}: {e}"))).collect();
+    assert!(given.len() == args.len(), "{text:?} has {} arguments instead of {}", given.len(), args.len());
+    Op { kind: *kind, args: given }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |ops: &[Op]| ops.iter().map(Op::to_string).collect::<Vec<_>>().join(", ");
+        writeln!(f, "seed: {}", self.seed)?;
+        writeln!(f, "before: {}", line(&self.before))?;
+        self.threads.iter().try_for_each(|t| writeln!(f, "thread: {}", line(t)))
+    }
+}

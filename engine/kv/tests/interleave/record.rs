@@ -1,0 +1,112 @@
+//! What the threads of a program called and what came, with the times; and how keys and values are written.
+
+use std::sync::Arc;
+
+use firn_kv::env::mem::MemEnv;
+use firn_testkit::linear::{Call, Handle, Key, Look, Piece, What};
+use parking_lot::Mutex;
+
+/// A disk as a crash left it: `from` and `until` are around the moment.
+pub struct Image {
+    pub from: u64,
+    pub until: u64,
+    pub power: bool,
+    pub disk: MemEnv,
+}
+
+#[derive(Default)]
+pub struct Log {
+    pub clock: u64,
+    pub calls: Vec<Call>,
+    pub images: Vec<Image>,
+    /// Calls of checkpoints and exports that are to be looked at in the end.
+    pub checkpoints: Vec<usize>,
+    pub exports: Vec<(usize, Handle, Key, Key)>,
+    /// Calls that imported the export of this number.
+    pub imports: Vec<(usize, usize, Handle)>,
+    handles: usize,
+    pieces: Piece,
+}
+
+/// The record of a run. Its lock is invisible to the scheduler on purpose: it must not order anything.
+#[derive(Clone, Default)]
+pub struct Record(pub Arc<Mutex<Log>>);
+
+impl Record {
+    pub fn now(&self) -> u64 {
+        let mut log = self.0.lock();
+        log.clock += 1;
+        log.clock
+    }
+
+    pub fn begin(&self, thread: usize, words: String, what: What) -> usize {
+        let start = self.now();
+        let mut log = self.0.lock();
+        log.calls.push(Call { thread, start, end: None, what, words, durable: None });
+        log.calls.len() - 1
+    }
+
+    pub fn end(&self, call: usize, what: What, durable: bool) {
+        let end = self.now();
+        let mut log = self.0.lock();
+        let c = &mut log.calls[call];
+        (c.end, c.what, c.durable) = (Some(end), what, durable.then_some(end));
+    }
+
+    /// Something else that was seen at the moment of a call.
+    pub fn saw(&self, call: usize, look: Look) {
+        if let What::Look(looks) | What::Commit(looks, _) = &mut self.0.lock().calls[call].what {
+            looks.push(look);
+        }
+    }
+
+    pub fn handle(&self) -> Handle {
+        let mut log = self.0.lock();
+        log.handles += 1;
+        log.handles
+    }
+
+    pub fn piece(&self) -> Piece {
+        let mut log = self.0.lock();
+        log.pieces += 1;
+        log.pieces
+    }
+}
+
+/// Four keys to each first letter.
+pub fn key(k: u32) -> Vec<u8> {
+    vec![b'a' + (k / 4) as u8, b'0' + (k % 4) as u8]
+}
+
+pub fn key_of(bytes: &[u8]) -> Key {
+    match bytes {
+        [a @ b'a'..=b'd', n @ b'0'..=b'3'] => (a - b'a') * 4 + (n - b'0'),
+        other => panic!("a key that nobody wrote: {}", other.escape_ascii()),
+    }
+}
+
+const HEADER: usize = 6;
+
+/// The bytes of a piece: its number, its length, and filler.
+pub fn bytes_of(piece: Piece, len: u32) -> Vec<u8> {
+    let len = (len as usize).max(HEADER);
+    let mut bytes = vec![piece as u8; len];
+    bytes[..2].copy_from_slice(&piece.to_le_bytes());
+    bytes[2..HEADER].copy_from_slice(&(len as u32).to_le_bytes());
+    bytes
+}
+
+/// The pieces that a value is made of.
+pub fn pieces_of(mut value: &[u8]) -> Vec<Piece> {
+    let mut pieces = vec![];
+    while let Some((head, _)) = value.split_first_chunk::<HEADER>() {
+        let piece = u16::from_le_bytes([head[0], head[1]]);
+        let len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+        let whole = value.get(HEADER..len).is_some_and(|filler| filler.iter().all(|b| *b == piece as u8));
+        assert!(whole, "a value that nobody wrote: piece {piece} of {len} bytes, cut or garbled");
+        pieces.push(piece);
+        value = &value[len..];
+    }
+    assert!(value.is_empty(), "a value that nobody wrote: {}", value.escape_ascii());
+    pieces
+}
