@@ -56,7 +56,7 @@ impl Plan {
         let strategy = match rng.below(8) {
             0 => Strategy::Random { stay: 1 },
             n @ 1..5 => Strategy::Random { stay: [4, 16, 64, 256][n as usize - 1] },
-            _ => Strategy::Priorities { changes: 1 + rng.below(5) as u32, length: 200 << rng.below(6) },
+            _ => Strategy::Priorities { changes: 1 + rng.below(5), length: 200 << rng.below(6) },
         };
         Plan { seed, strategy, max_steps }
     }

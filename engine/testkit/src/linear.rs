@@ -1,0 +1,436 @@
+//! The judge of calls made at the same time: whether their answers fit one order, in which each call happens at one moment between its
+//! start and its end (Herlihy and Wing's linearizability; the search is Wing and Gong's, with Lowe's memory of what has been tried).
+//!
+//! Invariants:
+//! - Nothing here knows the store that is judged. Keys are small numbers, values lists of the numbers of the writes that made them, trees
+//!   are named by numbers, and what a caller got hold of a tree by is a *handle*, bound when the call that gave it happens.
+//! - All that was seen of one snapshot, iterator or copy is one look: it must be the state of one moment, that of the call which took it.
+//! - A write that was refused because its tree is gone asks that the tree had been dropped. One that was accepted beside a call that drops
+//!   its tree may have happened for nothing.
+//! - A call that never returned may have happened or not.
+
+use std::collections::{HashMap, HashSet};
+
+/// A key.
+pub type Key = u8;
+/// The number of a write, which is what a value is made of; 0 is none.
+pub type Piece = u16;
+/// What a caller holds a tree by.
+pub type Handle = usize;
+/// Which of the names that trees can have.
+pub type Name = u8;
+
+/// How many keys there are at most.
+pub const KEYS: usize = 16;
+
+/// A change of one tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The key has this value.
+    Put(Key, Piece),
+    /// The key has no value.
+    Delete(Key),
+    /// The piece is added to the key's value.
+    Append(Key, Piece),
+    /// The keys from the first to before the second have no values.
+    DeleteRange(Key, Key),
+}
+
+/// Pairs of keys and values, ascending.
+pub type Pairs = Vec<(Key, Vec<Piece>)>;
+
+/// What was seen at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The value of a key.
+    Get(Handle, Key, Option<Vec<Piece>>),
+    /// The pairs of a range, its last key excluded.
+    Range(Handle, Key, Key, Pairs),
+    /// Whether the tree had been dropped.
+    Closed(Vec<Handle>),
+    /// All trees that there are, in order of creation.
+    Names(Vec<Name>),
+    /// All that there is.
+    Whole(Vec<(Name, Pairs)>),
+}
+
+/// What a call did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Nothing that others see.
+    Nothing,
+    /// It made sure that there is a tree, and got hold of it.
+    Create(Name, Handle),
+    /// It got hold of a tree.
+    Open(Name, Handle),
+    /// It found no tree of that name.
+    Missing(Name),
+    /// It dropped a tree.
+    Drop(Name),
+    /// It wrote, all at once.
+    Write(Vec<(Handle, Change)>),
+    /// It looked, at one moment.
+    Look(Vec<Look>),
+    /// What it had seen was still so, and it wrote at that moment.
+    Commit(Vec<Look>, Vec<(Handle, Change)>),
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Who called; calls of one thread do not overlap.
+    pub thread: usize,
+    /// When it began; numbers grow, and no two are equal.
+    pub start: u64,
+    /// When it returned, if it did.
+    pub end: Option<u64>,
+    /// What it did.
+    pub what: What,
+    /// The call in words.
+    pub words: String,
+    /// Whether it was promised to survive a power cut when it returned.
+    pub durable: bool,
+}
+
+/// What was found after a crash.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// When it happened: what began later has not happened.
+    pub at: u64,
+    /// Whether only what was promised to survive a power cut must be there.
+    pub power: bool,
+    /// All that is there.
+    pub whole: Vec<(Name, Pairs)>,
+}
+
+const ABSENT: u32 = 0;
+
+/// The contents of a tree that was created once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Tree {
+    name: Name,
+    /// When the call that dropped it returned.
+    dropped: Option<u64>,
+    values: [u32; KEYS],
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct State {
+    trees: Vec<Tree>,
+    handles: Vec<(Handle, usize)>,
+}
+
+/// Values by number, so that states are small.
+#[derive(Default)]
+struct Values {
+    lists: Vec<Vec<Piece>>,
+    numbers: HashMap<Vec<Piece>, u32>,
+}
+
+impl Values {
+    fn number(&mut self, list: &[Piece]) -> u32 {
+        if let Some(n) = self.numbers.get(list) {
+            return *n;
+        }
+        self.lists.push(list.to_vec());
+        let n = self.lists.len() as u32;
+        self.numbers.insert(list.to_vec(), n);
+        n
+    }
+
+    fn appended(&mut self, to: u32, piece: Piece) -> u32 {
+        let mut list = if to == ABSENT { vec![] } else { self.lists[to as usize - 1].clone() };
+        list.push(piece);
+        self.number(&list)
+    }
+
+    fn list(&self, n: u32) -> Option<&[Piece]> {
+        (n != ABSENT).then(|| self.lists[n as usize - 1].as_slice())
+    }
+}
+
+impl State {
+    fn live(&self, name: Name) -> Option<usize> {
+        self.trees.iter().position(|t| t.name == name && t.dropped.is_none())
+    }
+
+    fn of(&self, handle: Handle) -> Option<usize> {
+        self.handles.iter().find(|(h, _)| *h == handle).map(|(_, t)| *t)
+    }
+
+    fn bind(&mut self, handle: Handle, tree: usize) {
+        self.handles.push((handle, tree));
+    }
+}
+
+struct Judge<'a> {
+    values: Values,
+    /// The calls of each thread in order.
+    threads: Vec<Vec<&'a Call>>,
+    tried: HashSet<(Vec<u16>, State)>,
+    recovered: Option<&'a Recovered>,
+    /// Calls that must have happened.
+    needed: usize,
+    /// The most calls that fit so far, and where each thread stood.
+    best: (usize, Vec<u16>),
+    steps: usize,
+}
+
+/// More places than this are not tried; the calls then count as fitting.
+const MOST: usize = 2_000_000;
+
+impl Judge<'_> {
+    fn fits(&self, state: &State, look: &Look) -> bool {
+        match look {
+            Look::Get(h, k, v) => self.open(state, *h).is_some_and(|t| self.values.list(t.values[*k as usize]) == v.as_deref()),
+            Look::Range(h, from, to, pairs) => self.open(state, *h).is_some_and(|t| self.holds(t, *from, *to, pairs)),
+            Look::Closed(handles) => handles.iter().any(|h| state.of(*h).is_some_and(|t| state.trees[t].dropped.is_some())),
+            Look::Names(names) => {
+                let live = state.trees.iter().filter(|t| t.dropped.is_none()).map(|t| t.name);
+                live.eq(names.iter().copied())
+            }
+            Look::Whole(trees) => {
+                let mut live = state.trees.iter().filter(|t| t.dropped.is_none());
+                trees
+                    .iter()
+                    .all(|(name, pairs)| live.next().is_some_and(|t| t.name == *name && self.holds(t, 0, KEYS as Key, pairs)))
+                    && live.next().is_none()
+            }
+        }
+    }
+
+    fn open<'s>(&self, state: &'s State, handle: Handle) -> Option<&'s Tree> {
+        state.of(handle).map(|t| &state.trees[t]).filter(|t| t.dropped.is_none())
+    }
+
+    fn holds(&self, tree: &Tree, from: Key, to: Key, pairs: &Pairs) -> bool {
+        let mut all = pairs.iter();
+        (from..to).all(|k| match self.values.list(tree.values[k as usize]) {
+            None => true,
+            Some(v) => all.next().is_some_and(|(key, value)| *key == k && value == v),
+        }) && all.next().is_none()
+    }
+
+    fn write(&mut self, state: &mut State, call: &Call, changes: &[(Handle, Change)]) -> bool {
+        for (h, change) in changes {
+            let Some(tree) = state.of(*h) else { return false };
+            match state.trees[tree].dropped {
+                Some(end) if call.start < end => continue,
+                Some(_) => return false,
+                None => {}
+            }
+            let values = &mut state.trees[tree].values;
+            match change {
+                Change::Put(k, p) => values[*k as usize] = self.values.number(&[*p]),
+                Change::Delete(k) => values[*k as usize] = ABSENT,
+                Change::Append(k, p) => values[*k as usize] = self.values.appended(values[*k as usize], *p),
+                Change::DeleteRange(a, z) if a < z => values[*a as usize..*z as usize].fill(ABSENT),
+                Change::DeleteRange(..) => {}
+            }
+        }
+        true
+    }
+
+    /// The state after a call, if it fits here.
+    fn after(&mut self, state: &State, call: &Call) -> Option<State> {
+        let mut next = state.clone();
+        let fits = match &call.what {
+            What::Nothing => true,
+            What::Create(name, handle) => {
+                let tree = next.live(*name).unwrap_or_else(|| {
+                    next.trees.push(Tree { name: *name, dropped: None, values: [ABSENT; KEYS] });
+                    next.trees.len() - 1
+                });
+                next.bind(*handle, tree);
+                true
+            }
+            What::Open(name, handle) => match next.live(*name) {
+                Some(tree) => {
+                    next.bind(*handle, tree);
+                    true
+                }
+                None => false,
+            },
+            What::Missing(name) => next.live(*name).is_none(),
+            What::Drop(name) => match next.live(*name) {
+                Some(tree) => {
+                    next.trees[tree].dropped = Some(call.end.unwrap_or(u64::MAX));
+                    true
+                }
+                None => false,
+            },
+            What::Write(changes) => self.write(&mut next, call, changes),
+            What::Look(looks) => looks.iter().all(|l| self.fits(state, l)),
+            What::Commit(looks, changes) => looks.iter().all(|l| self.fits(state, l)) && self.write(&mut next, call, changes),
+        };
+        fits.then_some(next)
+    }
+
+    /// Whether the state is what was found after the crash, with all in it that must be.
+    fn is_recovered(&self, at: &[u16], state: &State) -> bool {
+        let Some(r) = self.recovered else { return true };
+        let there = |c: &Call| if r.power { !c.durable } else { false } || c.end.is_none_or(|e| e > r.at);
+        let all = self.threads.iter().zip(at).all(|(calls, at)| calls[*at as usize..].iter().all(|c| there(c)));
+        all && self.fits(state, &Look::Whole(r.whole.clone()))
+    }
+
+    fn search(&mut self, at: &mut Vec<u16>, state: &State, done: usize) -> bool {
+        if self.recovered.is_some() && self.is_recovered(at, state) {
+            return true;
+        }
+        if done == self.needed && self.recovered.is_none() {
+            return true;
+        }
+        self.steps += 1;
+        if self.steps > MOST {
+            return true;
+        }
+        if done > self.best.0 || self.best.1.is_empty() {
+            self.best = (done, at.clone());
+        }
+        if !self.tried.insert((at.clone(), state.clone())) {
+            return false;
+        }
+        let ends = |j: &Self, t: usize, at: &[u16]| j.threads[t].get(at[t] as usize).and_then(|c| c.end).unwrap_or(u64::MAX);
+        // In order of their starts: most calls happen in that order.
+        let mut next: Vec<(u64, usize)> = (0..self.threads.len())
+            .filter_map(|t| self.threads[t].get(at[t] as usize).map(|c| (c.start, t)))
+            .filter(|(start, t)| (0..self.threads.len()).all(|o| o == *t || ends(self, o, at) > *start))
+            .collect();
+        next.sort_unstable();
+        for (_, t) in next {
+            let call = self.threads[t][at[t] as usize];
+            if self.recovered.is_some_and(|r| call.start > r.at) {
+                continue;
+            }
+            let Some(after) = self.after(state, call) else { continue };
+            at[t] += 1;
+            let counts = usize::from(call.end.is_some());
+            if self.search(at, &after, done + counts) {
+                return true;
+            }
+            at[t] -= 1;
+        }
+        false
+    }
+}
+
+/// Whether the calls fit one order; with what was found after a crash, whether that is the state at some place of one.
+///
+/// # Errors
+/// The calls around the place where no order goes on.
+pub fn check(calls: &[Call], recovered: Option<&Recovered>) -> Result<(), String> {
+    let n = calls.iter().map(|c| c.thread + 1).max().unwrap_or(0);
+    let mut threads: Vec<Vec<&Call>> = vec![vec![]; n];
+    calls.iter().for_each(|c| threads[c.thread].push(c));
+    threads.iter_mut().for_each(|t| t.sort_unstable_by_key(|c| c.start));
+    let needed = calls.iter().filter(|c| c.end.is_some()).count();
+    let mut values = Values::default();
+    // What was only ever read has a number too, so that it can be told from what was written.
+    values.number(&[]);
+    let mut judge = Judge { values, threads, tried: HashSet::new(), recovered, needed, best: (0, vec![]), steps: 0 };
+    let mut at = vec![0; n];
+    if judge.search(&mut at, &State::default(), 0) {
+        return Ok(());
+    }
+    let (done, best) = &judge.best;
+    let mut words = format!("no order of the calls gives these answers; {done} of {needed} fit, and then none of these:\n");
+    for (calls, at) in judge.threads.iter().zip(best) {
+        for (i, c) in calls.iter().enumerate().skip(*at as usize).take(2) {
+            let next = if i == *at as usize { "next " } else { "later" };
+            words += &format!("  {next} thread {}, {}..{}: {}: {:?}\n", c.thread, c.start, time(c.end), c.words, c.what);
+        }
+    }
+    if let Some(r) = recovered {
+        words += &format!("found after the crash at {} (power {}): {:?}\n", r.at, r.power, r.whole);
+    }
+    words += "all calls:\n";
+    let mut all: Vec<&Call> = calls.iter().collect();
+    all.sort_unstable_by_key(|c| c.start);
+    for c in all {
+        words += &format!("  {:>5}..{:<5} thread {}: {}: {:?}\n", c.start, time(c.end), c.thread, c.words, c.what);
+    }
+    Err(words)
+}
+
+fn time(end: Option<u64>) -> String {
+    end.map_or("never".into(), |e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(thread: usize, start: u64, end: u64, what: What) -> Call {
+        Call { thread, start, end: Some(end), what, words: String::new(), durable: true }
+    }
+
+    fn put(k: Key, p: Piece) -> What {
+        What::Write(vec![(0, Change::Put(k, p))])
+    }
+
+    fn get(k: Key, p: Option<Piece>) -> What {
+        What::Look(vec![Look::Get(0, k, p.map(|p| vec![p]))])
+    }
+
+    fn with_tree(mut calls: Vec<Call>) -> Vec<Call> {
+        calls.push(call(9, 0, 1, What::Create(0, 0)));
+        calls
+    }
+
+    #[test]
+    fn a_read_beside_a_write_may_see_either_but_never_goes_back() {
+        for (first, second, fine) in
+            [(None, None, true), (None, Some(1), true), (Some(1), Some(1), true), (Some(1), None, false)]
+        {
+            let calls = with_tree(vec![call(0, 2, 9, put(3, 1)), call(1, 3, 4, get(3, first)), call(1, 5, 6, get(3, second))]);
+            assert_eq!(check(&calls, None).is_ok(), fine, "{first:?} {second:?}");
+        }
+        let late = with_tree(vec![call(0, 2, 3, put(3, 1)), call(1, 4, 5, get(3, None))]);
+        assert!(check(&late, None).unwrap_err().contains("no order"));
+    }
+
+    #[test]
+    fn what_is_seen_together_is_of_one_moment() {
+        let looks = |a, b| What::Look(vec![Look::Get(0, 1, a), Look::Get(0, 2, b)]);
+        let both = vec![(0, Change::Put(1, 7)), (0, Change::Append(2, 7))];
+        for (a, b, fine) in [(None, None, true), (Some(vec![7]), Some(vec![7]), true), (Some(vec![7]), None, false)] {
+            let calls = with_tree(vec![call(0, 2, 9, What::Write(both.clone())), call(1, 3, 4, looks(a, b))]);
+            assert_eq!(check(&calls, None).is_ok(), fine);
+        }
+    }
+
+    #[test]
+    fn a_dropped_tree_is_closed_or_was_there() {
+        let dropped = |end| call(0, 4, end, What::Drop(0));
+        let closed = What::Look(vec![Look::Closed(vec![0])]);
+        assert!(check(&with_tree(vec![dropped(6), call(1, 5, 8, closed.clone())]), None).is_ok());
+        assert!(check(&with_tree(vec![dropped(6), call(1, 2, 3, closed)]), None).is_err());
+        let before = call(1, 2, 3, put(1, 1));
+        assert!(check(&with_tree(vec![before.clone(), dropped(6), call(1, 5, 7, get(1, None))]), None).is_err());
+        assert!(check(&with_tree(vec![before, dropped(6), call(1, 5, 7, get(1, Some(1)))]), None).is_ok());
+        assert!(check(&with_tree(vec![dropped(6), call(1, 7, 8, put(1, 1))]), None).is_err());
+    }
+
+    #[test]
+    fn a_commit_asks_that_nothing_has_changed() {
+        let commit = What::Commit(vec![Look::Get(0, 1, None)], vec![(0, Change::Put(2, 2))]);
+        let fine = |at| check(&with_tree(vec![call(0, 2, 3, put(1, 1)), call(1, at, at + 8, commit.clone())]), None).is_ok();
+        assert!(!fine(4));
+        let beside = with_tree(vec![call(0, 5, 6, put(1, 1)), call(1, 4, 8, commit)]);
+        assert!(check(&beside, None).is_ok());
+    }
+
+    #[test]
+    fn a_crash_keeps_what_returned_and_whole_calls() {
+        let never = Call { end: None, ..call(1, 4, 0, What::Write(vec![(0, Change::Put(2, 2)), (0, Change::Put(3, 2))])) };
+        let calls = with_tree(vec![Call { durable: false, ..call(0, 2, 3, put(1, 1)) }, never]);
+        let found = |power, keys: &[Key]| {
+            let pairs = keys.iter().map(|k| (*k, vec![if *k == 1 { 1 } else { 2 }])).collect();
+            check(&calls, Some(&Recovered { at: 5, power, whole: vec![(0, pairs)] })).is_ok()
+        };
+        assert!(found(false, &[1]) && found(false, &[1, 2, 3]));
+        assert!(!found(false, &[]) && !found(false, &[1, 2]) && !found(false, &[2, 3]));
+        assert!(found(true, &[]) && found(true, &[1]) && !found(true, &[2]) && !found(true, &[2, 3]), "a prefix");
+    }
+}
