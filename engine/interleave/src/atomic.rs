@@ -5,6 +5,7 @@ use crate::run::point;
 pub use std::sync::atomic::Ordering;
 
 /// A fence: nothing, since memory is sequentially consistent here, but a point.
+#[track_caller]
 pub fn fence(_: Ordering) {
     point();
 }
@@ -22,18 +23,21 @@ macro_rules! basics {
             }
 
             #[inline]
+            #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
                 point();
                 self.0.load(order)
             }
 
             #[inline]
+            #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
                 point();
                 self.0.store(value, order);
             }
 
             #[inline]
+            #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.swap(value, order)
@@ -42,6 +46,7 @@ macro_rules! basics {
             /// # Errors
             /// The value that is there, when it is another than `now`.
             #[inline]
+            #[track_caller]
             pub fn compare_exchange(&self, now: $value, new: $value, ok: Ordering, no: Ordering) -> Result<$value, $value> {
                 point();
                 self.0.compare_exchange(now, new, ok, no)
@@ -50,6 +55,7 @@ macro_rules! basics {
             /// # Errors
             /// The value that is there, when it is another than `now`.
             #[inline]
+            #[track_caller]
             pub fn compare_exchange_weak(
                 &self,
                 now: $value,
@@ -74,24 +80,28 @@ macro_rules! number {
         #[allow(missing_docs)] // as in `std`
         impl $name {
             #[inline]
+            #[track_caller]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_add(value, order)
             }
 
             #[inline]
+            #[track_caller]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_sub(value, order)
             }
 
             #[inline]
+            #[track_caller]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_max(value, order)
             }
 
             #[inline]
+            #[track_caller]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_or(value, order)
@@ -100,6 +110,7 @@ macro_rules! number {
             /// # Errors
             /// The value that is there, when `f` gives none.
             #[inline]
+            #[track_caller]
             pub fn fetch_update(
                 &self,
                 ok: Ordering,
@@ -129,18 +140,21 @@ impl<T> AtomicPtr<T> {
     }
 
     #[inline]
+    #[track_caller]
     pub fn load(&self, order: Ordering) -> *mut T {
         point();
         self.0.load(order)
     }
 
     #[inline]
+    #[track_caller]
     pub fn store(&self, value: *mut T, order: Ordering) {
         point();
         self.0.store(value, order);
     }
 
     #[inline]
+    #[track_caller]
     pub fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
         point();
         self.0.swap(value, order)
@@ -149,6 +163,7 @@ impl<T> AtomicPtr<T> {
     /// # Errors
     /// The value that is there, when it is another than `now`.
     #[inline]
+    #[track_caller]
     pub fn compare_exchange(&self, now: *mut T, new: *mut T, ok: Ordering, no: Ordering) -> Result<*mut T, *mut T> {
         point();
         self.0.compare_exchange(now, new, ok, no)

@@ -27,6 +27,7 @@ impl<T> Mutex<T> {
         std::ptr::from_ref(self).addr()
     }
 
+    #[track_caller]
     fn take(&self) -> parking_lot::MutexGuard<'_, T> {
         if !in_run() {
             return self.0.lock();
@@ -41,11 +42,13 @@ impl<T> Mutex<T> {
     }
 
     /// Waits for it.
+    #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { inner: Some(self.take()), of: self }
     }
 
     /// Takes it if it is free.
+    #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         point();
         self.0.try_lock().map(|g| MutexGuard { inner: Some(g), of: self })
@@ -111,6 +114,7 @@ impl Condvar {
         std::ptr::from_ref(self).addr()
     }
 
+    #[track_caller]
     fn wait_until_woken<T>(&self, guard: &mut MutexGuard<'_, T>, time: Option<Duration>) -> WaitTimeoutResult {
         if !in_run() {
             let inner = guard.inner.as_mut().unwrap_or_else(|| unreachable!("{HELD}"));
@@ -130,16 +134,19 @@ impl Condvar {
     }
 
     /// Gives the lock up until somebody notifies, and takes it again.
+    #[track_caller]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_until_woken(guard, None);
     }
 
     /// As [`wait`](Condvar::wait), at most so long.
+    #[track_caller]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
         self.wait_until_woken(guard, Some(time))
     }
 
     /// Lets one who waits go on.
+    #[track_caller]
     pub fn notify_one(&self) {
         self.0.notify_one();
         wake(self.key(), false);
@@ -147,6 +154,7 @@ impl Condvar {
     }
 
     /// Lets all who wait go on.
+    #[track_caller]
     pub fn notify_all(&self) {
         self.0.notify_all();
         wake(self.key(), true);
@@ -181,6 +189,7 @@ impl<T> RwLock<T> {
     }
 
     /// Waits for it.
+    #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let key = self.key();
         if !in_run() {
@@ -196,6 +205,7 @@ impl<T> RwLock<T> {
     }
 
     /// Waits for it.
+    #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let key = self.key();
         if !in_run() {
@@ -211,12 +221,14 @@ impl<T> RwLock<T> {
     }
 
     /// Takes it if no writer has it.
+    #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         point();
         self.0.try_read().map(|g| RwLockReadGuard { inner: Some(g), key: self.key() })
     }
 
     /// Takes it if nobody has it.
+    #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         point();
         self.0.try_write().map(|g| RwLockWriteGuard { inner: Some(g), key: self.key() })

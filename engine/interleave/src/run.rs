@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::panic::Location;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::Once;
@@ -130,6 +131,8 @@ struct Task {
     /// Whether its last wait ended by its deadline.
     timed_out: bool,
     coroutine: Option<Coroutine>,
+    /// Where it was last at a point.
+    at: Option<&'static Location<'static>>,
 }
 
 struct Exec {
@@ -200,7 +203,7 @@ impl Exec {
     fn add(&mut self, name: &str, coroutine: Coroutine) -> usize {
         let priority = u64::MAX / 2 + u64::from(self.rng.next() as u32);
         let name = name.to_owned();
-        self.tasks.push(Task { name, status: Status::Ready, priority, timed_out: false, coroutine: Some(coroutine) });
+        self.tasks.push(Task { name, status: Status::Ready, priority, timed_out: false, coroutine: Some(coroutine), at: None });
         self.tasks.len() - 1
     }
 
@@ -302,10 +305,14 @@ impl Exec {
     }
 
     fn words(&self) -> String {
-        let words = self.tasks.iter().filter(|t| t.status != Status::Done).map(|t| match t.status {
-            Status::Waits { deadline: None, key } => format!("{} waits at {key:#x}", t.name),
-            Status::Waits { deadline: Some(_), .. } => format!("{} waits for a while", t.name),
-            _ => format!("{} can run", t.name),
+        let words = self.tasks.iter().filter(|t| t.status != Status::Done).map(|t| {
+            let status = match t.status {
+                Status::Waits { deadline: None, .. } => "waits",
+                Status::Waits { deadline: Some(_), .. } => "waits for a while",
+                _ => "can run",
+            };
+            let at = t.at.map_or_else(String::new, |at| format!(" at {at}"));
+            format!("{} {status}{at}", t.name)
         });
         words.collect::<Vec<_>>().join("; ")
     }
@@ -317,9 +324,12 @@ fn leave() {
     generator::yield_with(());
 }
 
+#[track_caller]
 fn go_on(gives_way: bool) {
+    let at = Location::caller();
     let moved = with(|e| {
         let before = e.current;
+        e.tasks[before].at = Some(at);
         match e.next(gives_way) {
             Some(i) => {
                 e.current = i;
@@ -335,6 +345,7 @@ fn go_on(gives_way: bool) {
 
 /// A point: another thread may go on here.
 #[inline]
+#[track_caller]
 pub fn point() {
     if in_run() && !std::thread::panicking() {
         go_on(false);
@@ -342,6 +353,7 @@ pub fn point() {
 }
 
 /// The caller cannot get on without others: they go first.
+#[track_caller]
 pub fn yield_now() {
     if !in_run() {
         std::thread::yield_now();
@@ -351,6 +363,7 @@ pub fn yield_now() {
 }
 
 /// Waits until [`wake`] names the key or the time is over. False when it is.
+#[track_caller]
 pub(crate) fn wait(key: usize, time: Option<Duration>) -> bool {
     let nanos = time.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
     if std::thread::panicking() {
@@ -388,6 +401,7 @@ pub(crate) fn wake(key: usize, all: bool) {
 }
 
 /// Sleeps in virtual time; outside of a run not at all.
+#[track_caller]
 pub fn sleep(time: Duration) {
     if in_run() && !std::thread::panicking() {
         wait(0, Some(time));
@@ -455,6 +469,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// Waits for it to end, and gives its result; `None` when it panicked.
+    #[track_caller]
     pub fn join(mut self) -> Option<T> {
         if let Some(real) = self.1.take() {
             let _ = real.join();

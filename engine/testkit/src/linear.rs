@@ -28,6 +28,8 @@ pub const KEYS: usize = 16;
 pub enum Change {
     /// The key has this value.
     Put(Key, Piece),
+    /// The key has this value, made of pieces that others wrote.
+    Set(Key, Vec<Piece>),
     /// The key has no value.
     Delete(Key),
     /// The piece is added to the key's value.
@@ -44,6 +46,8 @@ pub type Pairs = Vec<(Key, Vec<Piece>)>;
 pub enum Look {
     /// The value of a key.
     Get(Handle, Key, Option<Vec<Piece>>),
+    /// Whether a key has a value.
+    Contains(Handle, Key, bool),
     /// The pairs of a range, its last key excluded.
     Range(Handle, Key, Key, Pairs),
     /// Whether the tree had been dropped.
@@ -88,15 +92,17 @@ pub struct Call {
     pub what: What,
     /// The call in words.
     pub words: String,
-    /// Whether it was promised to survive a power cut when it returned.
-    pub durable: bool,
+    /// Since when it has been promised to survive a power cut.
+    pub durable: Option<u64>,
 }
 
 /// What was found after a crash.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// When it happened: what began later has not happened.
-    pub at: u64,
+    /// It happened after this: what had returned had happened.
+    pub from: u64,
+    /// It happened before this: what began later had not happened.
+    pub until: u64,
     /// Whether only what was promised to survive a power cut must be there.
     pub power: bool,
     /// All that is there.
@@ -183,20 +189,23 @@ impl Judge<'_> {
     fn fits(&self, state: &State, look: &Look) -> bool {
         match look {
             Look::Get(h, k, v) => self.open(state, *h).is_some_and(|t| self.values.list(t.values[*k as usize]) == v.as_deref()),
+            Look::Contains(h, k, yes) => self.open(state, *h).is_some_and(|t| (t.values[*k as usize] != ABSENT) == *yes),
             Look::Range(h, from, to, pairs) => self.open(state, *h).is_some_and(|t| self.holds(t, *from, *to, pairs)),
             Look::Closed(handles) => handles.iter().any(|h| state.of(*h).is_some_and(|t| state.trees[t].dropped.is_some())),
             Look::Names(names) => {
                 let live = state.trees.iter().filter(|t| t.dropped.is_none()).map(|t| t.name);
                 live.eq(names.iter().copied())
             }
-            Look::Whole(trees) => {
-                let mut live = state.trees.iter().filter(|t| t.dropped.is_none());
-                trees
-                    .iter()
-                    .all(|(name, pairs)| live.next().is_some_and(|t| t.name == *name && self.holds(t, 0, KEYS as Key, pairs)))
-                    && live.next().is_none()
-            }
+            Look::Whole(trees) => self.is_all(state, trees),
         }
+    }
+
+    fn is_all(&self, state: &State, trees: &[(Name, Pairs)]) -> bool {
+        let mut live = state.trees.iter().filter(|t| t.dropped.is_none());
+        let same = |(name, pairs): &(Name, Pairs)| {
+            live.next().is_some_and(|t| t.name == *name && self.holds(t, 0, KEYS as Key, pairs))
+        };
+        trees.iter().all(same) && live.next().is_none()
     }
 
     fn open<'s>(&self, state: &'s State, handle: Handle) -> Option<&'s Tree> {
@@ -213,6 +222,9 @@ impl Judge<'_> {
 
     fn write(&mut self, state: &mut State, call: &Call, changes: &[(Handle, Change)]) -> bool {
         for (h, change) in changes {
+            if matches!(change, Change::DeleteRange(a, z) if a >= z) {
+                continue;
+            }
             let Some(tree) = state.of(*h) else { return false };
             match state.trees[tree].dropped {
                 Some(end) if call.start < end => continue,
@@ -222,10 +234,10 @@ impl Judge<'_> {
             let values = &mut state.trees[tree].values;
             match change {
                 Change::Put(k, p) => values[*k as usize] = self.values.number(&[*p]),
+                Change::Set(k, pieces) => values[*k as usize] = self.values.number(pieces),
                 Change::Delete(k) => values[*k as usize] = ABSENT,
                 Change::Append(k, p) => values[*k as usize] = self.values.appended(values[*k as usize], *p),
-                Change::DeleteRange(a, z) if a < z => values[*a as usize..*z as usize].fill(ABSENT),
-                Change::DeleteRange(..) => {}
+                Change::DeleteRange(a, z) => values[*a as usize..*z as usize].fill(ABSENT),
             }
         }
         true
@@ -269,9 +281,9 @@ impl Judge<'_> {
     /// Whether the state is what was found after the crash, with all in it that must be.
     fn is_recovered(&self, at: &[u16], state: &State) -> bool {
         let Some(r) = self.recovered else { return true };
-        let there = |c: &Call| if r.power { !c.durable } else { false } || c.end.is_none_or(|e| e > r.at);
-        let all = self.threads.iter().zip(at).all(|(calls, at)| calls[*at as usize..].iter().all(|c| there(c)));
-        all && self.fits(state, &Look::Whole(r.whole.clone()))
+        let needed = |c: &Call| if r.power { c.durable } else { c.end }.is_some_and(|t| t <= r.from);
+        let rest = |(calls, at): (&Vec<&Call>, &u16)| !calls[*at as usize..].iter().any(|c| needed(c));
+        self.threads.iter().zip(at).all(rest) && self.is_all(state, &r.whole)
     }
 
     fn search(&mut self, at: &mut Vec<u16>, state: &State, done: usize) -> bool {
@@ -300,7 +312,7 @@ impl Judge<'_> {
         next.sort_unstable();
         for (_, t) in next {
             let call = self.threads[t][at[t] as usize];
-            if self.recovered.is_some_and(|r| call.start > r.at) {
+            if self.recovered.is_some_and(|r| call.start > r.until) {
                 continue;
             }
             let Some(after) = self.after(state, call) else { continue };
@@ -342,7 +354,7 @@ pub fn check(calls: &[Call], recovered: Option<&Recovered>) -> Result<(), String
         }
     }
     if let Some(r) = recovered {
-        words += &format!("found after the crash at {} (power {}): {:?}\n", r.at, r.power, r.whole);
+        words += &format!("found after the crash at {} (power {}): {:?}\n", r.from, r.power, r.whole);
     }
     words += "all calls:\n";
     let mut all: Vec<&Call> = calls.iter().collect();
@@ -362,7 +374,7 @@ mod tests {
     use super::*;
 
     fn call(thread: usize, start: u64, end: u64, what: What) -> Call {
-        Call { thread, start, end: Some(end), what, words: String::new(), durable: true }
+        Call { thread, start, end: Some(end), what, words: String::new(), durable: Some(end) }
     }
 
     fn put(k: Key, p: Piece) -> What {
@@ -423,11 +435,15 @@ mod tests {
 
     #[test]
     fn a_crash_keeps_what_returned_and_whole_calls() {
-        let never = Call { end: None, ..call(1, 4, 0, What::Write(vec![(0, Change::Put(2, 2)), (0, Change::Put(3, 2))])) };
-        let calls = with_tree(vec![Call { durable: false, ..call(0, 2, 3, put(1, 1)) }, never]);
+        let never = Call {
+            end: None,
+            durable: None,
+            ..call(1, 4, 0, What::Write(vec![(0, Change::Put(2, 2)), (0, Change::Put(3, 2))]))
+        };
+        let calls = with_tree(vec![Call { durable: None, ..call(0, 2, 3, put(1, 1)) }, never]);
         let found = |power, keys: &[Key]| {
             let pairs = keys.iter().map(|k| (*k, vec![if *k == 1 { 1 } else { 2 }])).collect();
-            check(&calls, Some(&Recovered { at: 5, power, whole: vec![(0, pairs)] })).is_ok()
+            check(&calls, Some(&Recovered { from: 5, until: 6, power, whole: vec![(0, pairs)] })).is_ok()
         };
         assert!(found(false, &[1]) && found(false, &[1, 2, 3]));
         assert!(!found(false, &[]) && !found(false, &[1, 2]) && !found(false, &[2, 3]));

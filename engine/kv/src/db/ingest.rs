@@ -174,6 +174,8 @@ impl Core {
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         for _ in 0..TRIES {
             self.flush_tree(tree)?;
+            // Most of it before the locks are held.
+            self.sync_log()?;
             // Flushes of this tree would give their runs newer numbers than the one taken above.
             let _flushing = tree.flushing.lock();
             let mut c = self.catalog.lock();
@@ -192,6 +194,8 @@ impl Core {
             let number = c.state.next_file.max(number);
             c.state.next_file = number + 1;
             let added: Vec<_> = tables.into_iter().map(|m| AddedTable { level: 0, run: number, table: Arc::new(m) }).collect();
+            // A power cut that takes an earlier write, of any tree, must take what was loaded after it too.
+            self.sync_to(w.end())?;
             self.log_edits(&mut c, vec![Edit::Tables { tree: tree.id, removed: vec![], added: added.clone(), flushed: None }])?;
             for AddedTable { table, .. } in added {
                 files.handles.insert(table.id, TableHandle::new(table, self.opener.clone()));

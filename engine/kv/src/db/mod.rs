@@ -473,8 +473,12 @@ impl Core {
         self.events.note("tree dropped", |e| {
             e.str("tree", &t.name).num("id", t.id as u64);
         });
-        t.mark_dropped();
-        self.trees.write().retain(|o| !Arc::ptr_eq(o, &t));
+        {
+            // In one step, for whoever has seen that it is gone and then asks for the names.
+            let mut trees = self.trees.write();
+            t.mark_dropped();
+            trees.retain(|o| !Arc::ptr_eq(o, &t));
+        }
         drop(c);
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
         self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));

@@ -128,7 +128,7 @@ impl Core {
         self.signal_work();
         let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         if self.options.background_threads == 0 {
-            return match self.work_inline() {
+            return match self.work_inline().map(|_| ()) {
                 // What lacks space is work of another tree.
                 Err(e) if e.is_transient() && !is_full() => self.put_off(e),
                 done => done,

@@ -20,11 +20,21 @@ use crate::base::sync::Ordering;
 use crate::env::Thread;
 
 use super::core::Core;
+use super::tree::TreeCore;
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long a worker waits before it tries again what lacked space.
 const RETRY: Duration = Duration::from_millis(50);
+
+/// What came of work on a tree; nothing is wrong when the tree has been dropped meanwhile: whoever did the work may be a writer of another
+/// tree, whose own write has been done.
+fn unless_dropped(tree: &TreeCore, done: Result<bool>) -> Result<bool> {
+    match done {
+        Err(e) if e.kind() == ErrorKind::Closed && tree.is_dropped() => Ok(true),
+        done => done,
+    }
+}
 
 impl Core {
     /// Starts the background threads.
@@ -122,7 +132,7 @@ impl Core {
             }
             // Another worker at this tree flushes its memtables in order; this one looks for other work.
             let Some(one) = t.flushing.try_lock() else { continue };
-            match self.flush_oldest_locked(&t, &one) {
+            match unless_dropped(&t, self.flush_oldest_locked(&t, &one)) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(e) if e.is_transient() => {
@@ -150,7 +160,7 @@ impl Core {
                 }
                 Ok(())
             });
-            match ran {
+            match unless_dropped(t, ran.map(|()| true)) {
                 // Another tree's job may be one that frees space.
                 Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
                 ran => {
@@ -163,20 +173,25 @@ impl Core {
         lacking.map_or(Ok(false), Err)
     }
 
-    /// Does all work there is, on the calling thread.
-    pub fn work_inline(&self) -> Result<()> {
-        while self.flush_some()? || self.compact_once()? {}
-        Ok(())
+    /// Does all work there is, on the calling thread. False when there was none.
+    pub fn work_inline(&self) -> Result<bool> {
+        let mut any = false;
+        while self.flush_some()? || self.compact_once()? {
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Waits until the workers have done something since `generation`, or a while.
     pub fn wait_for_change(&self, generation: u64) -> Result<()> {
         self.check_writable()?;
-        if self.options.background_threads == 0 {
-            return self.work_inline();
+        // Without workers what is waited for may be the work of another caller.
+        let inline = self.options.background_threads == 0;
+        if inline && self.work_inline()? {
+            return Ok(());
         }
         let mut g = self.work.generation.lock();
-        if *g == generation {
+        if inline || *g == generation {
             self.work.done.wait_for(&mut g, Duration::from_millis(20));
         }
         Ok(())
@@ -188,6 +203,8 @@ impl Core {
         loop {
             self.check_writable()?;
             self.work.put_off.lock().check(since)?;
+            // Before the generation is read: who counted his own signal for a change would never wait.
+            self.signal_work();
             let generation = *self.work.generation.lock();
             let trees = self.trees.read().clone();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
@@ -195,14 +212,13 @@ impl Core {
                 self.opener.bury();
                 return Ok(());
             }
-            self.signal_work();
             self.wait_for_change(generation)?;
         }
     }
 
     /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under which jobs are claimed: a job that is
     /// taken in between would be neither.
-    fn is_compacting_or_wants(&self, t: &super::tree::TreeCore) -> bool {
+    fn is_compacting_or_wants(&self, t: &TreeCore) -> bool {
         let files = t.files.lock();
         let view = t.view.load_full();
         let wants = || {

@@ -214,7 +214,7 @@ impl Core {
         self.watch.meters.end(Timed::Write, began);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is tried again with the next one, which is refused when all memtables are full.
-            self.work_inline().or_else(|e| self.put_off(e))?;
+            self.work_inline().map(|_| ()).or_else(|e| self.put_off(e))?;
         }
         Ok(())
     }

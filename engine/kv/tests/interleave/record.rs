@@ -50,6 +50,8 @@ impl Record {
         let end = self.now();
         let mut log = self.0.lock();
         let c = &mut log.calls[call];
+        // What has done nothing keeps nothing.
+        let durable = durable && matches!(what, What::Create(..) | What::Drop(_) | What::Write(_) | What::Commit(..));
         (c.end, c.what, c.durable) = (Some(end), what, durable.then_some(end));
     }
 
