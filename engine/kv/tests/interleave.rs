@@ -2,7 +2,8 @@
 //! every call answered must fit one order (`firn_testkit::linear`), also after closing and opening, in checkpoints and exports, and after
 //! a crash in the middle.
 //!
-//! `RUSTFLAGS="--cfg interleave" CARGO_TARGET_DIR=target/interleave cargo test -p firn-kv --release --test interleave`. In the environment:
+//! `RUSTFLAGS="--cfg interleave" CARGO_TARGET_DIR=target/interleave cargo test -p firn-kv --release --test interleave`; with
+//! `CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true` the engine's own assertions look on too. In the environment:
 //! - `FIRN_INTERLEAVE_SCHEDULES=100000` for so many schedules, `FIRN_INTERLEAVE_SEED=7` for those from this number on. A schedule's number
 //!   is all that it depends on, so a failing one is played again by its number and one schedule.
 //! - `FIRN_INTERLEAVE_GO_ON=1` counts failures instead of ending at the first one, which is made smaller and printed as a script.

@@ -281,7 +281,9 @@ impl Judge<'_> {
     /// Whether the state is what was found after the crash, with all in it that must be.
     fn is_recovered(&self, at: &[u16], state: &State) -> bool {
         let Some(r) = self.recovered else { return true };
-        let needed = |c: &Call| if r.power { c.durable } else { c.end }.is_some_and(|t| t <= r.from);
+        let wrote_nothing = |c: &Call| matches!(&c.what, What::Write(changes) if changes.is_empty());
+        let promised = |c: &Call| if r.power { c.durable } else { c.end }.is_some_and(|t| t <= r.from);
+        let needed = |c: &Call| promised(c) && !wrote_nothing(c);
         let rest = |(calls, at): (&Vec<&Call>, &u16)| !calls[*at as usize..].iter().any(|c| needed(c));
         self.threads.iter().zip(at).all(rest) && self.is_all(state, &r.whole)
     }
