@@ -118,6 +118,7 @@ impl Runner<'_> {
         let options = DbOptions { read_only: true, ..self.set.db.clone() };
         let db = Db::open_in(self.place.env.clone(), &self.place.dir, options)?;
         let trees = self.same_store("read-only", &db)?;
+        ensure(db.is_read_only() && !self.db()?.is_read_only(), || "which store is read-only was told wrongly".into())?;
         trees.iter().try_for_each(|t| refused("a write to a read-only store", t.put(b"k", b""), ErrorKind::ReadOnly))
     }
 

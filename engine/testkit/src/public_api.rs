@@ -1,0 +1,219 @@
+//! Which public methods no run of tests calls: read from the sources, so that a new method without one is noticed.
+//!
+//! Invariants:
+//! - What is public is parsed from the crate's sources: `pub fn` in `impl Type`, outside of tests.
+//! - What a run calls is parsed from the run's own source: `.name(` for methods, `Type::name` for all; in macros too, in comments and
+//!   strings not. A method of the same name of another type counts too: names are all that is known without types.
+//! - A reason why a method is in no run is itself wrong when a run calls the method, or when there is no such method.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use syn::visit::Visit;
+
+/// A public method: its type, its name, and whether it is called on a value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Method {
+    /// The type.
+    pub of: String,
+    /// The name.
+    pub name: String,
+    /// Whether it takes `self`.
+    pub takes_self: bool,
+}
+
+struct Methods<'a> {
+    types: &'a [&'a str],
+    found: BTreeSet<Method>,
+}
+
+fn is_test(attrs: &[syn::Attribute]) -> bool {
+    attrs.iter().any(|a| {
+        a.path().is_ident("cfg")
+            && matches!(&a.meta, syn::Meta::List(l) if l.tokens.to_string().split(' ').any(|t| t == "test"))
+    })
+}
+
+impl<'ast> Visit<'ast> for Methods<'_> {
+    fn visit_item_mod(&mut self, m: &'ast syn::ItemMod) {
+        if !is_test(&m.attrs) {
+            syn::visit::visit_item_mod(self, m);
+        }
+    }
+
+    fn visit_item_impl(&mut self, i: &'ast syn::ItemImpl) {
+        let syn::Type::Path(path) = &*i.self_ty else { return };
+        let of = path.path.segments.last().map(|s| s.ident.to_string()).unwrap_or_default();
+        if i.trait_.is_some() || !self.types.contains(&of.as_str()) || is_test(&i.attrs) {
+            return;
+        }
+        for item in &i.items {
+            if let syn::ImplItem::Fn(f) = item
+                && matches!(f.vis, syn::Visibility::Public(_))
+                && !is_test(&f.attrs)
+            {
+                let (name, takes_self) = (f.sig.ident.to_string(), f.sig.receiver().is_some());
+                self.found.insert(Method { of: of.clone(), name, takes_self });
+            }
+        }
+    }
+}
+
+fn sources(path: &Path, out: &mut Vec<PathBuf>) {
+    if !path.is_dir() {
+        out.push(path.to_path_buf());
+        return;
+    }
+    let mut entries: Vec<_> = std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() || path.extension().is_some_and(|e| e == "rs") {
+            sources(&path, out);
+        }
+    }
+}
+
+fn parse(file: &Path) -> Result<syn::File, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    syn::parse_file(&text).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+/// The public methods of these types in the sources below `src`.
+///
+/// # Errors
+/// A file that cannot be read or parsed.
+pub fn methods(src: &Path, types: &[&str]) -> Result<BTreeSet<Method>, String> {
+    let mut files = vec![];
+    sources(src, &mut files);
+    let mut all = Methods { types, found: BTreeSet::new() };
+    for file in files {
+        all.visit_file(&parse(&file)?);
+    }
+    Ok(all.found)
+}
+
+/// What a piece of source calls.
+#[derive(Debug, Default)]
+struct Calls {
+    /// Names behind a dot.
+    on_values: BTreeSet<String>,
+    /// `Type::name`.
+    by_path: BTreeSet<String>,
+}
+
+impl Calls {
+    fn scan(&mut self, tokens: TokenStream) {
+        let all: Vec<TokenTree> = tokens.into_iter().collect();
+        let punct = |i: usize, c: char| matches!(all.get(i), Some(TokenTree::Punct(p)) if p.as_char() == c);
+        let ident = |i: usize| match all.get(i) {
+            Some(TokenTree::Ident(name)) => Some(name.to_string()),
+            _ => None,
+        };
+        for i in 0..all.len() {
+            if let TokenTree::Group(g) = &all[i] {
+                self.scan(g.stream());
+            }
+            let called = |at: usize| {
+                matches!(all.get(at), Some(TokenTree::Group(g)) if g.delimiter() == Delimiter::Parenthesis) || punct(at, ':')
+            };
+            if punct(i, '.')
+                && let Some(name) = ident(i + 1)
+                && called(i + 2)
+            {
+                self.on_values.insert(name);
+            }
+            if let (Some(of), Some(name)) = (ident(i), ident(i + 3))
+                && punct(i + 1, ':')
+                && punct(i + 2, ':')
+            {
+                self.by_path.insert(format!("{of}::{name}"));
+            }
+        }
+    }
+}
+
+/// Checks that every public method of `types` in the sources below `src` is called by one of `runs` (files or folders), or has a reason
+/// in the file `reasons`: lines of `Type::name` and the words. Empty lines and those that begin with `#` say nothing. Gives how many
+/// methods there are and how many of them the runs call.
+///
+/// # Errors
+/// The methods in no run without a reason, the reasons that are not needed (any more), and files that cannot be read or parsed.
+pub fn check(src: &Path, types: &[&str], runs: &[PathBuf], reasons: &Path) -> Result<(usize, usize), String> {
+    let methods = methods(src, types)?;
+    let mut files = vec![];
+    runs.iter().for_each(|r| sources(r, &mut files));
+    let mut calls = Calls::default();
+    for file in files {
+        let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        calls.scan(text.parse().map_err(|e| format!("{}: {e}", file.display()))?);
+    }
+    let text = std::fs::read_to_string(reasons).map_err(|e| format!("{}: {e}", reasons.display()))?;
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let mut given: BTreeMap<&str, &str> = lines.map(|l| l.split_once(' ').unwrap_or((l, ""))).collect();
+    let (mut wrong, mut called) = (vec![], 0);
+    for m in &methods {
+        let path = format!("{}::{}", m.of, m.name);
+        let is_called = calls.by_path.contains(&path) || (m.takes_self && calls.on_values.contains(&m.name));
+        called += usize::from(is_called);
+        match (is_called, given.remove(path.as_str())) {
+            (true, Some(_)) => wrong.push(format!("{path}: a run calls it, so its reason must go")),
+            (false, None) => wrong.push(format!("{path}: in no run, and no reason why not")),
+            (false, Some("")) => wrong.push(format!("{path}: its reason has no words")),
+            _ => {}
+        }
+    }
+    wrong.extend(given.keys().map(|path| format!("{path}: there is no such method")));
+    if wrong.is_empty() { Ok((methods.len(), called)) } else { Err(wrong.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "
+        pub struct Tree;
+        impl Tree {
+            /// Never calls `.hidden(` though it is written here.
+            pub fn open() {}
+            pub fn put(&self) {}
+            pub fn merge(&self) {}
+            pub(crate) fn inner(&self) {}
+            fn own(&self) {}
+        }
+        impl Clone for Tree { fn clone(&self) -> Tree { Tree } }
+        #[cfg(test)]
+        mod tests { impl super::Tree { pub fn only_here(&self) {} } }
+    ";
+
+    #[allow(clippy::disallowed_methods)] // of a tool that reads files
+    fn checked(run: &str, reasons: &str) -> Result<(usize, usize), String> {
+        let dir =
+            std::env::temp_dir().join(format!("firn-public-api-{}-{:x}", std::process::id(), run.len() * 1000 + reasons.len()));
+        std::fs::create_dir_all(dir.join("src")).unwrap();
+        std::fs::write(dir.join("src/lib.rs"), SOURCE).unwrap();
+        std::fs::write(dir.join("run.rs"), run).unwrap();
+        std::fs::write(dir.join("reasons.txt"), reasons).unwrap();
+        let done = check(&dir.join("src"), &["Tree"], &[dir.join("run.rs")], &dir.join("reasons.txt"));
+        std::fs::remove_dir_all(dir).unwrap();
+        done
+    }
+
+    #[test]
+    fn what_no_run_calls_needs_a_reason() {
+        let all = "fn f() { let t = Tree::open(); t.put(); assert!(t.merge::<u8>()); }";
+        assert_eq!(checked(all, ""), Ok((3, 3)));
+        let some = "fn f() { Tree::open(); /* t.put() */ let s = \"t.merge()\"; t.put() }";
+        assert_eq!(checked(some, "").unwrap_err(), "Tree::merge: in no run, and no reason why not");
+        assert_eq!(checked(some, "# why\nTree::merge it folds nothing yet"), Ok((3, 2)));
+        assert!(checked(some, "Tree::merge").unwrap_err().contains("no words"));
+    }
+
+    #[test]
+    fn reasons_that_are_not_needed_are_wrong() {
+        let all = "fn f() { let t = Tree::open(); t.put(); t.merge(); }";
+        assert!(checked(all, "Tree::put because").unwrap_err().contains("must go"));
+        assert!(checked(all, "Tree::only_here because").unwrap_err().contains("no such method"));
+        assert!(checked("fn f() { t.open(); t.put(); t.merge(); }", "").unwrap_err().contains("Tree::open"), "no method");
+    }
+}
