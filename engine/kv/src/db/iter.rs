@@ -268,9 +268,9 @@ impl Tree {
     }
 
     pub(super) fn cursor_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<Cursor> {
-        self.core.check_live()?;
         snapshot.check_own(self)?;
         let view = self.core.view.load_full();
+        self.core.check_live()?;
         let inner = visible(&view, range, snapshot.seq())?;
         Ok(Cursor { inner, view, _snapshot: Some(snapshot.clone()) })
     }
@@ -311,8 +311,8 @@ impl Tree {
     /// # Errors
     /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range deletions.
     pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Cursor> {
-        self.core.check_live()?;
         let (view, read) = self.at_one_moment();
+        self.core.check_live()?;
         Ok(Cursor { inner: visible(&view, key_range(range), read)?, view, _snapshot: None })
     }
 }

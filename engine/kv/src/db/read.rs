@@ -43,9 +43,13 @@ impl Core {
     pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
         let began = self.watch.meters.begin();
         let guard = epoch::pin();
-        let found = match search(tree.view.load(&guard), key, self.read_point(), &guard) {
+        let view = tree.view.load(&guard);
+        // A tree that is dropped is marked before it is emptied.
+        tree.check_live()?;
+        let found = match search(view, key, self.read_point(), &guard) {
             Ok(Found::Operands) => {
                 let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
+                tree.check_live()?;
                 gather(view, key, read)
             }
             Ok(Found::Is(value)) => Ok(value),
@@ -59,7 +63,9 @@ impl Core {
     pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
         let began = self.watch.meters.begin();
         let guard = epoch::pin();
-        let found = search_all(tree.view.load(&guard), key, read, &guard);
+        let view = tree.view.load(&guard);
+        tree.check_live()?;
+        let found = search_all(view, key, read, &guard);
         self.watch.meters.end(Timed::Get, began);
         found
     }
@@ -68,6 +74,7 @@ impl Core {
     pub fn multi_get<K: AsRef<[u8]>>(&self, tree: &TreeCore, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let guard = epoch::pin();
         let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
+        tree.check_live()?;
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AHEAD) {
             if keys.len() >= AHEAD / 4 {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
 use crate::base::error::{Error, Result};
 use crate::base::key::{Seq, prefix_end};
 use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard};
