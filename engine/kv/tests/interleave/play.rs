@@ -105,6 +105,7 @@ fn everything(program: &Arc<Program>, record: &Record) {
         let db = open(&env, DIR, &options);
         let caller = Caller::new(main, db.clone(), program.clone(), record.clone(), env.clone());
         caller.look_at_all("after closing and opening", &db);
+        assert!(db.torn_log().is_none(), "the log of a store that was closed is torn: {:?}", db.torn_log());
         let verified = db.verify(|_, _| {}).unwrap_or_else(|e| panic!("verify: {e}"));
         assert!(verified.errors.is_empty(), "verify after opening again: {:?}", verified.errors);
     }
