@@ -36,7 +36,7 @@ fn a_lost_key_is_found_and_named() {
     let (code, said) = torture(&t, &["--cycles", "1"]);
     assert_eq!(code, Some(1), "{said}");
     let what = said["wrong"]["what"].as_str().unwrap();
-    assert!(what.contains("plain shard") && what.contains("should be"), "{what}");
+    assert!(what.contains("plain shard"), "{what}");
     assert!(t.path("run/failure.txt").exists());
 }
 
