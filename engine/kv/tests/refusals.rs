@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
-use firn_kv::{Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 use parking_lot::Mutex;
 
@@ -20,12 +21,13 @@ type Rule = Box<dyn FnMut(&str, &Path) -> Option<io::Error> + Send>;
 #[derive(Clone)]
 struct Refusing {
     inner: Arc<MemEnv>,
+    forked: Arc<AtomicBool>,
     rule: Arc<Mutex<Option<Rule>>>,
 }
 
 impl Refusing {
     fn new() -> Refusing {
-        Refusing { inner: Arc::new(MemEnv::new(1)), rule: Arc::default() }
+        Refusing { inner: Arc::new(MemEnv::new(1)), forked: Arc::default(), rule: Arc::default() }
     }
 
     fn refuse(&self, rule: impl FnMut(&str, &Path) -> Option<io::Error> + Send + 'static) {
@@ -131,6 +133,9 @@ impl Env for Refusing {
     }
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
         self.inner.spawn(name, work)
+    }
+    fn is_forked(&self) -> bool {
+        self.forked.load(Ordering::Relaxed)
     }
     fn random(&self) -> u64 {
         self.inner.random()
@@ -392,4 +397,50 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
             }
         }
     }
+}
+
+/// A child made by `fork()` writes nothing, in no way, and closing the store there does nothing to it.
+#[test]
+fn a_forked_child_changes_nothing() {
+    let env = Refusing::new();
+    let (db, tree) = open(&env, 0);
+    (0..10).for_each(|i| tree.put(&key(i), b"v").unwrap());
+    tree.flush().unwrap();
+    tree.put(&key(10), b"v").unwrap();
+    let files = |env: &Refusing| {
+        let names = env.list(Path::new("/db")).unwrap();
+        names.into_iter().map(|n| (env.read_all(&Path::new("/db").join(&n), 1 << 30).unwrap(), n)).collect::<Vec<_>>()
+    };
+    let before = files(&env);
+    env.forked.store(true, Ordering::Relaxed);
+    let mut batch = Batch::new();
+    batch.put(&tree, b"k", b"v").unwrap();
+    let mut tx = db.transaction();
+    tx.put(&tree, b"k", b"v").unwrap();
+    let refused = [
+        tree.put(b"k", b"v"),
+        tree.delete(b"k"),
+        tree.delete_range(b"a", b"z"),
+        tree.drop_range(b"a", b"z"),
+        db.write(batch),
+        tx.commit(),
+        tree.flush(),
+        tree.compact(),
+        tree.ingest([(b"k", b"v")]).map(|_| ()),
+        db.tree("new", tree_options()).map(|_| ()),
+        db.drop_tree("t"),
+        db.checkpoint("/copy"),
+        db.sync(),
+        db.wait_idle(),
+    ];
+    for (i, done) in refused.into_iter().enumerate() {
+        let e = done.expect_err(&format!("call {i}"));
+        assert!(e.kind() == ErrorKind::ReadOnly && e.message().contains("fork"), "call {i}: {e}");
+    }
+    assert_eq!(tree.iter().count(), 11, "it may read");
+    drop((tree, db));
+    assert!(files(&env) == before, "the child has changed files");
+    env.forked.store(false, Ordering::Relaxed);
+    let (_db, tree) = open(&env, 0);
+    assert_eq!(tree.iter().count(), 11);
 }

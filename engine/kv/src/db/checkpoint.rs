@@ -121,6 +121,7 @@ impl Tree {
 
 impl Core {
     fn checkpoint(&self, dir: &Path) -> Result<()> {
+        self.check_process()?;
         self.check_writable()?;
         create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {

@@ -154,6 +154,13 @@ impl Core {
         Ok(())
     }
 
+    /// An error in a child process made by `fork()`: the store is its parent's. Asked before locks are taken, which a thread of the parent
+    /// may have held.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        if self.env.is_forked() { Err(forked()) } else { Ok(()) }
+    }
+
     #[cold]
     pub fn why_latched(&self) -> Error {
         match &*self.latched.lock() {
@@ -200,6 +207,7 @@ impl Core {
     /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory, and unless it was
     /// only space or the like that was missing, nobody can know what reached the file, and the Db is latched.
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
+        self.check_process()?;
         self.check_writable()?;
         if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
             self.renew_manifest(c)?;
@@ -267,4 +275,10 @@ impl Core {
     pub fn read_point(&self) -> Seq {
         self.visible.now()
     }
+}
+
+#[cold]
+fn forked() -> Error {
+    let words = "this process was made by fork(), and the store belongs to the one that opened it; open stores after the fork";
+    Error::new(ErrorKind::ReadOnly, words)
 }

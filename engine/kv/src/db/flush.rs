@@ -43,6 +43,7 @@ pub(super) struct NewTables<'a> {
 
 impl Outputs for NewTables<'_> {
     fn create(&mut self) -> Result<TableWriter> {
+        self.core.check_process()?;
         let id = self.core.new_file();
         self.task.creates(id);
         let path = table_path(&self.core.dir, id);

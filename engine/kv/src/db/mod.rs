@@ -59,6 +59,10 @@ use view::MemHandle;
 /// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them is dropped. Closing does not
 /// flush: what is in memtables is in the log, and is there again when the store is opened.
 ///
+/// A store belongs to the process that opened it. In a child made by `fork()` every write is an error of kind
+/// [`ReadOnly`](ErrorKind::ReadOnly) (on Linux from 4.14 on; elsewhere nobody can tell), and the child keeps the store's lock until it ends:
+/// open stores after a fork, not before.
+///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-db-{}", std::process::id()));
 /// use firn_kv::{Db, TreeOptions};
@@ -82,6 +86,11 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.core.env.is_forked() {
+            // The threads are the parent's, and so is the log.
+            self.threads.get_mut().drain(..).for_each(std::mem::forget);
+            return;
+        }
         self.core.work.closing.store(true, Ordering::Relaxed);
         self.core.signal_work();
         for t in self.threads.get_mut().drain(..) {
@@ -493,6 +502,7 @@ impl Core {
 
     /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones are flushed.
     fn flush_tree(&self, t: &TreeCore) -> Result<()> {
+        self.check_process()?;
         {
             let w = self.write.lock();
             self.check_writable()?;

@@ -199,6 +199,7 @@ impl Core {
 
     /// Waits until no memtable is sealed and no policy wants a compaction.
     pub fn wait_idle(&self) -> Result<()> {
+        self.check_process()?;
         let since = self.work.put_off.lock().times();
         loop {
             self.check_writable()?;

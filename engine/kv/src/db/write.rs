@@ -83,6 +83,7 @@ impl Core {
     /// Writes one point operation.
     #[inline]
     pub fn write_point(&self, tree: &TreeCore, kind: Kind, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+        self.check_process()?;
         check_key(key)?;
         check_value(value)?;
         let mut head = [0; 16];
@@ -130,6 +131,7 @@ impl Core {
         if batch.is_empty() {
             return Ok(self.read_point());
         }
+        self.check_process()?;
         let began = self.watch.meters.begin();
         for (tree, cost) in &batch.trees {
             self.pace(tree, *cost);
@@ -222,6 +224,7 @@ impl Core {
     /// Makes the log durable up to its present end, and gives that. The manifest may name what is newer than that only: so
     /// that a power cut leaves what some first writes, creations and drops of trees have made, with nothing missing between.
     pub fn sync_log(&self) -> Result<Lsn> {
+        self.check_process()?;
         let end = self.write.lock().end();
         self.check_writable()?;
         self.sync_to(end)?;

@@ -368,6 +368,10 @@ impl Env for FaultEnv {
         self.inner.give_way();
     }
 
+    fn is_forked(&self) -> bool {
+        self.inner.is_forked()
+    }
+
     fn random(&self) -> u64 {
         self.inner.random()
     }

@@ -1,6 +1,6 @@
 //! Maps of files: the one place of this floor that needs `unsafe`.
 //!
-//! Two kinds: [`ReadMap`], a private view of a finished file, read as a slice; [`LogMap`], a shared writable map of a log file,
+//! Three kinds: [`ForkMark`], a page that a child made by `fork()` finds empty; [`ReadMap`], a private view of a finished file, read as a slice; [`LogMap`], a shared writable map of a log file,
 //! which is only ever written, through [`LogMap::write`].
 //!
 //! Safety argument:
@@ -13,6 +13,7 @@
 //!   broken. Callers keep concurrent writes disjoint (the contract of [`LogFile`](super::LogFile)); where a caller fails to, the
 //!   overlapping bytes of the *file* are a mixture of the two writes, and nothing in this process reads that memory.
 //! - The length of a map is that of the file when it was mapped. The engine never shortens a mapped file.
+//! - A `ForkMark` is private memory of one owner, written before it is shared; what changes in a child is the child's own copy.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -41,6 +42,31 @@ impl ReadMap {
     /// some.
     pub fn at_random(&self) {
         let _ = self.0.advise(memmap2::Advice::Random);
+    }
+}
+
+/// Tells a process from its children that `fork()` makes: a page that they find wiped.
+pub(super) struct ForkMark(memmap2::MmapMut);
+
+impl ForkMark {
+    /// `None` where the system cannot wipe pages (before Linux 4.14, and elsewhere).
+    pub fn new() -> Option<ForkMark> {
+        #[cfg(target_os = "linux")]
+        {
+            let mut map = MmapOptions::new().len(4096).map_anon().ok()?;
+            map[0] = 1;
+            // SAFETY: the advice is about the whole of this mapping and nothing else; it changes nothing in this process.
+            unsafe { rustix::mm::madvise(map.as_mut_ptr().cast(), map.len(), rustix::mm::Advice::LinuxWipeOnFork) }.ok()?;
+            Some(ForkMark(map))
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Whether this is a child of the process that made the mark. Costs a load.
+    #[inline]
+    pub fn is_child(&self) -> bool {
+        self.0[0] == 0
     }
 }
 
@@ -86,5 +112,31 @@ impl LogMap {
     #[cfg(not(target_os = "linux"))]
     pub fn flush(&self) -> io::Result<()> {
         self.0.flush()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        safe fn fork() -> i32;
+        safe fn _exit(status: i32) -> !;
+        fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+    }
+
+    #[test]
+    fn a_child_knows_that_it_is_one() {
+        let mark = ForkMark::new().unwrap();
+        assert!(!mark.is_child());
+        let child = fork();
+        if child == 0 {
+            _exit(if mark.is_child() { 7 } else { 1 });
+        }
+        let mut status = 0;
+        // SAFETY: the status is ours and lives until the call returns.
+        let waited = unsafe { waitpid(child, &mut status, 0) };
+        assert_eq!((waited, status >> 8), (child, 7));
+        assert!(!mark.is_child());
     }
 }

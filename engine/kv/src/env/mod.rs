@@ -133,6 +133,12 @@ pub trait Env: Send + Sync + 'static {
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
     /// Lets the calling thread give way to others that want the processor. Best effort, and for good.
     fn give_way(&self) {}
+    /// Whether this process is a child, made by `fork()`, of the one that made the environment: it has the memory and the open files, but
+    /// none of the threads, and what it writes to the log's map would destroy what the parent writes there. Cheap. Never where the
+    /// system cannot tell (before Linux 4.14, and elsewhere).
+    fn is_forked(&self) -> bool {
+        false
+    }
     /// A random number from the operating system (or the seed of a test).
     fn random(&self) -> u64;
 }

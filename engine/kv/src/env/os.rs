@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::map::{LogMap, ReadMap};
+use super::map::{ForkMark, LogMap, ReadMap};
 use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
 
@@ -29,13 +29,15 @@ pub struct OsEnv {
     start: Instant,
     /// Makes two random numbers of one thread differ for certain.
     drawn: AtomicU64,
+    /// Tells children that `fork()` makes.
+    mark: Option<ForkMark>,
 }
 
 impl OsEnv {
     /// The operating system as an environment.
     #[allow(clippy::new_ret_no_self)] // an environment is always used through the trait
     pub fn new() -> Arc<dyn Env> {
-        Arc::new(OsEnv { start: Instant::now(), drawn: AtomicU64::new(0) })
+        Arc::new(OsEnv { start: Instant::now(), drawn: AtomicU64::new(0), mark: ForkMark::new() })
     }
 }
 
@@ -385,6 +387,11 @@ impl Env for OsEnv {
     fn give_way(&self) {
         // A sandbox may forbid it; then the thread runs as others do.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), GIVE_WAY);
+    }
+
+    #[inline]
+    fn is_forked(&self) -> bool {
+        self.mark.as_ref().is_some_and(ForkMark::is_child)
     }
 
     fn random(&self) -> u64 {

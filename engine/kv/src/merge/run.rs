@@ -113,7 +113,7 @@ impl TableOpener {
     }
 
     fn remove(&self, path: &Path) {
-        if !self.closed.load(Ordering::Acquire) {
+        if !self.closed.load(Ordering::Acquire) && !self.env.is_forked() {
             // A file that cannot be removed now is collected as garbage at the next open.
             let _ = self.env.remove(path);
         }
