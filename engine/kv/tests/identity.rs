@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::base::checksum::checksum;
 use firn_kv::base::identity::LogWriter;
 use firn_kv::env::Env as _;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::{Manifest, State};
+use firn_kv::sstable::format::FOOTER;
 use firn_kv::wal::format::SEGMENT_HEADER;
 use firn_kv::wal::{Known, SegmentReader, Wal, recover, recover_known, segment_name, writers};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
@@ -267,4 +269,23 @@ fn the_log_alone_says_who_wrote_it() {
     let all = Known { store: known.id, durable: 0, writers: Some(&of_files) };
     let found = recover_known(&env, Path::new(DIR), known.wal_floor, &all, &mut |_, _, _| Ok(())).unwrap();
     assert_eq!(found.records, 2);
+}
+
+#[test]
+fn a_table_of_a_newer_version_stops_an_opening_for_writing_before_it_writes() {
+    let env = MemEnv::new(1);
+    let path = with_table(&env, "v");
+    let mut bytes = env.read_file(&path).unwrap();
+    let footer = bytes.len() - FOOTER;
+    bytes[footer + 60] = 2;
+    let crc = checksum(2, footer as u64, &[&bytes[footer..footer + 56], &bytes[footer + 60..]]);
+    bytes[footer + 56..footer + 60].copy_from_slice(&crc.to_le_bytes());
+    env.write_file(&path, &bytes).unwrap();
+    let content = || env.files().into_iter().map(|f| (f.clone(), env.read_file(&f).unwrap())).collect::<Vec<_>>();
+    let before = content();
+    let options = DbOptions { event_log: true, ..options() };
+    let e = Db::open_in(Arc::new(env.clone()), DIR, options).err().unwrap();
+    assert_eq!((e.kind(), e.file()), (ErrorKind::Incompatible, Some(path.as_path())), "{e}");
+    assert!(e.to_string().contains("version 2"), "{e}");
+    assert!(content() == before, "something was written");
 }

@@ -19,7 +19,7 @@ use firn_kv::wal::{Item, SegmentReader, segment_name, segment_number};
 use firn_kv::{Error, ErrorKind, Result};
 
 use crate::logcopy;
-use crate::target::{dir_of, env, open_file, table_number};
+use crate::target::{dir_of, env, known, open_file, table_number};
 
 /// Something about a file's name.
 #[derive(Clone, Debug)]
@@ -257,6 +257,28 @@ impl Names {
             self.right.get(&own).into_iter().chain(candidates).any(|name| self.is_own(name, m) == Some(true))
         };
         state.trees.values().flat_map(|t| t.tables()).filter(is_here).count()
+    }
+
+    /// Hides log segments with records of another store, a clone, or another time than `state` tells of; gives what each is.
+    ///
+    /// # Errors
+    /// What the files say; damage is none.
+    pub fn hide_strangers(&mut self, state: &State) -> Result<Vec<Error>> {
+        let (known, mut found) = (known(state), vec![]);
+        for name in self.list(&self.dir)? {
+            let Some(number) = segment_number(&name) else { continue };
+            let mut reader = SegmentReader::open(self, &self.dir, number)?;
+            let Some(header) = reader.header().filter(|h| !known.is_own(h)).cloned() else { continue };
+            while let Some(item) = reader.next()? {
+                if let Item::Record(_) = item {
+                    found.push(known.stranger(&header).at(reader.path(), 0));
+                    self.moved.remove(&name);
+                    self.hidden.insert(name);
+                    break;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Position after the last record of a segment.

@@ -281,6 +281,12 @@ fn take_tree(
 pub fn write(names: &mut Names, dir: &Path, out: &Path, mut state: State, report: &mut Report) -> Done {
     names.fit(Some(&state))?;
     report.tell(names);
+    for e in names.hide_strangers(&state)? {
+        let reason = format!("{}: left out (`sstable-dump repair --without-manifest` takes it all the same)", e.message());
+        let file = e.file().unwrap_or(dir).to_path_buf();
+        let (offset, len, entries, keys) = (None, 0, None, None);
+        report.losses.push(Loss { tree: None, place: None, file, offset, len, what: "log", reason, entries, keys });
+    }
     let total = state.trees.values().flat_map(TreeState::tables).map(|t| t.size).sum();
     let progress = Progress::bytes("salvage", Some(total));
     let mut done = 0;

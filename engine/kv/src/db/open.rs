@@ -22,6 +22,7 @@ use crate::env::{Env, FileLock};
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
+use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::format::record_size;
 use crate::wal::{Known, Recovered, TornTail, Wal, recover_known, segment_number};
 
@@ -156,10 +157,10 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         return Err(no_store(&*env, dir));
     }
     let (mut state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
-    let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
     if !options.read_only {
         check_live(&*env, dir, &state)?;
     }
+    let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
     let budget = options.memory_budget;
     let cache = Cache::new(budget / 2);
     let arenas = ArenaPool::new(1);
@@ -319,12 +320,13 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
     Ok(())
 }
 
-/// Checks that every live table is there, and of the length that the manifest says.
+/// Checks that every live table is there, of the length that the manifest says, and not of a newer version: what this build cannot read it
+/// must not change (spec, "Unknown versions"). Whatever else is wrong with a table is met by who reads it.
 fn check_live(env: &dyn Env, dir: &Path, state: &State) -> Result<()> {
     for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
         let path = table_path(dir, t.id);
         match env.file_len(&path) {
-            Ok(n) if n == t.size => {}
+            Ok(n) if n == t.size => check_version(env, &path, t.id)?,
             Ok(n) => {
                 let words = format!(
                     "the manifest says {} bytes, the file has {n}; look at it with `sstable-dump check`, save what can be read with `sstable-dump salvage`",
@@ -337,6 +339,19 @@ fn check_live(env: &dyn Env, dir: &Path, state: &State) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses a table of a newer version, by the footer alone: one read of some bytes a table.
+fn check_version(env: &dyn Env, path: &Path, id: u64) -> Result<()> {
+    let footer = env.open_read(path, false).and_then(|file| {
+        let (mut f, at) = ([0; FOOTER], file.len().saturating_sub(FOOTER as u64));
+        file.read_at(at, &mut f)?;
+        Footer::decode(&f, path, id, at)
+    });
+    match footer {
+        Err(e) if e.kind() == ErrorKind::Incompatible => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Puts the log's operations into memtables, skipping what a tree has in tables already.

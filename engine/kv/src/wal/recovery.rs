@@ -102,12 +102,12 @@ impl Known<'_> {
     }
 
     /// Whether a segment with this header is one of the log's.
-    fn is_own(&self, h: &SegmentHeader) -> bool {
+    pub fn is_own(&self, h: &SegmentHeader) -> bool {
         self.writers.is_none_or(|w| writer_of(w, h.number).is_some_and(|w| w.id == h.writer))
     }
 
-    /// An error about a segment of somebody else.
-    fn stranger(&self, h: &SegmentHeader) -> Error {
+    /// An error about a segment of somebody else, which [`is_own`](Known::is_own) tells of.
+    pub fn stranger(&self, h: &SegmentHeader) -> Error {
         let what = if h.store == self.store {
             "it was written by another opening of this store than the manifest tells of: it is of a clone (a copy of the directory that went on \
              for itself), or newer than the manifest"
