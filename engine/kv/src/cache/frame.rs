@@ -227,6 +227,15 @@ pub(super) fn drop_all(frames: Vec<FrameRef>) {
     Pool::free(frames.into_iter().filter_map(FrameRef::count_down));
 }
 
+/// A place that is free no more and has no frame yet. Whoever has it makes the frame ([`Pool::frame`]).
+#[must_use]
+pub(super) struct Taken {
+    at: *mut u8,
+    place: Place,
+    size: usize,
+    len: usize,
+}
+
 /// The memory of a cache and its books.
 pub(super) struct Pool {
     state: Mutex<State>,
@@ -252,16 +261,24 @@ impl Pool {
         self.state.lock()
     }
 
-    /// A frame of a class in a place that is free now.
-    pub(super) fn take(self: &Arc<Self>, state: &mut State, class: usize, len: usize) -> Option<FrameMut> {
+    /// A place of a class that is free now, for a frame of `len` bytes.
+    pub(super) fn take(&self, state: &mut State, class: usize, len: usize) -> Option<Taken> {
         let size = class_size(class);
         if len > size - DATA {
             return None;
         }
         let place = state.slab.take(class)?;
         let at = state.memory.base(place.chunk).wrapping_add(place.index as usize * size);
-        // SAFETY: the place is ours alone (1), `size` bytes long, and lies within its chunk.
-        Some(unsafe { self.make(at, place, size, len) })
+        Some(Taken { at, place, size, len })
+    }
+
+    /// The frame in a place that was taken. Without the pool's lock: it may be the first touch of the page, for which the system takes
+    /// microseconds, and all who miss would wait for it.
+    pub(super) fn frame(self: &Arc<Self>, taken: Taken) -> FrameMut {
+        let Taken { at, place, size, len } = taken;
+        // SAFETY: the place is ours alone (1), because only `take` makes a `Taken` and it is used up here; it is `size` bytes long,
+        // which hold `len` and the header, and lies within a chunk of this pool.
+        unsafe { self.make(at, place, size, len) }
     }
 
     /// A frame with an allocation of its own, `len` below 4 GiB less the header.

@@ -24,7 +24,8 @@
 //!    cannot be recycled because the epoch stands still, new ones are not linked. What callers hold ([`FrameMut`], [`FrameRef`])
 //!    comes on top when it does not lie in the chunks.
 //! 3. Nothing is pinned, deferred or dropped while the pool's lock is held, because each of them may run deferred work that takes it.
-//! 4. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`] and [`Cache::usage`].
+//! 4. No memory is touched for the first time while the pool's lock is held.
+//! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`] and [`Cache::usage`].
 
 mod clock;
 mod frame;
@@ -132,8 +133,8 @@ impl Cache {
         let class = state.slab.class_for(len);
         let capacity = self.capacity.load(Ordering::Relaxed);
         let taken = class.and_then(|class| {
-            let frame = self.pool.take(&mut state, class, len);
-            frame.or_else(|| {
+            let taken = self.pool.take(&mut state, class, len);
+            taken.or_else(|| {
                 let may_grow = state.slab.resident() + state.slab.chunk_size() <= capacity;
                 state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten()
             })
@@ -145,7 +146,7 @@ impl Cache {
         if let Some(swath) = swath {
             self.settle(swath);
         }
-        taken.unwrap_or_else(|| self.pool.take_loose(len))
+        taken.map_or_else(|| self.pool.take_loose(len), |taken| self.pool.frame(taken))
     }
 
     /// A frame for `len` bytes, if there is memory that nothing else wants: for blocks that are written and may be read soon. Evicts
@@ -159,8 +160,11 @@ impl Cache {
         if !may_grow && state.slab.free_of(class) <= 4 * reserve {
             return None;
         }
-        let frame = self.pool.take(&mut state, class, len);
-        frame.or_else(|| state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten())
+        let taken = self.pool.take(&mut state, class, len);
+        let taken =
+            taken.or_else(|| state.open_chunk(class, may_grow).then(|| self.pool.take(&mut state, class, len)).flatten());
+        drop(state);
+        taken.map(|taken| self.pool.frame(taken))
     }
 
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all is well.
