@@ -16,6 +16,7 @@ use crate::base::sync::epoch::{self, Guard};
 use crate::merge::run::TableHandle;
 use crate::merge::value::Value;
 use crate::merge::visible::fold;
+use crate::sstable::Table;
 
 use super::core::Core;
 use super::meters::Timed;
@@ -24,6 +25,11 @@ use super::view::{MemHandle, View};
 
 /// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core has in flight.
 const AHEAD: usize = 16;
+/// Keys of a multi-get whose blocks are asked of the device together: about as many reads as make a device fast.
+const TOGETHER: usize = 64;
+
+/// Where the value of a key seems to be: the first table that may have it, and the block.
+type Place<'g> = Option<(&'g Table, usize)>;
 
 /// What one source says about a key.
 enum Answer {
@@ -76,28 +82,39 @@ impl Core {
         let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
         tree.check_live()?;
         let mut values = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(AHEAD) {
-            if keys.len() >= AHEAD / 4 {
-                fetch_ahead(view, keys, &guard);
+        for keys in keys.chunks(TOGETHER) {
+            let mut places = [None; TOGETHER];
+            if keys.len() > 1 {
+                locate(view, keys, &mut places, &guard);
             }
-            for k in keys {
-                values.push(search_all(view, k.as_ref(), read, &guard)?);
+            for (keys, places) in keys.chunks(AHEAD).zip(places.chunks(AHEAD)) {
+                fetch_ahead(keys, places, &guard);
+                for k in keys {
+                    values.push(search_all(view, k.as_ref(), read, &guard)?);
+                }
             }
         }
         Ok(values)
     }
 }
 
-/// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for all of them together: a read is a
-/// chain of cache misses, and the chains of different keys can be waited for at once. It changes nothing and may guess wrong.
-fn fetch_ahead<K: AsRef<[u8]>>(view: &View, keys: &[K], guard: &Guard) {
-    let mut places = [None; AHEAD];
+/// Finds where the values of `keys` (at most [`TOGETHER`]) seem to be, and asks the device for the blocks that are not cached, so that
+/// it reads them all at once. It changes nothing and may guess wrong.
+fn locate<'g, K: AsRef<[u8]>>(view: &'g View, keys: &[K], places: &mut [Place<'g>], guard: &Guard) {
     for (place, key) in places.iter_mut().zip(keys) {
         let key = key.as_ref();
         let hash = filter_hash(&view.options, key);
         let mut tables = view.version.runs.iter().filter_map(|r| r.find(key)?.opened());
-        *place = tables.find(|t| t.may_contain(hash)).and_then(|t| Some((t, t.locate(key)?)));
+        *place = tables.find(|t| t.may_contain(hash)).and_then(|t| Some((&**t, t.locate(key)?)));
     }
+    for (table, block) in places.iter().flatten() {
+        table.ask_device(*block, guard);
+    }
+}
+
+/// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for all of them together: a read is a
+/// chain of cache misses, and the chains of different keys can be waited for at once.
+fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[Place<'_>], guard: &Guard) {
     for (table, block) in places.iter().flatten() {
         table.fetch_block(*block, guard);
     }

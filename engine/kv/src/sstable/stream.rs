@@ -139,6 +139,19 @@ mod tests {
     }
 
     #[test]
+    fn the_device_is_asked_for_what_is_not_cached() {
+        let (file, table) = table();
+        let guard = crate::base::sync::epoch::pin();
+        let (i, key) = (table.locate(&70u32.to_be_bytes()).unwrap(), 70u32.to_be_bytes());
+        table.ask_device(i, &guard);
+        let (offset, len) = table.index.place(i);
+        assert_eq!(*file.asked.lock().unwrap(), [(offset, len as u64)]);
+        assert!(table.get(&key, None, u64::MAX >> 8, &guard).unwrap().is_some());
+        table.ask_device(i, &guard);
+        assert_eq!(file.asked.lock().unwrap().len(), 1, "it is cached now");
+    }
+
+    #[test]
     fn a_long_walk_asks_for_each_byte_once_and_not_far_ahead() {
         for (fill, forward) in [(true, true), (true, false), (false, true), (false, false)] {
             let (file, table) = table();

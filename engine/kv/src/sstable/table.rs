@@ -343,6 +343,14 @@ impl Table {
         self.slots.address(i)
     }
 
+    /// Asks the device for block `i`, unless it is cached or served from the map: a read of it will not have to wait as long.
+    pub fn ask_device(&self, i: usize, guard: &Guard) {
+        if !self.is_mapped(i) && self.slots.peek(i, guard).is_none() {
+            let (offset, len) = self.index.place(i);
+            self.file.will_need(offset, len as u64);
+        }
+    }
+
     /// The second step: asks for the part of block `i` that is searched, if the block is cached.
     pub fn fetch_block(&self, i: usize, guard: &Guard) {
         if let Some(frame) = self.slots.peek(i, guard) {
