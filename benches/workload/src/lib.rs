@@ -27,6 +27,7 @@
 
 pub mod dist;
 pub mod keys;
+pub mod limit;
 pub mod map;
 pub mod meter;
 pub mod mixgraph;

@@ -44,6 +44,53 @@ impl Usage {
     }
 }
 
+/// The device that holds a folder: what all processes together have moved to and from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its name, as in `/proc/diskstats`.
+    pub name: String,
+    /// Kilobytes that it reads ahead of a read that seems to go on; `None` where unknown.
+    pub read_ahead_kb: Option<u64>,
+    /// Bytes read from it since the machine was started.
+    pub read: u64,
+    /// Bytes written to it.
+    pub written: u64,
+}
+
+impl Device {
+    /// The device below `folder`, as of now; `None` where it cannot be found out.
+    #[cfg(unix)]
+    pub fn of(folder: &Path) -> Option<Device> {
+        let number = std::os::unix::fs::MetadataExt::dev(&fs::metadata(folder).ok()?);
+        // As Linux packs a device's two numbers into one.
+        let major = (number >> 8) & 0xfff | (number >> 32) & !0xfff;
+        let minor = number & 0xff | (number >> 12) & !0xff;
+        Device::from_stats(&fs::read_to_string("/proc/diskstats").ok()?, major, minor).map(|d| {
+            // A partition has no queue of its own.
+            let link = format!("/sys/dev/block/{major}:{minor}");
+            let ahead = ["queue", "../queue"].iter().find_map(|q| fs::read_to_string(format!("{link}/{q}/read_ahead_kb")).ok());
+            Device { read_ahead_kb: ahead.and_then(|t| t.trim().parse().ok()), ..d }
+        })
+    }
+
+    /// The device below `folder`: not known here.
+    #[cfg(not(unix))]
+    pub fn of(_folder: &Path) -> Option<Device> {
+        None
+    }
+
+    fn from_stats(diskstats: &str, major: u64, minor: u64) -> Option<Device> {
+        diskstats.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
+            // The numbers of sectors read and written, always of 512 bytes, are the 6th field and the 10th.
+            let found = number(0)? == major && number(1)? == minor;
+            let name = fields.get(2)?.to_string();
+            found.then_some(Device { name, read_ahead_kb: None, read: number(5)? * 512, written: number(9)? * 512 })
+        })
+    }
+}
+
 /// Bytes that the files in `folder` occupy on disk: blocks, so that holes do not count.
 pub fn disk_bytes(folder: &Path) -> std::io::Result<u64> {
     let mut sum = 0;
@@ -78,6 +125,14 @@ mod tests {
         assert!(after.rss_anon >= before.rss_anon + (30 << 20), "{before:?} {after:?}");
         assert!(after.cpu_ticks >= before.cpu_ticks);
         drop(held);
+    }
+
+    #[test]
+    fn devices_are_found_by_their_numbers() {
+        let text = " 254       0 vda 10 0 16 7 20 0 32 9 0 0 0\n 254       1 vda1 1 0 2 7 3 0 4 9 0 0 0\n";
+        let d = Device::from_stats(text, 254, 1).unwrap();
+        assert_eq!((d.name.as_str(), d.read, d.written), ("vda1", 1024, 2048));
+        assert_eq!(Device::from_stats(text, 8, 0), None);
     }
 
     #[test]

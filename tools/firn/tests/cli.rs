@@ -382,6 +382,22 @@ fn steps(bench: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
+fn a_bench_larger_than_memory_counts_what_the_device_moves() {
+    let t = Temp::new("cli", "ltm");
+    let small = ["--num", "3000", "--memtable", "1m", "--seconds", "1"];
+    let all = t.firn(&[&["bench", "ltm", "--limit", "0", "--json"][..], &small].concat()).json();
+    assert_eq!(steps(&all), ["fillrandom", "wait", "readrandom", "readrandom:2", "seekrandom", "multi_get of 64", "readseq"]);
+    assert!(all["steps"].as_array().unwrap().iter().all(|s| s["device_written_bytes"].is_u64() && s["operations"] != 0));
+    t.firn(&["bench", "ltm", "readrandom"]).said(2, &["takes no workloads beside it"]);
+    // Inside a group where one can be made, and else a word about what to do.
+    let limited = t.firn(&[&["bench", "ltm", "--limit", "256m", "--json"][..], &small].concat());
+    match limited.code {
+        0 => assert_eq!(limited.json()["limit"], 256 << 20),
+        _ => limited.said(2, &["no control group", "systemd-run", "--limit 0"]),
+    }
+}
+
+#[test]
 fn bench_measures_and_concludes() {
     let t = Temp::new("cli", "bench");
     let all = t.firn(&["bench", "--num", "2000", "--memtable", "1m", "--json", "--series", "series.csv"]).json();

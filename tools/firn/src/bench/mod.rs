@@ -2,12 +2,13 @@
 //!
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
 //! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
-//! models above the engine, which measure two ways by turns ([`duel`]).
+//! models above the engine, which measure two ways by turns ([`duel`]); [`ltm`] is that of a store larger than memory.
 
 mod advice;
 mod cql;
 mod directory;
 mod duel;
+mod ltm;
 mod plan;
 mod report;
 mod run;
@@ -23,7 +24,7 @@ use firn_workload::{Distribution, ValueSize};
 
 use crate::load::Durable;
 use crate::store::Global;
-use firn_tools::output::Done;
+use firn_tools::output::{Done, Failure};
 
 pub const EXAMPLES: &str = "\
 Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 100 bytes that compress to about 55 %, on a fresh
@@ -34,6 +35,8 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   readrandom readmissing readseq readreverse seekrandom readwhilewriting mixgraph
   ycsb-load ycsb-a … ycsb-f, or ycsb for all of them (records of 1,000 bytes; loaded first if need be)
   and the steps compact, flush, wait (until background work is done)
+  ltm, alone: a store larger than memory. It takes --limit, --seconds, --num, --budget, --memtable, --threads and --keep; 2,000,000
+  keys in 48 MiB are a small one. Bytes to and from the device stand beside the rates
 
 Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS]]  lazy[:RATIO]  unified:W[:W…]
           window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
@@ -45,6 +48,7 @@ Examples:
   firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
   firn bench fillsync@2000 --durability power --json
+  firn bench ltm --num 20m --limit 512m --budget 256m --json
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
                                                            takes --rows, --columns, --budget and --seed
   firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them";
@@ -100,6 +104,12 @@ pub struct BenchArgs {
     /// How table files are read
     #[arg(long, value_enum, default_value = "auto")]
     read_mode: Reads,
+    /// Memory that `ltm` may use in all, page cache included; 0 when it has been limited from outside
+    #[arg(long, value_name = "BYTES", default_value = "512m", value_parser = plan::size)]
+    limit: u64,
+    /// How long each reading step of `ltm` takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -172,6 +182,12 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
         Model::Kv => {}
         Model::Wide => return wide::run(global, args),
         Model::Cql => return cql::run(global, args),
+    }
+    if args.workloads.iter().any(|w| w.trim().eq_ignore_ascii_case("ltm")) {
+        if args.workloads.len() > 1 {
+            return Err(Failure::with_next("ltm is a bench of its own and takes no workloads beside it", "run it alone"));
+        }
+        return ltm::run(global, args);
     }
     let plan = plan::Plan::new(args)?;
     for note in &plan.notes {

@@ -81,6 +81,11 @@ impl Plan {
         if !args.keep {
             fill_first(&mut steps, &mut notes, args);
         }
+        Ok(Plan { steps, notes, ..Plan::of_options(args)? })
+    }
+
+    /// The options of workloads and store, without steps.
+    pub fn of_options(args: &BenchArgs) -> Done<Plan> {
         let defaults = Config::default();
         let config = Config {
             num: args.num,
@@ -107,7 +112,7 @@ impl Plan {
             ..TreeOptions::default()
         };
         tree.check()?;
-        Ok(Plan { steps, notes, config, db, tree })
+        Ok(Plan { steps: vec![], notes: vec![], config, db, tree })
     }
 }
 

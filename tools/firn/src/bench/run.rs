@@ -111,7 +111,7 @@ pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
 }
 
 /// What the workload runner reports: an error of the engine underneath, or words.
-fn failure(e: firn_workload::Error) -> Failure {
+pub fn failure(e: firn_workload::Error) -> Failure {
     match e.downcast::<firn_kv::Error>() {
         Ok(e) if e.kind() == ErrorKind::NoSpace => {
             Failure::with_next(e.to_string(), "use fewer keys (--num), or a directory on a larger device (--db)")

@@ -1,0 +1,232 @@
+//! `firn bench ltm`: a store larger than memory: what fills, reads, seeks, batches of reads and scans take, and what they move to and
+//! from the device.
+//!
+//! The command makes a control group with the limit and starts itself again inside it, so that everything counts: memtables, cache
+//! and the page cache. Where no group can be made it says so and what to do instead. Steps run for a time, not for a number of
+//! operations, but for the fill.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use firn_kv::{Db, DbOptions};
+use firn_workload::limit::{self, MemoryGroup};
+use firn_workload::process::{Device, Usage};
+use firn_workload::{Config, Phase, Runner, Workload};
+use serde_json::{Value, json};
+
+use super::duel::scattered;
+use super::run::{TREE, failure};
+use super::target::FirnStore;
+use super::{BenchArgs, directory};
+use crate::store::Global;
+use firn_tools::io::{Watch, stdout};
+use firn_tools::output::{self, Done, Failure, Progress, bytes, count, nanos, print_table, rate, row, table};
+
+/// Where the group's directory is passed on to the process inside it.
+const GROUP: &str = "FIRN_BENCH_GROUP";
+/// Keys of one multi_get.
+const TOGETHER: usize = 64;
+
+/// Runs it: outside the group to make it, inside to measure.
+pub fn run(global: &Global, args: &BenchArgs) -> Done {
+    if let Some(group) = std::env::var_os(GROUP) {
+        limit::enter(Path::new(&group)).map_err(|e| no_limit(args, &e))?;
+        return measure(global, args);
+    }
+    if args.limit == 0 {
+        return measure(global, args);
+    }
+    let group = MemoryGroup::new(args.limit).map_err(|e| no_limit(args, &e))?;
+    let me = std::env::current_exe()?;
+    let status = Command::new(me).args(std::env::args_os().skip(1)).env(GROUP, group.path()).status()?;
+    drop(group);
+    match status.code() {
+        Some(0) => Ok(()),
+        // It has said why.
+        Some(code) => std::process::exit(code),
+        None => Err(Failure::with_next(
+            format!("the process inside the limit of {} was killed", bytes(args.limit)),
+            "give it more memory (--limit), or the store less (--budget, --memtable)",
+        )),
+    }
+}
+
+fn no_limit(args: &BenchArgs, e: &std::io::Error) -> Failure {
+    let what = format!("no control group with {} of memory could be made: {e}", bytes(args.limit));
+    let next = format!(
+        "run it as root, or give the limit from outside: `systemd-run --scope -p MemoryMax={} -p MemorySwapMax=0 firn bench ltm --limit 0`, \
+         or in a container with that much memory",
+        args.limit
+    );
+    Failure::with_next(what, next)
+}
+
+/// One step's figures.
+struct Line {
+    step: String,
+    ops: u64,
+    seconds: f64,
+    /// Median and 99th percentile, nanoseconds.
+    latency: Option<[u64; 2]>,
+    /// Bytes that this process read from the device.
+    read: u64,
+    /// Bytes that were written to the device, by anybody, until nothing was left to be written.
+    written: u64,
+}
+
+/// What the device has done: reads of this process (`/proc/self/io`), writes of the device itself, because they come later and from others.
+fn traffic(dir: &Path) -> (u64, u64) {
+    (Usage::now().map_or(0, |u| u.read), Device::of(dir).map_or(0, |d| d.written))
+}
+
+struct Bench<'a> {
+    dir: &'a Path,
+    lines: Vec<Line>,
+}
+
+impl Bench<'_> {
+    /// Measures a step, which gives its operations, and its latencies if it knows them. What it left to be written is written before the
+    /// next one begins, if it writes.
+    fn step(&mut self, name: &str, writes: bool, work: impl FnOnce() -> Done<(u64, Option<[u64; 2]>)>) -> Done {
+        let before = traffic(self.dir);
+        let watch = Watch::start();
+        let (ops, latency) = work()?;
+        let seconds = watch.seconds();
+        if writes {
+            // What is written back later is paid for, too.
+            let _ = Command::new("sync").status();
+        }
+        let after = traffic(self.dir);
+        let (read, written) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        self.lines.push(Line { step: name.into(), ops, seconds, latency, read, written });
+        Ok(())
+    }
+
+    /// A workload of the runner.
+    fn phase(&mut self, store: &FirnStore, config: &Config, workload: Workload, threads: usize, seconds: Option<u64>) -> Done {
+        let config = Config { max_time: seconds.map(Duration::from_secs), sample_every: 4, ..config.clone() };
+        let runner = Runner::new(config).map_err(failure)?;
+        // A number of operations that no machine reaches in the time.
+        let phase = Phase { workload, ops: seconds.map(|s| s.saturating_mul(20_000_000)), threads };
+        let name = if threads > 1 { format!("{workload}:{threads}") } else { workload.to_string() };
+        let progress = Progress::operations(&name, None);
+        self.step(&name, workload == Workload::FillRandom, || {
+            let o = runner
+                .run(store, &phase, |p| {
+                    progress.at(p.ops);
+                    progress.say(format!("{}/s", rate(p.ops_per_second)));
+                })
+                .map_err(failure)?;
+            Ok((o.ops, o.latency.map(|l| [l.p50_ns, l.p99_ns])))
+        })
+    }
+}
+
+fn measure(global: &Global, args: &BenchArgs) -> Done {
+    let dir = &global.db;
+    if !args.keep {
+        directory::make_room(dir)?;
+    } else if !directory::is_marked(dir)? {
+        let what = format!("there is no store of an earlier bench in {}", dir.display());
+        return Err(Failure::with_next(what, "run without --keep first"));
+    }
+    let plan = super::plan::Plan::of_options(args)?;
+    let options = DbOptions { wal_segment: DbOptions::default().wal_segment, ..plan.db.clone() };
+    let db = Db::open_with(dir, options)?;
+    directory::mark(dir)?;
+    let tree = db.tree(TREE, plan.tree.clone())?;
+    let store = FirnStore { db, tree, dir: dir.clone(), durability: args.durability.into() };
+    let mut bench = Bench { dir, lines: vec![] };
+    if !args.keep {
+        bench.phase(&store, &plan.config, Workload::FillRandom, 1, None)?;
+        bench.step("wait", true, || store.db.wait_idle().map(|()| (1, None)).map_err(Failure::from))?;
+    }
+    let threads = usize::from(args.threads).max(2);
+    let time = Some(args.seconds);
+    bench.phase(&store, &plan.config, Workload::ReadRandom, 1, time)?;
+    bench.phase(&store, &plan.config, Workload::ReadRandom, threads, time)?;
+    bench.phase(&store, &plan.config, Workload::SeekRandom, 1, time)?;
+    bench.step(&format!("multi_get of {TOGETHER}"), false, || multi_get(&store, &plan.config, args.seconds))?;
+    bench.phase(&store, &plan.config, Workload::ReadSeq, 1, time)?;
+    print(global, args, &bench.lines)
+}
+
+/// Keys, not calls, are counted; latencies are those of calls.
+fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Option<[u64; 2]>)> {
+    let progress = Progress::operations("multi_get", None);
+    let watch = Watch::start();
+    let mut times = hdrhistogram::Histogram::<u64>::new(3).map_err(|e| Failure::new(e.to_string()))?;
+    let mut key = firn_workload::keys::KeyBuf::new(config.key_size);
+    let mut ops = 0;
+    while watch.seconds() < seconds as f64 {
+        let keys: Vec<Vec<u8>> =
+            (ops..ops + TOGETHER as u64).map(|i| key.set(scattered(i ^ config.seed) % config.num).to_vec()).collect();
+        let from = watch.nanos();
+        store.tree.multi_get(&keys)?;
+        times.saturating_record(watch.nanos().saturating_sub(from));
+        ops += TOGETHER as u64;
+        progress.at(ops);
+    }
+    Ok((ops, Some([times.value_at_quantile(0.5), times.value_at_quantile(0.99)])))
+}
+
+fn print(global: &Global, args: &BenchArgs, lines: &[Line]) -> Done {
+    let device = Device::of(&global.db);
+    let mut out = stdout();
+    if global.json {
+        let line = |l: &Line| {
+            json!({
+                "step": l.step, "operations": l.ops, "seconds": l.seconds, "operations_per_second": l.ops as f64 / l.seconds,
+                "p50_ns": l.latency.map(|t| t[0]), "p99_ns": l.latency.map(|t| t[1]),
+                "device_read_bytes": l.read, "device_written_bytes": l.written,
+            })
+        };
+        let all: Value = json!({
+            "firn": env!("CARGO_PKG_VERSION"),
+            "limit": args.limit, "num": args.num, "key_size": args.key_size, "budget": args.budget, "memtable": args.memtable,
+            "device": device.as_ref().map(|d| &d.name), "read_ahead_kb": device.as_ref().and_then(|d| d.read_ahead_kb),
+            "steps": lines.iter().map(line).collect::<Vec<_>>(),
+        });
+        writeln!(out, "{all:#}")?;
+        return Ok(out.flush()?);
+    }
+    let limit = if args.limit == 0 { "no limit of its own".into() } else { format!("{} for all", bytes(args.limit)) };
+    let ahead = device.as_ref().and_then(|d| d.read_ahead_kb).map_or("unknown".into(), |kb| format!("{} KiB", count(kb)));
+    let name = device.map_or("unknown".into(), |d| d.name);
+    writeln!(
+        out,
+        "{} keys of {} bytes in {}; memory: {limit}, of it {} for the store, memtables of {}; device {name}, read-ahead {ahead}\n",
+        count(args.num),
+        args.key_size,
+        global.db.display(),
+        bytes(args.budget),
+        bytes(args.memtable)
+    )?;
+    let mut t = table(&["step", "ops/s", "p50", "p99", "seconds", "read", "a read op", "written", "a write op"]);
+    for l in lines {
+        let time = |i: usize| l.latency.map_or_else(|| "-".into(), |t| nanos(t[i]));
+        let each = |n: u64| if l.ops > 1 { output::bytes(n / l.ops) } else { "-".into() };
+        let rate = if l.ops > 1 { rate(l.ops as f64 / l.seconds) } else { "-".into() };
+        let cells = [
+            l.step.clone(),
+            rate,
+            time(0),
+            time(1),
+            format!("{:.1}", l.seconds),
+            bytes(l.read),
+            each(l.read),
+            bytes(l.written),
+            each(l.written),
+        ];
+        row(&mut t, cells);
+    }
+    write!(out, "{}", print_table(&t, global.style()))?;
+    writeln!(
+        out,
+        "\nread: from the device, by this process (/proc/self/io). written: to the device, by anybody (/proc/diskstats), after a fill with \
+         what was left to be written back. p50 and p99 of multi_get are those of a call with {TOGETHER} keys, its rate is that of keys."
+    )?;
+    Ok(out.flush()?)
+}
