@@ -24,7 +24,7 @@ fn open(env: Arc<dyn Env>, dir: &Path) -> Wal {
 
 /// Lets go of what is full and makes the next segment ready, as the engine's workers do beside the writers.
 fn recycle(wal: &mut Wal) {
-    wal.retire(wal.end()).unwrap();
+    wal.retire(wal.end()).remove().unwrap();
     if let Some(job) = wal.prepare_next() {
         job.run().unwrap();
     }

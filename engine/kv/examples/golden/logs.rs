@@ -157,7 +157,7 @@ pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
             log.sync()?;
             log.prepare()?;
             let floor = log.end_without(6);
-            log.wal.retire(floor)?;
+            log.wal.retire(floor).remove()?;
         }
     }
     let from = log.end_without(6);

@@ -4,8 +4,10 @@
 //! - Memtables of a tree are flushed oldest first, one at a time (`flushing` is held).
 //! - The tables are durable before the manifest names them; the manifest names them before readers lose the memtable; the log is
 //!   let go of last. A crash at any point finds each write in the log, or in a table, or in both.
-//! - The log is durable up to the end of a memtable before the manifest names its tables: else a power cut could take an earlier
-//!   write of another tree, or half of a batch, and leave this one; and positions of the log would be used twice.
+//! - The log is durable up to the end of a memtable before the manifest names its tables, as far as anybody needs it: else a power cut
+//!   could take an earlier write of another tree, or half of a batch, and leave this one; and positions of the log would be used
+//!   twice. When all that lies before that end is in tables, the manifest lets go of it with the same edit, and a new writer begins
+//!   behind it whatever is left of the log: then nothing is synced, and the system may never have to write those segments.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +31,7 @@ use super::meters::Timed;
 use super::pins::{PinKind, Task};
 use super::tree::{TreeCore, build_version};
 use super::view::{MemHandle, View};
-use crate::wal::Lsn;
+use crate::wal::{Lsn, Unneeded};
 
 /// Makes output tables in the Db's directory.
 pub(super) struct NewTables<'a> {
@@ -150,7 +152,7 @@ impl Core {
         // Without an end the log is kept from where it begins.
         debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
         let end = sealed.end.get().copied().unwrap_or(sealed.start());
-        self.sync_to(end)?;
+        self.sync_before(sealed, end)?;
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, now)).collect();
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
         let number = tables.first().map_or(0, |t| t.id);
@@ -171,12 +173,11 @@ impl Core {
             e.num("paced_micros", self.pace.slept.load(Ordering::Relaxed) / 1000);
             e.num("stalled_micros", self.pace.stalled.load(Ordering::Relaxed) / 1000);
         });
-        if let Some(wal) = &mut self.write.lock().wal {
-            match wal.retire(floor) {
-                // The next flush goes on with it.
-                Err(e) if e.is_transient() => {}
-                retired => retired.map_err(|e| self.latch(e))?,
-            }
+        let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
+        match unneeded.map_or(Ok(()), Unneeded::remove) {
+            // What stays is removed after the next opening.
+            Err(e) if e.is_transient() => {}
+            removed => removed.map_err(|e| self.latch(e))?,
         }
         self.bound_log().or_else(|e| self.put_off(e))?;
         Ok(true)
@@ -214,6 +215,13 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Makes the log durable up to `end`, where `sealed` ends, unless no tree needs anything before that once `sealed` is in tables. What
+    /// is written from now on lies behind `end`, so that stays so.
+    fn sync_before(&self, sealed: &MemHandle, end: Lsn) -> Result<()> {
+        let floor = self.wal_floor(&self.write.lock(), Some(sealed));
+        if floor < end { self.sync_to(end) } else { Ok(()) }
     }
 
     fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle, now: u64) -> Result<Made> {

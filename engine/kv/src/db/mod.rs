@@ -38,7 +38,7 @@ use crate::env::{Env, Thread};
 use crate::manifest::{Edit, PersistedOptions};
 use crate::memtable::Memtable;
 use crate::merge::value::Value;
-use crate::wal::TornTail;
+use crate::wal::{TornTail, Wal};
 
 pub use batch::Batch;
 pub use checkpoint::Verified;
@@ -520,8 +520,9 @@ impl Core {
         self.opener.closed.store(true, Ordering::Release);
         if self.check_writable().is_ok() {
             let finished = self.write.lock().wal.as_mut().map_or(Ok(()), |w| w.finish());
-            if let Err(e) = finished {
-                self.latch(e);
+            match finished {
+                Ok(()) => self.rest(Wal::give_up_reserve),
+                Err(e) => drop(self.latch(e)),
             }
         }
     }

@@ -195,10 +195,6 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     if let Some(t) = replayed.recovered.torn.as_ref().filter(|_| !options.read_only && !options.accept_log_loss) {
         check_torn(t)?;
     }
-    if !options.read_only {
-        // Only now is it sure that the manifest is that of these files: under an older one live tables would be garbage.
-        collect_garbage(&*env, dir, &state, manifest_number)?;
-    }
     let last_seq = state.last_seq.max(replayed.last_seq);
     if let Some(t) = &replayed.recovered.torn {
         events.note("log ended early", |e| {
@@ -211,12 +207,13 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         (None, manifest_number, None)
     } else {
         // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
+        remove_torn_current(&*env, dir)?;
         let wal = Wal::create(env.clone(), dir, state.id, &replayed.recovered, options.wal_segment)?;
         state.writers = writers_from_now_on(&state, &replayed.recovered, &wal);
         let m = Manifest::create(&*env, dir, manifest_number + 1, &state)?;
-        if manifest_number > 0 {
-            let _ = env.remove(&dir.join(manifest_name(manifest_number)));
-        }
+        // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
+        // garbage, and the last edits of the one that was found may not be durable.
+        collect_garbage(&*env, dir, &state, manifest_number + 1)?;
         (Some(m), manifest_number + 1, Some(wal))
     };
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
@@ -302,7 +299,14 @@ impl Core {
     }
 }
 
-/// Removes what a crash left behind: tables that the manifest does not name, other manifests, `CURRENT.tmp`. Only names that a Db gives
+/// Removes a `CURRENT.tmp` that a crash left, before another is written: the power may have gone in the middle of its renaming, and then it
+/// is a second name of `CURRENT`.
+fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
+    let left = env.list(dir)?.iter().any(|n| n == CURRENT_NEW);
+    if left { env.remove(&dir.join(CURRENT_NEW)) } else { Ok(()) }
+}
+
+/// Removes what a crash left behind: tables that the manifest does not name, and other manifests. Only names that a Db gives
 /// its own files are looked at; whatever else is in the directory stays.
 fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u64) -> Result<()> {
     let live: std::collections::HashSet<u64> =
@@ -311,7 +315,7 @@ fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u6
         let garbage = match (table_number(&name), self::manifest_number(&name)) {
             (Some(id), _) => !live.contains(&id),
             (_, Some(number)) => number != manifest_number,
-            _ => name == CURRENT_NEW,
+            _ => false,
         };
         if garbage {
             env.remove(&dir.join(&name))?;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::Ordering;
 use crate::env::Thread;
+use crate::wal::{Unneeded, Wal};
 
 use super::core::Core;
 use super::tree::TreeCore;
@@ -44,12 +45,12 @@ impl Core {
         for i in 0..n {
             let core = self.clone();
             let compacts = i > 0 || n == 1;
-            threads.push(self.env.spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(compacts)))?);
+            threads.push(self.env.spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(compacts, i == 0)))?);
         }
         Ok(threads)
     }
 
-    fn serve(&self, compacts: bool) {
+    fn serve(&self, compacts: bool, rests: bool) {
         if compacts && self.options.background_threads > 1 {
             self.env.give_way();
         }
@@ -66,11 +67,20 @@ impl Core {
                 }
             }
             let mut g = self.work.generation.lock();
-            if *g == seen && !self.is_closing() {
-                self.work.wake.wait_for(&mut g, IDLE);
-            }
+            let nothing = *g == seen && !self.is_closing() && self.work.wake.wait_for(&mut g, IDLE).timed_out();
             seen = *g;
+            drop(g);
+            if nothing && rests {
+                self.rest(Wal::rest);
+            }
         }
+    }
+
+    /// Lets the log give up what it holds in reserve.
+    pub(super) fn rest(&self, rest: impl FnOnce(&mut Wal) -> Unneeded) {
+        let unneeded = self.write.lock().wal.as_mut().map(rest);
+        // What cannot be removed now is removed after the next opening.
+        let _ = unneeded.map(Unneeded::remove);
     }
 
     /// A failure in the background: a full disk or a closing Db is met again by the next try, anything else latches. Whether to try

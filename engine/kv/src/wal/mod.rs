@@ -1,8 +1,9 @@
 //! Floor 2: the write-ahead log: one per Db, shared by all its trees.
 //!
 //! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is cut into *segments*, files of fixed
-//! capacity whose blocks are reserved before use and which are recycled: a retired segment is renamed and overwritten, and its
-//! stale bytes stay in it until then. Bytes are described in [`mod@format`]; writing is in [`writer`], durability in [`syncer`],
+//! capacity whose blocks are reserved before use. Where memory is plenty they are recycled while the log grows: a retired segment is
+//! renamed and overwritten, and its stale bytes stay in it until then. Otherwise it is removed, and what the system has not written
+//! of it by then is never written. Bytes are described in [`mod@format`]; writing is in [`writer`], durability in [`syncer`],
 //! reading in [`reader`], deciding where the log ends in [`recovery`].
 //!
 //! Invariants, numbered so that code can point at them:
@@ -38,7 +39,7 @@ mod tests;
 pub use reader::{Damage, Item, Record, SegmentReader};
 pub use recovery::{Known, Recovered, SegmentInfo, TornTail, Visit, recover, recover_known, segments, writers};
 pub use syncer::Syncer;
-pub use writer::{PrepareJob, Wal};
+pub use writer::{PrepareJob, Unneeded, Wal};
 
 /// A byte position in the log. Records start and end at multiples of 8.
 pub type Lsn = u64;

@@ -167,7 +167,7 @@ impl Model {
             Step::Retire(i) => {
                 if !self.all.is_empty() {
                     self.floor = self.floor.max(i.index(self.all.len()) + 1);
-                    self.wal.retire(self.floor_lsn()).unwrap();
+                    self.wal.retire(self.floor_lsn()).remove().unwrap();
                 }
             }
             Step::Prepare => {
@@ -383,7 +383,7 @@ fn segments_are_recycled_and_the_rest_removed() {
     let (mut wal, all) = written(&env, &[1500; 20]);
     assert_eq!(env.list(&dir()).unwrap().len(), 10);
     assert_eq!(wal.live_bytes(), wal.end());
-    wal.retire(all[15].1).unwrap();
+    wal.retire(all[15].1).remove().unwrap();
     assert_eq!(env.list(&dir()).unwrap().len(), 2 + MAX_SPARES);
     assert_eq!(wal.live_bytes(), wal.end() - all[15].1);
     wal.prepare_next().unwrap().run().unwrap();

@@ -20,6 +20,18 @@ use crate::env::{Env, LogFile};
 
 /// Retired segments kept for recycling; more are removed.
 pub(super) const MAX_SPARES: usize = 2;
+/// A writer's first segment has this many bytes, and each one twice as many as the one before, up to the size that was asked for: the
+/// log of a store that is hardly written stays small.
+const FIRST: u64 = 256 << 10;
+/// Where memory is short, no segment is larger: they are given up one by one, and nothing else takes their pages out of memory
+/// unwritten.
+const LARGEST_WHERE_SHORT: u64 = 16 << 20;
+/// Memory is short when it is less than this many segments: then retired ones are not kept, for their dirty pages would be written,
+/// evicted, and read back before they are overwritten.
+const ROOM_FOR_SPARES: u64 = 24;
+/// Nanoseconds: a segment that took longer to fill is not followed by one that is touched as a whole, as its stale pages would be
+/// written back before they are overwritten.
+const FAST: u64 = 4_000_000_000;
 /// Pages are touched this many bytes at a time, ahead of the writes.
 const PREPARE: u64 = 1 << 20;
 /// Payloads up to this length are put together in a buffer and written with one call.
@@ -41,8 +53,18 @@ pub struct Wal {
     current: Current,
     /// Full segments and those of earlier writers, ascending by number.
     old: VecDeque<SegmentInfo>,
+    /// Whether retired segments are used again.
+    recycle: bool,
     /// Numbers of retired segments of `segment_size` bytes, to be renamed and used again.
     spares: Vec<u64>,
+    /// Numbers of segments that were never used and never will be.
+    waste: Vec<u64>,
+    /// When the current segment was begun, and how long the one before took to fill; nanoseconds.
+    began: u64,
+    fill_time: u64,
+    /// Where the log ended at the last [`rest`](Wal::rest), and where it must end before anything is kept in reserve again.
+    rested: Lsn,
+    reserve_from: Lsn,
     slot: Arc<Mutex<Slot>>,
     syncer: Arc<Syncer>,
     buffer: Box<[u8]>,
@@ -76,6 +98,8 @@ struct Slot {
 /// The work of making the next segment ready. Runs without the write mutex, on any thread.
 pub struct PrepareJob {
     source: Source,
+    /// Touch all pages, not only the first.
+    touch: bool,
     slot: Arc<Mutex<Slot>>,
 }
 
@@ -113,13 +137,13 @@ impl Source {
 }
 
 impl PrepareJob {
-    /// Creates or recycles the file, makes its name durable and touches its pages.
+    /// Creates or recycles the file, makes its name durable and touches its pages: all of them where the log grows fast.
     ///
     /// # Errors
     /// What the environment says. The log goes on without: it makes the next segment itself when it needs one.
     pub fn run(self) -> Result<()> {
         let file = self.source.open()?;
-        let prepared = file.capacity();
+        let prepared = if self.touch { file.capacity() } else { file.capacity().min(PREPARE) };
         file.prepare(0, prepared);
         self.slot.lock().ready = Some(Ready { number: self.source.number, file, prepared });
         Ok(())
@@ -129,6 +153,26 @@ impl PrepareJob {
 impl Drop for PrepareJob {
     fn drop(&mut self) {
         self.slot.lock().busy = false;
+    }
+}
+
+/// Segment files that nobody needs: to be removed without the write mutex, because to let go of a large file takes milliseconds.
+#[must_use]
+pub struct Unneeded {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    numbers: Vec<u64>,
+    _ready: Option<Ready>,
+}
+
+impl Unneeded {
+    /// Removes them. What of them the system has not written yet is never written.
+    ///
+    /// # Errors
+    /// What the environment says of the first that could not be removed; all are tried. What stays is removed by a later opening.
+    pub fn remove(self) -> Result<()> {
+        let removed = self.numbers.iter().map(|&n| self.env.remove(&segment_path(&self.dir, n)));
+        removed.fold(Ok(()), |all, one| all.and(one))
     }
 }
 
@@ -151,13 +195,22 @@ impl Wal {
         for s in after.segments.iter().filter(|s| s.end > 0) {
             secure(&*env, &segment_path(dir, s.number), s, after.durable)?;
         }
-        let source = Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity: segment_size };
+        let recycle = env.memory().is_none_or(|bytes| bytes / ROOM_FOR_SPARES >= segment_size);
+        let segment_size = if recycle { segment_size } else { segment_size.min(LARGEST_WHERE_SHORT) };
+        let capacity = segment_size.min(FIRST);
+        let source = Source { env: env.clone(), dir: dir.to_path_buf(), number, spare: None, capacity };
         let ready = Ready { number, file: source.open()?, prepared: 0 };
         let syncer = Arc::new(Syncer::new(start));
         let writer = LogWriter { from: number, id: env.random(), base: start };
         let current = begin(ready, start, 0, (store, writer.id), &syncer)?;
         current.file.sync()?;
         Ok(Wal {
+            recycle,
+            waste: vec![],
+            began: env.monotonic_nanos(),
+            fill_time: 0,
+            rested: start,
+            reserve_from: start + capacity / 2,
             env,
             dir: dir.to_path_buf(),
             segment_size,
@@ -257,12 +310,12 @@ impl Wal {
         let need = SEGMENT_HEADER + size;
         let mut ready = self.slot.lock().ready.take();
         if let Some(r) = ready.take_if(|r| r.number < self.current.number || r.file.capacity() < need) {
-            self.spares.push(r.number);
+            self.put_by(r.number, r.file.capacity());
         }
         let ready = match ready {
             Some(r) => r,
             None => {
-                let source = self.next_source(need.max(self.segment_size).next_multiple_of(8));
+                let source = self.next_source(need.max(self.next_size()).next_multiple_of(8));
                 Ready { number: source.number, file: source.open()?, prepared: 0 }
             }
         };
@@ -275,7 +328,31 @@ impl Wal {
             capacity: full.capacity,
             cut: 0,
         });
+        let now = self.env.monotonic_nanos();
+        self.fill_time = now.saturating_sub(self.began);
+        self.began = now;
         Ok(())
+    }
+
+    /// Bytes of the segment after the current one.
+    fn next_size(&self) -> u64 {
+        self.current.capacity.saturating_mul(2).clamp(self.segment_size.min(FIRST), self.segment_size)
+    }
+
+    /// A segment that is not needed now: a spare, or to be removed.
+    fn put_by(&mut self, number: u64, capacity: u64) {
+        if self.recycle && capacity == self.segment_size && self.spares.len() < MAX_SPARES {
+            self.spares.push(number);
+        } else {
+            self.waste.push(number);
+        }
+    }
+
+    /// What is to be removed.
+    fn unneeded(&mut self, ready: Option<Ready>) -> Unneeded {
+        let mut numbers = std::mem::take(&mut self.waste);
+        numbers.extend(ready.as_ref().map(|r| r.number));
+        Unneeded { env: self.env.clone(), dir: self.dir.clone(), numbers, _ready: ready }
     }
 
     fn next_source(&mut self, capacity: u64) -> Source {
@@ -286,8 +363,11 @@ impl Wal {
     }
 
     /// The job of making the next segment ready, to be run by a background worker without the write mutex. `None` when one is
-    /// ready or being made ready.
+    /// ready or being made ready, and while the log hardly grows.
     pub fn prepare_next(&mut self) -> Option<PrepareJob> {
+        if self.end < self.reserve_from {
+            return None;
+        }
         {
             let mut slot = self.slot.lock();
             if slot.busy || slot.ready.is_some() {
@@ -295,8 +375,28 @@ impl Wal {
             }
             slot.busy = true;
         }
-        let source = self.next_source(self.segment_size);
-        Some(PrepareJob { source, slot: self.slot.clone() })
+        let source = self.next_source(self.next_size());
+        let touch = self.recycle && self.fill_time < FAST;
+        Some(PrepareJob { source, touch, slot: self.slot.clone() })
+    }
+
+    /// To be called now and then while there is nothing else to do: when nothing has been appended since the last call, what is held in
+    /// reserve is given up, so that a store at rest takes no more space than it needs and stale pages are not written back.
+    pub fn rest(&mut self) -> Unneeded {
+        if self.rested == self.end {
+            self.give_up_reserve()
+        } else {
+            self.rested = self.end;
+            self.unneeded(None)
+        }
+    }
+
+    /// Spares, and the segment that was made ready. The next are made when the log has grown by the eighth part of one.
+    pub fn give_up_reserve(&mut self) -> Unneeded {
+        self.reserve_from = self.end + self.segment_size / 8;
+        let ready = self.slot.lock().ready.take();
+        self.waste.append(&mut self.spares);
+        self.unneeded(ready)
     }
 
     /// Who this writer is: the manifest must say so before anything that it appends is relied on.
@@ -326,30 +426,21 @@ impl Wal {
         old + (self.end - self.current.base)
     }
 
-    /// Says that nothing below `lsn` will be asked for again: segments that lie wholly below become spares, to be renamed and
-    /// used again, or are removed. The caller has made that durable before (W4).
-    ///
-    /// # Errors
-    /// What the environment says about a removal; call again to go on.
-    pub fn retire(&mut self, lsn: Lsn) -> Result<()> {
+    /// Says that nothing below `lsn` will be asked for again: of the segments that lie wholly below some become spares, to be renamed
+    /// and used again, and the others are given back to be removed. The caller has made that durable before (W4).
+    pub fn retire(&mut self, lsn: Lsn) -> Unneeded {
         let mut i = 0;
         while i < self.old.len() {
             let s = &self.old[i];
             // A writer's first segment stays while the log is read from where it begins, though it be empty (W6).
             if s.end > lsn || (s.number == self.writer.from && self.writer.base >= lsn) {
                 i += 1;
-                continue;
+            } else if let Some(s) = self.old.remove(i) {
+                self.syncer.forget(s.number);
+                self.put_by(s.number, s.capacity);
             }
-            let (number, capacity) = (s.number, s.capacity);
-            self.syncer.forget(number);
-            if capacity == self.segment_size && self.spares.len() < MAX_SPARES {
-                self.spares.push(number);
-            } else {
-                self.env.remove(&segment_path(&self.dir, number))?;
-            }
-            self.old.remove(i);
         }
-        Ok(())
+        self.unneeded(None)
     }
 
     /// Ends the log cleanly: makes it durable and adds a mark that says so, by which any later damage to it is told from a torn
