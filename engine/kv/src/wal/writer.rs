@@ -171,8 +171,11 @@ impl Unneeded {
     /// # Errors
     /// What the environment says of the first that could not be removed; all are tried. What stays is removed by a later opening.
     pub fn remove(self) -> Result<()> {
-        let removed = self.numbers.iter().map(|&n| self.env.remove(&segment_path(&self.dir, n)));
-        removed.fold(Ok(()), |all, one| all.and(one))
+        let mut all = Ok(());
+        for &number in &self.numbers {
+            all = all.and(self.env.remove(&segment_path(&self.dir, number)));
+        }
+        all
     }
 }
 
