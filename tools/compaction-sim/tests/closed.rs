@@ -135,12 +135,17 @@ fn lazy_leveling_is_tiered_above_and_fills_the_last_level() {
         let tf = t as f64;
         let (mut size, mut flushes, mut written) = (0.0, 0u64, 0.0);
         for level in 1..=last {
-            // Batches of t^level flushes, written once a level on their way, rewrite the last run, until it has outgrown its level.
-            let batch = s * tf.powi(level as i32);
+            // Batches of t^level flushes, written once a level on their way, rewrite the last run, until it has outgrown its level; and
+            // smaller ones, as soon as they are more than 2/t of a last run that does not fill its level yet.
             while size <= tf.powi(level as i32 + 1) {
-                size += batch;
-                written += batch * f64::from(level - 1) + size;
-                flushes += t.pow(level);
+                let allowed = (2.0 / tf * size).max(tf);
+                let full = t.pow(level);
+                let early = (1..=full).find(|n| *n as f64 * s > allowed);
+                let batch = early.unwrap_or(full);
+                let on_the_way = |i| (batch - u64::from(early.is_some())) / t.pow(i) * t.pow(i);
+                size += batch as f64 * s;
+                written += (1..level).map(on_the_way).sum::<u64>() as f64 * s + size;
+                flushes += batch;
             }
         }
         let (got, _) = simulate(Policy::LazyLeveled { ratio: t as u32 }, M, flushes);
