@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
@@ -443,4 +444,23 @@ fn a_forked_child_changes_nothing() {
     env.forked.store(false, Ordering::Relaxed);
     let (_db, tree) = open(&env, 0);
     assert_eq!(tree.iter().count(), 11);
+}
+
+/// A sync that fails for want of space ends all writing, and says so: an error that passes would tell that nothing was written.
+#[test]
+fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
+    let inner = Arc::new(MemEnv::new(1));
+    let env = FaultEnv::new(inner.clone());
+    env.only(&[OpClass::Sync]);
+    let db = Db::open_in(Arc::new(env.clone()), "db", db_options(0)).unwrap();
+    let tree = db.tree("t", tree_options()).unwrap();
+    tree.put(b"before", b"1").unwrap();
+    env.fail_nth(env.count(), Fault::Enospc);
+    let said = tree.put_with(b"unknown", b"1", firn_kv::Durability::Power).unwrap_err();
+    assert_eq!((said.kind(), env.injected()), (ErrorKind::ReadOnly, 1), "{said}");
+    assert!(said.to_string().contains("read-only since a failure"), "{said}");
+    assert_eq!(tree.put(b"after", b"1").unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop((tree, db));
+    let tree = Db::open_in(inner, "db", db_options(0)).unwrap().tree("t", tree_options()).unwrap();
+    assert!(tree.contains(b"before").unwrap() && !tree.contains(b"after").unwrap());
 }

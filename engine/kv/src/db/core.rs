@@ -170,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Makes the Db read-only because of `e`, and gives `e` back. The first cause is kept.
+    /// Makes the Db read-only because of `e`, and gives back what to tell the caller. The first cause is kept.
     pub fn latch(&self, e: Error) -> Error {
         let mut l = self.latched.lock();
         if l.is_none() {
@@ -182,7 +182,8 @@ impl Core {
         }
         drop(l);
         self.work.done.notify_all();
-        e
+        // Want of space that latches is no want that passes: whoever hears of it must not take the call for one that did nothing.
+        if e.is_transient() { self.why_latched() } else { e }
     }
 
     /// Makes the Db read-only from the start.

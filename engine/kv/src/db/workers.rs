@@ -95,9 +95,10 @@ impl Core {
     /// Takes note of work that could not be done for want of space or other resources, and tells those who wait for it. Any other
     /// error is handed on.
     pub fn put_off(&self, e: Error) -> Result<()> {
-        if !e.is_transient() || self.check_writable().is_err() {
+        if !e.is_transient() {
             return Err(e);
         }
+        self.check_writable()?;
         if self.work.put_off.lock().note(&e) {
             self.events.note("put off", |o| {
                 o.str("error", &e.to_string());
