@@ -509,7 +509,8 @@ fn every_bit_of_every_file() {
     tally.print("a store that was closed, every bit flipped:");
     tally.check();
     let tally = Tally::default();
-    let differs = |f: &Path| is_log(f) && died.files[f] != closed.files[f];
+    // Closing gives up segments that were held in reserve.
+    let differs = |f: &Path| is_log(f) && closed.files.get(f) != Some(&died.files[f]);
     died.files.keys().filter(|f| differs(f)).for_each(|f| flip_log(&died, f, &tally));
     tally.print("the log of a store whose process died, every bit flipped:");
     tally.check();

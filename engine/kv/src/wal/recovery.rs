@@ -13,7 +13,7 @@
 //! written; nothing is written.
 //!
 //! Records that lie beyond the end were being written when the machine stopped, and go with what was torn. Where the torn place can be
-//! proven to be damage instead ([`rot`](super::rot)), they were acknowledged: [`TornTail::proof`] says so, and who opens the store decides.
+//! proven to be damage instead (`rot`), they were acknowledged: [`TornTail::proof`] says so, and who opens the store decides.
 
 use std::path::{Path, PathBuf};
 

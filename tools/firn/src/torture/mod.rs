@@ -37,11 +37,11 @@ const STORE: &str = "store";
 const NEXT: &str = "next";
 
 pub const EXAMPLES: &str = "\
-Each cycle is a process of its own that opens the store with options drawn anew, compares all of it with what is expected, and then
-lets threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, make and drop trees, speak CQL to
-tables with an index and counters, and make checkpoints, until it is killed (seven times in ten), dies at some operation on its files, or closes. The expected state lies beside the store, in
-DIR, and the run goes on with it when the command is given again. --seed repeats options and steps; the moments of kills and the order of
-threads are the machine's (with --threads 1 less of that is left).
+Each cycle is a process of its own. It opens the store with options drawn anew, compares all of it with what is expected, and lets
+threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, make and drop trees, speak CQL to
+tables with an index and counters, and make checkpoints, until it is killed (seven times in ten), dies at some operation on its files,
+or closes. The expected state lies beside the store, in DIR, and the run goes on with it when the command is given again. --seed
+repeats options and steps; the moments of kills and the order of threads are the machine's (with --threads 1 less of that is left).
 
 When anything differs, the run ends with exit code 1, says what was expected and what was found, and keeps DIR as it is.
 
