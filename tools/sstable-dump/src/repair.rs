@@ -129,8 +129,14 @@ fn take_all(
         };
         match &taken {
             Taken::Part(t, r) if r.properties.is_none() && tree.is_none() => strays.push((t.clone(), taken)),
-            Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 => {
+            // Where a manifest is believed, it would name the table if it had ever been finished.
+            Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 && e.whole.is_some() => {
                 report.notes.push(format!("table {id} is left out: it is empty, so it was never finished"));
+            }
+            Taken::Nothing(_) if tree.is_none() && env().file_len(&path)? == 0 => {
+                report
+                    .unknown
+                    .push(format!("whether table {id}, which is empty, was never finished or has lost all that it held"));
             }
             _ => {
                 let before = report.losses.len();

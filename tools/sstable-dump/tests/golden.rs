@@ -125,7 +125,7 @@ fn damage(path: &Path, case: &Case) -> String {
         fs::remove_file(path).unwrap();
         return String::new();
     }
-    let mut bytes = fs::read(path).unwrap();
+    let mut bytes = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     if case.has("cut") {
         bytes.truncate(case.parse("cut", 0));
     } else {

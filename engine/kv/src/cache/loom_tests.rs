@@ -21,7 +21,8 @@ fn link(pool: &Arc<Pool>, slots: &Slots, byte: u8) -> bool {
         pool.take(&mut state, 0, 1)
     });
     drop(state);
-    let frame = frame.take().map(|mut f| {
+    let frame = frame.take().map(|taken| {
+        let mut f = pool.frame(taken);
         f[0] = byte;
         f.freeze()
     });
