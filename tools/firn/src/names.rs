@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use firn_cql::syntax::quote_if_needed;
+use firn_wide::store::TreeName;
 
 use crate::store::{Global, Holding};
 
 /// The names of a store's trees.
 #[derive(Default)]
-pub struct Names(BTreeMap<String, String>);
+pub struct Names(BTreeMap<TreeName, String>);
 
 impl Names {
     /// Those of this store; none where there are no keyspaces, or where they can't be read.
@@ -22,22 +23,22 @@ impl Names {
         for family in engine.wide().schema().families() {
             let name = format!("{}.{}", family.keyspace(), family.name());
             for (_, index) in family.indexes() {
-                names.insert(format!("ix-{}", index.id), format!("index {} on family {name}", index.name));
+                names.insert(TreeName::Index(index.id), format!("index {} on family {name}", index.name));
             }
-            names.insert(format!("cf-{}", family.id()), format!("family {name}"));
+            names.insert(TreeName::Family(family.id()), format!("family {name}"));
         }
         for table in engine.catalog().tables() {
             let name = format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name));
             for index in table.indexes() {
-                names.insert(format!("ix-{}", index.id), format!("index {} on table {name}", quote_if_needed(&index.name)));
+                names.insert(TreeName::Index(index.id), format!("index {} on table {name}", quote_if_needed(&index.name)));
             }
-            names.insert(format!("cf-{}", table.id), format!("table {name}"));
+            names.insert(TreeName::Family(table.id), format!("table {name}"));
         }
         Names(names)
     }
 
     /// What is in the tree: "table shop.items". `None` where nobody knows, or where the tree's own name says it.
     pub fn of_tree(&self, tree: &str) -> Option<&str> {
-        self.0.get(tree).map(String::as_str)
+        self.0.get(&TreeName::parse(tree)?).map(String::as_str)
     }
 }

@@ -10,7 +10,7 @@ use firn_kv::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, ErrorKind, Tree};
 use firn_tools::output::{Color, Done, Failure, Style, things};
 use firn_wide::Wide;
-use firn_wide::store::SCHEMA_TREE;
+use firn_wide::store::{SCHEMA_TREE, TreeName};
 
 use crate::cli::wide_failure;
 use crate::names::Names;
@@ -135,7 +135,9 @@ impl Global {
     /// What is said when a tree of families is read without what knows its values.
     pub fn of_families(&self, failure: Failure, tree: &str) -> Failure {
         match failure {
-            Failure::Engine(e) if e.kind() == ErrorKind::Incompatible && e.file().is_none() && is_of_model(tree) => {
+            Failure::Engine(e)
+                if e.kind() == ErrorKind::Incompatible && e.file().is_none() && TreeName::parse(tree).is_some() =>
+            {
                 let names = Names::of(self);
                 let of = names.of_tree(tree).map_or("a table or a family".to_owned(), str::to_owned);
                 let next = "read it with `firn cql` or `firn cli`, or `firn export`";
@@ -147,7 +149,7 @@ impl Global {
 
     /// Refuses to write by hand into a tree in which the data model keeps what it must understand later.
     pub fn check_own_tree(&self, name: &str) -> Done {
-        if self.holding()? != Holding::Model || !is_of_model(name) {
+        if self.holding()? != Holding::Model || TreeName::parse(name).is_none() {
             return Ok(());
         }
         let next = "write with `firn cql`, `firn cli`, `firn import` or `firn load --keyspace … --family …`; `firn trees` lists the trees";
@@ -175,12 +177,6 @@ pub enum Holding {
     Keys,
     /// Keyspaces too.
     Model,
-}
-
-/// Whether a tree of this name, in a store with keyspaces, is one of theirs.
-pub fn is_of_model(name: &str) -> bool {
-    let numbered = |prefix: &str| name.strip_prefix(prefix).is_some_and(|id| id.parse::<u32>().is_ok());
-    name == SCHEMA_TREE || numbered("cf-") || numbered("ix-")
 }
 
 /// The tree of this name; without a name the tree `default`, or else the only one that there is.

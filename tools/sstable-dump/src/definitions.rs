@@ -14,12 +14,10 @@ use firn_wide::json::{Catalog, Described};
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::Schema;
+use firn_wide::store::TreeName;
 use firn_wide::types::Registry;
 
 use crate::text;
-
-/// The tree that has the definitions.
-pub const SCHEMA: &str = "system.schema";
 
 /// What a tree is to users.
 #[derive(Clone, Debug)]
@@ -52,22 +50,6 @@ pub struct Definitions {
     trees: BTreeMap<String, Defined>,
     /// What could not be read, and why.
     pub problems: Vec<String>,
-}
-
-/// The tree of a family or table.
-pub fn family_tree(id: u32) -> String {
-    format!("cf-{id}")
-}
-
-/// The tree of an index.
-pub fn index_tree(id: u32) -> String {
-    format!("ix-{id}")
-}
-
-/// Whether trees of the data model have such names.
-pub fn is_wide(name: &str) -> bool {
-    let number = |prefix: &str| name.strip_prefix(prefix).is_some_and(|id| id.parse::<u32>().is_ok());
-    name == SCHEMA || number("cf-") || number("ix-")
 }
 
 /// The hooks of a family's tree.
@@ -136,7 +118,7 @@ impl Defined {
 }
 
 impl Definitions {
-    /// Those that these records of [`SCHEMA`] tell of.
+    /// Those that these records of [`SCHEMA_TREE`](firn_wide::store::SCHEMA_TREE) tell of.
     pub fn read(records: &[(Vec<u8>, Vec<u8>)]) -> Definitions {
         let mut all = Definitions::default();
         let registry = Arc::new(Registry::new());
@@ -153,9 +135,9 @@ impl Definitions {
                 counter: def.is_counter(),
                 token_len,
             };
-            all.trees.insert(family_tree(def.id()), of(None, Keys::Family(Box::new(family.clone()))));
+            all.trees.insert(TreeName::Family(def.id()).to_string(), of(None, Keys::Family(Box::new(family.clone()))));
             for (_, index) in def.indexes() {
-                all.trees.insert(index_tree(index.id), of(Some(index.name.clone()), Keys::Index));
+                all.trees.insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), Keys::Index));
             }
         }
         if let Some(partitioner) = families.partitioner() {
@@ -196,9 +178,9 @@ impl Definitions {
             token_len: layout.token_len(),
         };
         for index in table.indexes() {
-            self.trees.insert(index_tree(index.id), of(Some(index.name.clone()), Keys::Index));
+            self.trees.insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), Keys::Index));
         }
-        self.trees.insert(family_tree(table.id), of(None, Keys::Table(table.clone(), layout.clone())));
+        self.trees.insert(TreeName::Family(table.id).to_string(), of(None, Keys::Table(table.clone(), layout.clone())));
     }
 
     /// What the tree of this name is.

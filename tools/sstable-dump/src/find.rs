@@ -16,6 +16,7 @@ use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
 use firn_tools::output::{Done, Failure, listing, print_table};
 use firn_wide::json::{Described, Typed};
+use firn_wide::store::TreeName;
 use serde_json::{Map, Value};
 
 use crate::target::{Kind, env, kind, known, open_file};
@@ -273,7 +274,7 @@ fn wanted(args: &FindArgs, families: &Families) -> Done<(Vec<Vec<u8>>, Option<St
     if args.column.is_some() {
         keys.push(place(args.super_column.as_deref(), args.column.as_deref())?);
     }
-    Ok((keys, Some(format!("cf-{}", family.def.id()))))
+    Ok((keys, Some(TreeName::Family(family.def.id()).to_string())))
 }
 
 /// Runs `find`.

@@ -8,8 +8,9 @@ use firn_kv::manifest::{Manifest, PersistedOptions};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
 use firn_tools::output::{Progress, things};
 use firn_wide::cell::{CounterMerge, PartitionPrefix, StoredFacts};
+use firn_wide::store::SCHEMA_TREE;
 
-use crate::definitions::{self, Definitions, SCHEMA};
+use crate::definitions::{self, Definitions};
 use crate::target::env;
 
 /// What came of it.
@@ -82,7 +83,7 @@ pub fn open_and_read(dir: &Path) -> Opened {
         }
     };
     o.opens = true;
-    if let Ok(schema) = db.existing_tree(SCHEMA)
+    if let Ok(schema) = db.existing_tree(SCHEMA_TREE)
         && let Ok(records) = pairs(&schema)
     {
         o.definitions = Definitions::read(&records);

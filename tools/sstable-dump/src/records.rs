@@ -9,8 +9,9 @@ use firn_kv::base::key::Kind;
 use firn_kv::base::ops::{Op, Ops};
 use firn_kv::env::Env as _;
 use firn_kv::manifest::State;
+use firn_wide::store::SCHEMA_TREE;
 
-use crate::definitions::{Definitions, SCHEMA};
+use crate::definitions::Definitions;
 use crate::logcopy;
 use crate::names::Names;
 use crate::target::open_file;
@@ -27,7 +28,7 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
 
 /// What can be read of them; none where there is no such tree.
 pub fn definitions(names: &Names, dir: &Path, state: &State) -> Definitions {
-    let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA) else { return Definitions::default() };
+    let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA_TREE) else { return Definitions::default() };
     let mut all = Newest::new();
     for m in tree.tables() {
         let Some(path) = names.table(m.id) else { continue };

@@ -25,8 +25,8 @@ use firn_kv::merge::run::table_path;
 use firn_kv::sstable::{Properties, Table, TableOptions};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
+use firn_wide::store::TreeName;
 
-use crate::definitions::is_wide;
 use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
 use crate::names::Names;
 use crate::newstore::{self, Report, Taken, lost_table, make_dir, meta_of, take};
@@ -436,7 +436,7 @@ fn rebuild_tree(
     let options = facts.options.unwrap_or_else(|| {
         let by = tables.iter().max_by_key(|t| t.id()).map(|t| options_by(t.properties()));
         by.unwrap_or_else(|| {
-            if !is_wide(&name) {
+            if TreeName::parse(&name).is_none() {
                 report.unknown.push(format!("the hooks of tree {id} {name:?}, which is in the log only: none are taken"));
             }
             PersistedOptions::of(&TreeOptions::default())

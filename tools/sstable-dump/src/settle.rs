@@ -10,9 +10,9 @@ use firn_kv::base::ops::TreeId;
 use firn_kv::manifest::{CURRENT, Manifest, PersistedOptions, State, manifest_name};
 use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_tools::output::Done;
-use firn_wide::store::loss;
+use firn_wide::store::{SCHEMA_TREE, TreeName, loss};
 
-use crate::definitions::{Definitions, SCHEMA, family_hooks, index_hooks, is_wide};
+use crate::definitions::{Definitions, family_hooks, index_hooks};
 use crate::newstore::Report;
 use crate::opening;
 use crate::target::env;
@@ -30,18 +30,18 @@ pub fn write_manifest(out: &Path, state: &State) -> firn_kv::Result<()> {
 
 /// What the new store defines; nothing where it has no schema, or none that can be read.
 fn definitions(out: &Path) -> Definitions {
-    let records = opening::open(out).and_then(|db| opening::pairs(&db.existing_tree(SCHEMA)?));
+    let records = opening::open(out).and_then(|db| opening::pairs(&db.existing_tree(SCHEMA_TREE)?));
     records.map_or_else(|_| Definitions::default(), |records| Definitions::read(&records))
 }
 
 /// The hooks of a tree by its name, as good as can be guessed without a definition; `None` for a tree with nothing of the data model.
 fn guessed(name: &str, has: &PersistedOptions, merges: u64) -> Option<TreeOptions> {
     let any = has.merge.is_some() || has.purge.is_some() || has.summary.is_some() || has.filter_prefix.is_some();
-    match () {
-        () if any || name == SCHEMA || !is_wide(name) => None,
-        () if name.starts_with("ix-") => Some(index_hooks()),
+    match TreeName::parse(name).filter(|_| !any)? {
+        TreeName::Schema => None,
+        TreeName::Index(_) => Some(index_hooks()),
         // Of the partitioner that most stores have.
-        () => Some(family_hooks(merges > 0, 8)),
+        TreeName::Family(_) => Some(family_hooks(merges > 0, 8)),
     }
 }
 
@@ -58,11 +58,11 @@ fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
 /// # Errors
 /// I/O errors of writing the manifest again.
 pub fn hooks(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &mut Report) -> Done {
-    if !state.trees.values().any(|t| is_wide(&t.name)) {
+    if !state.trees.values().any(|t| TreeName::parse(&t.name).is_some()) {
         return Ok(());
     }
     report.definitions = definitions(out);
-    let schema = state.trees.values().find(|t| t.name == SCHEMA).map(|t| t.id);
+    let schema = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id);
     let may_lack = report.may_have_lost(schema) || schema.is_none();
     let mut changed = false;
     for t in state.trees.values_mut() {
@@ -78,7 +78,7 @@ pub fn hooks(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &
             let by = if defined.is_some() { "its definition" } else { "its name" };
             report.notes.push(format!("tree {} {:?}: its hooks are those that {by} asks for", t.id, t.name));
         }
-        if defined.is_none() && t.name != SCHEMA && is_wide(&t.name) && may_lack {
+        if defined.is_none() && matches!(TreeName::parse(&t.name), Some(TreeName::Family(_) | TreeName::Index(_))) && may_lack {
             let name = format!("lost.{}", t.name);
             report.unknown.push(format!(
                 "what tree {:?} was: its definition is lost; its data is kept in the tree {name:?}, which no opening drops",
@@ -98,27 +98,30 @@ pub fn hooks(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &
 /// # Errors
 /// What the engine says on opening the new store for writing.
 pub fn records(out: &Path, state: &State, report: &mut Report) -> firn_wide::Result<()> {
-    let Some(schema) = state.trees.values().find(|t| t.name == SCHEMA).map(|t| t.id) else { return Ok(()) };
+    let Some(schema) = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id) else { return Ok(()) };
     if report.losses.is_empty() && report.unknown.is_empty() {
         return Ok(());
     }
     let of_indexes: Option<Vec<u32>> = report
         .losses
         .iter()
-        .map(|l| state.trees.get(&l.tree?).and_then(|t| t.name.strip_prefix("ix-")?.parse().ok()))
+        .map(|l| match TreeName::parse(&state.trees.get(&l.tree?)?.name)? {
+            TreeName::Index(id) => Some(id),
+            TreeName::Schema | TreeName::Family(_) => None,
+        })
         .collect::<Option<_>>()
         .filter(|_| report.unknown.is_empty());
     let options = DbOptions { create: false, background_threads: 0, event_log: false, ..DbOptions::default() };
     let db = Db::open_in(env(), out, options)?;
     let ids: BTreeSet<u32> = loss::forget_built(&db, of_indexes.as_deref())?.into_iter().collect();
     for id in ids {
-        let defined = report.definitions.of_tree(&format!("ix-{id}"));
+        let defined = report.definitions.of_tree(&TreeName::Index(id).to_string());
         let what = defined.map_or_else(|| format!("index {id}"), |d| d.words());
         report.rebuilt.push(what);
     }
     if report.may_have_lost(Some(schema)) {
         let families = state.trees.values().filter_map(|t| {
-            let id = t.name.strip_prefix("cf-")?.parse().ok()?;
+            let Some(TreeName::Family(id)) = TreeName::parse(&t.name) else { return None };
             report.definitions.of_tree(&t.name)?;
             Some((id, t.name.clone(), opening::known_hooks(&t.options)?))
         });

@@ -7,7 +7,7 @@ use firn_kv::{Batch, Durability};
 use firn_wide::Wide;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::KsDef;
-use firn_wide::store::{Family, FamilySpec, Store};
+use firn_wide::store::{Family, FamilySpec, Store, TreeName};
 use parking_lot::{Mutex, RwLock};
 
 use super::change::lists::ListClock;
@@ -232,11 +232,9 @@ fn drop_orphans(store: &Store, catalog: &Catalog) -> Result<()> {
     let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
     let indexes: Vec<u32> = catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
     for tree in store.db().tree_names() {
-        let number =
-            |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id >= FIRST_ID);
-        match (number("cf-"), number("ix-")) {
-            (Some(id), _) if !tables.contains(&id) => store.db().drop_tree(&tree)?,
-            (_, Some(id)) if !indexes.contains(&id) => store.drop_lost_index(id)?,
+        match TreeName::parse(&tree) {
+            Some(TreeName::Family(id)) if id >= FIRST_ID && !tables.contains(&id) => store.db().drop_tree(&tree)?,
+            Some(TreeName::Index(id)) if id >= FIRST_ID && !indexes.contains(&id) => store.drop_lost_index(id)?,
             _ => {}
         }
     }

@@ -57,7 +57,7 @@ use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
 use crate::schema::storage_conf::Settings;
 use crate::schema::{FOREIGN_IDS, RECORD_PREFIX, Schema};
-use crate::store::{self, Store};
+use crate::store::{self, Store, TreeName};
 use crate::types::Registry;
 use state::{State, Table};
 
@@ -313,11 +313,13 @@ fn stored_schema(store: &Store, registry: Arc<Registry>) -> Result<Schema> {
 /// Drops the trees of families and indexes that were dropped when a crash came in between.
 fn drop_orphans(store: &Store, schema: &Schema) -> Result<()> {
     for tree in store.db().tree_names() {
-        let number =
-            |prefix: &str| tree.strip_prefix(prefix).and_then(|id| id.parse::<u32>().ok()).filter(|id| *id < FOREIGN_IDS);
-        match (number("cf-"), number("ix-")) {
-            (Some(id), _) if schema.family_by_id(id).is_none() => store.db().drop_tree(&tree)?,
-            (_, Some(id)) if !schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)) => {
+        match TreeName::parse(&tree) {
+            Some(TreeName::Family(id)) if id < FOREIGN_IDS && schema.family_by_id(id).is_none() => {
+                store.db().drop_tree(&tree)?
+            }
+            Some(TreeName::Index(id))
+                if id < FOREIGN_IDS && !schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)) =>
+            {
                 store.drop_lost_index(id)?;
             }
             _ => {}

@@ -10,7 +10,7 @@ use crate::cell::{State, Stored};
 use crate::key::{AFTER, BEFORE, DELETION, Layout, Place, RANGES, ROWS, STATIC};
 use crate::ring::Partitioner;
 use crate::schema::{Family, RECORD_PREFIX, Schema};
-use crate::store::Body;
+use crate::store::{Body, TreeName};
 use crate::types::{NEXT, NULL, Registry, Type};
 
 /// A family and how its keys are made.
@@ -64,7 +64,8 @@ impl Catalog {
 
     /// The family that a tree of this name holds; `None` for other trees.
     pub fn of_tree(&self, name: &str) -> Option<&Described> {
-        self.families.get(&name.strip_prefix("cf-")?.parse().ok()?)
+        let Some(TreeName::Family(id)) = TreeName::parse(name) else { return None };
+        self.families.get(&id)
     }
 
     /// The families.

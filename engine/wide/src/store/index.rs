@@ -20,14 +20,11 @@ use super::family::Family;
 use super::indexed::{Ends, Index, IndexPart, IndexSpec};
 use super::reader::Body;
 use super::slice::{Partitions, Slice};
+use super::trees::TreeName;
 use super::view::At;
 
 /// How many entries of a row that was found are stepped over before a seek is made to the next.
 const PATIENCE: u32 = 8;
-
-fn tree_name(id: u32) -> String {
-    format!("ix-{id}")
-}
 
 /// The record that an index has been built.
 pub(super) fn built_record(id: u32) -> Vec<u8> {
@@ -58,7 +55,7 @@ impl Store {
                 after.push(there.clone());
                 continue;
             }
-            let tree = self.0.db.tree(&tree_name(spec.id), options())?;
+            let tree = self.0.db.tree(&TreeName::Index(spec.id).to_string(), options())?;
             let mut name = vec![];
             if !matches!(spec.part, IndexPart::Clustering(_) | IndexPart::Partition(_)) {
                 family.layout().put_name(&spec.name, &mut name)?;
@@ -72,7 +69,7 @@ impl Store {
         self.0.stripes.pass_through();
         for index in dropped {
             self.0.schema.delete(&built_record(index.spec.id))?;
-            self.0.db.drop_tree(&tree_name(index.spec.id))?;
+            self.0.db.drop_tree(&TreeName::Index(index.spec.id).to_string())?;
         }
         // A reader has nothing to build with: its queries say that the index is not there yet.
         let unbuilt = |i: &&Arc<Index>| !self.db().is_read_only() && !i.built.load(Ordering::Acquire);
@@ -88,7 +85,7 @@ impl Store {
     /// Errors of the engine.
     pub fn drop_lost_index(&self, id: u32) -> Result<()> {
         self.0.schema.delete(&built_record(id))?;
-        Ok(self.0.db.drop_tree(&tree_name(id))?)
+        Ok(self.0.db.drop_tree(&TreeName::Index(id).to_string())?)
     }
 
     fn index_of(&self, family: &Family, id: u32) -> Result<Arc<Index>> {

@@ -23,6 +23,7 @@ mod purge;
 mod reader;
 mod slice;
 mod stripes;
+mod trees;
 mod view;
 mod write;
 
@@ -48,14 +49,12 @@ pub use point::CellValue;
 pub use purge::{Blocker, Grace, PurgeReport, TablePurge};
 pub use reader::{Body, Item, Reader};
 pub use slice::{Partitions, Slice};
+pub use trees::{SCHEMA_TREE, TreeName};
 pub use view::View;
 
 use clock::{EnvClock, Ticker};
 use family::{Open, tree_options};
 use stripes::Stripes;
-
-/// The tree of the schema and of the store's own records.
-pub const SCHEMA_TREE: &str = "system.schema";
 
 /// How a store is opened.
 #[derive(Clone, Default)]
@@ -78,10 +77,6 @@ struct Shared {
     ticker: Ticker,
     stripes: Stripes,
     families: RwLock<HashMap<u32, Family>>,
-}
-
-fn tree_name(id: u32) -> String {
-    format!("cf-{id}")
 }
 
 /// The record that a family may hold deletions of one kind.
@@ -145,7 +140,7 @@ impl Store {
         if spec.counter && !spec.indexes.is_empty() {
             return Err(invalid("a family of counters can't have indexes"));
         }
-        let tree = self.0.db.tree(&tree_name(spec.id), tree_options(&spec))?;
+        let tree = self.0.db.tree(&TreeName::Family(spec.id).to_string(), tree_options(&spec))?;
         let family = {
             let mut families = self.0.families.write();
             match families.get(&spec.id) {
@@ -200,7 +195,7 @@ impl Store {
         // Who found it open has written then, and waits for nobody.
         self.0.stripes.pass_through();
         self.take_indexes(&family, &[])?;
-        self.0.db.drop_tree(&tree_name(id))?;
+        self.0.db.drop_tree(&TreeName::Family(id).to_string())?;
         let mut batch = Batch::new();
         for kind in [family::PARTITIONS, family::RANGES, family::ROWS, family::COMPLEX] {
             batch.delete(&self.0.schema, &kind_record(id, kind))?;

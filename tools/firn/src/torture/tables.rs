@@ -9,7 +9,8 @@ use firn_cql::session::{Prepared, Run};
 use firn_cql::{Class, Row, Rows, Session};
 use firn_kv::DbOptions;
 use firn_kv::env::Env;
-use firn_wide::{Options, Wide, store};
+use firn_wide::store::{self, TreeName};
+use firn_wide::{Options, Wide};
 use firn_workload::rng::{Rng, mix};
 
 use super::check::{Checked, Trouble, wrong};
@@ -109,7 +110,8 @@ impl Tables {
     /// Flushes and merges the tables.
     pub fn compact(&self, rng: &mut Rng) -> Checked {
         let db = self.session.engine().store().db().clone();
-        for name in db.tree_names().iter().filter(|n| n.starts_with("cf-") || n.starts_with("ix-")) {
+        let is_ours = |n: &&String| matches!(TreeName::parse(n), Some(TreeName::Family(_) | TreeName::Index(_)));
+        for name in db.tree_names().iter().filter(is_ours) {
             let Ok(tree) = db.existing_tree(name) else { continue };
             let done = if rng.below(4) == 0 { tree.compact() } else { tree.flush() };
             match done {
