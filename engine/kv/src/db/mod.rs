@@ -300,7 +300,6 @@ impl Tree {
     /// Corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the tree was dropped.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.core.check_live()?;
         self.handle.core.get(&self.core, key)
     }
 
@@ -309,7 +308,6 @@ impl Tree {
     /// # Errors
     /// As [`get`](Tree::get).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        self.core.check_live()?;
         self.handle.core.multi_get(&self.core, keys)
     }
 
