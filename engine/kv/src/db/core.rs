@@ -1,7 +1,7 @@
 //! The inside of an open Db, shared by its handles, its trees and its workers.
 //!
-//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing`, `catalog`, a tree's `files`, `write`, a tree's view lock,
-//! `snapshots`. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
+//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing`, `catalog`, a tree's `files`, `write`,
+//! a tree's view lock, `snapshots`. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub struct Core {
     pub env: Arc<dyn Env>,
     /// The directory.
     pub dir: PathBuf,
+    /// The store's id, which no edit changes: here without the catalogue's lock, which is held over syncs.
+    pub store: u64,
     /// As given at open.
     pub options: DbOptions,
     /// Opens tables.
@@ -202,7 +204,7 @@ impl Core {
 
     /// The identity of a table that this Db is about to write.
     pub fn new_identity(&self) -> TableIdentity {
-        TableIdentity { store: self.catalog.lock().state.id, unique: self.env.random() }
+        TableIdentity { store: self.store, unique: self.env.random() }
     }
 
     /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory, and unless it was

@@ -222,6 +222,7 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         syncer: wal.as_ref().map(Wal::syncer),
         write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0 }),
         visible: Horizon::new(last_seq),
+        store: state.id,
         catalog: Mutex::new(Catalog { state, manifest, manifest_number }),
         trees: RwLock::new(trees),
         snapshots: Snapshots::default(),
@@ -302,8 +303,10 @@ impl Core {
 /// Removes a `CURRENT.tmp` that a crash left, before another is written: the power may have gone in the middle of its renaming, and then it
 /// is a second name of `CURRENT`.
 fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
-    let left = env.list(dir)?.iter().any(|n| n == CURRENT_NEW);
-    if left { env.remove(&dir.join(CURRENT_NEW)) } else { Ok(()) }
+    match env.remove(&dir.join(CURRENT_NEW)) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Removes what a crash left behind: tables that the manifest does not name, and other manifests. Only names that a Db gives
