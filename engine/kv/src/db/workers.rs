@@ -120,8 +120,7 @@ impl Core {
         let prepare = self.write.lock().wal.as_mut().and_then(|w| w.prepare_next());
         let prepared = prepare.map_or(Ok(()), |job| job.run());
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
-            prepared?;
-            return Ok(false);
+            return prepared.map(|()| false);
         }
         if self.flush_some()? {
             self.signal_work();
