@@ -1,11 +1,10 @@
 //! Comparing a store with what is expected of it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use firn_kv::{Db, Error, Range, Snapshot, Tree, Value};
 
-use super::expected::{Change, Expected, Keys, Shard};
+use super::expected::{Change, Expected, Keys, Shard, touched};
 use super::layout::{
     ACCOUNTS, BANK, COUNTS, DEPOSIT, NAMES, PARTS, ROWS, SUMS, TREES, TWINS, Version, account, key, number, parse, value,
 };
@@ -174,7 +173,7 @@ impl Known {
 
 /// Settles what became of a step that was begun and not done: the store has all of it or nothing. Applies it where it is there.
 pub fn settle(known: &Known, expected: &mut Expected, changes: &[Change], step: Version) -> Checked<bool> {
-    let mut after = expected.clone_shards(changes);
+    let mut after = touched(changes, |shard| expected.shards.get(shard as usize));
     for c in changes {
         if let Some(shard) = after.get_mut(&c.shard()) {
             c.apply(shard);
@@ -208,12 +207,6 @@ pub fn settle(known: &Known, expected: &mut Expected, changes: &[Change], step: 
         }
     }
     Ok(with.is_some())
-}
-
-impl Expected {
-    fn clone_shards(&self, changes: &[Change]) -> BTreeMap<u32, Shard> {
-        changes.iter().map(|c| (c.shard(), self.shards[c.shard() as usize].clone())).collect()
-    }
 }
 
 /// Compares the twins, as a snapshot sees them from some key on: what batches wrote alike is alike.

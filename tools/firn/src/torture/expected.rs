@@ -69,6 +69,11 @@ impl Change {
     }
 }
 
+/// Copies of the shards that some changes are about.
+pub fn touched<'a>(changes: &[Change], shard: impl Fn(u32) -> Option<&'a Shard>) -> BTreeMap<u32, Shard> {
+    changes.iter().filter_map(|c| Some((c.shard(), shard(c.shard())?.clone()))).collect()
+}
+
 /// What the whole store should hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {

@@ -35,6 +35,14 @@ struct Tally {
     counts: BTreeMap<String, u64>,
 }
 
+/// A cycle, and where it is.
+struct Cycle<'a> {
+    env: &'a dyn Env,
+    dir: &'a Path,
+    settings: &'a Settings,
+    plan: Plan,
+}
+
 /// How a cycle went.
 #[derive(Default)]
 struct Told {
@@ -54,20 +62,20 @@ pub fn run(global: &Global, args: &TortureArgs, settings: &Settings, env: &dyn E
     let end = args.cycles.map(|n| cycle.saturating_add(n));
     while watch.seconds() < args.seconds as f64 && end.is_none_or(|end| cycle < end) {
         cycle += 1;
-        let plan = settings.plan(cycle);
+        let this = Cycle { env, dir, settings, plan: settings.plan(cycle) };
         keep_number(env, dir, cycle)?;
         adopt(env, dir)?;
         if args.keep {
             copy_store(env, &dir.join(STORE), &dir.join("before"))?;
         }
-        let told = one(args, settings, &plan, dir, env, &mut tally)?;
+        let told = one(args, &this, &mut tally)?;
         tally.cycles += 1;
-        tally.failing += u64::from(plan.failing.is_some());
+        tally.failing += u64::from(this.plan.failing.is_some());
         // A store that is not there yet takes no space.
         tally.largest = tally.largest.max(disk_bytes(&dir.join(STORE)).unwrap_or(0));
         if let Some(what) = told.wrong {
             drop(progress);
-            return failed(global, dir, settings, &plan, &what, &tally, watch.seconds(), env);
+            return failed(global, &this, &what, &tally, watch.seconds());
         }
         if told.restore {
             super::remove_store(env, &dir.join(STORE))?;
@@ -139,8 +147,9 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
 }
 
 /// Runs a cycle.
-fn one(args: &TortureArgs, settings: &Settings, plan: &Plan, dir: &Path, env: &dyn Env, tally: &mut Tally) -> Done<Told> {
-    let (mut child, lines) = spawn(dir, plan.cycle)?;
+fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut Tally) -> Done<Told> {
+    let plan = &cycle.plan;
+    let (mut child, lines) = spawn(cycle.dir, plan.cycle)?;
     let mut told = Told::default();
     let watch = Watch::start();
     let now = || (watch.seconds() * 1000.0) as u64;
@@ -169,7 +178,7 @@ fn one(args: &TortureArgs, settings: &Settings, plan: &Plan, dir: &Path, env: &d
         }
         if now() >= looked + 1000 {
             looked = now();
-            if let Some(words) = hangs(env, dir, settings, plan, &told, &mut threads, looked, args.patience * 1000)? {
+            if let Some(words) = hangs(cycle, &told, &mut threads, looked, args.patience * 1000)? {
                 told.wrong = Some(words);
                 let _ = child.kill();
             }
@@ -205,19 +214,10 @@ fn take_down(line: &Value, told: &mut Told, tally: &mut Tally) {
 }
 
 /// Whether a thread has been at one step for too long.
-#[allow(clippy::too_many_arguments)]
-fn hangs(
-    env: &dyn Env,
-    dir: &Path,
-    settings: &Settings,
-    plan: &Plan,
-    told: &Told,
-    threads: &mut [(u64, u64)],
-    now: u64,
-    patience: u64,
-) -> Done<Option<String>> {
+fn hangs(cycle: &Cycle<'_>, told: &Told, threads: &mut [(u64, u64)], now: u64, patience: u64) -> Done<Option<String>> {
+    let Cycle { env, dir, settings, plan } = cycle;
     for (t, (done, since)) in (0u64..).zip(threads.iter_mut()) {
-        let progress = if told.started { journal::read(env, dir, plan.cycle, t)? } else { journal::Progress::default() };
+        let progress = if told.started { journal::read(*env, dir, plan.cycle, t)? } else { journal::Progress::default() };
         if *done != progress.done {
             (*done, *since) = (progress.done, now);
         } else if now - *since > patience {
@@ -258,17 +258,8 @@ impl Tally {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn failed(
-    global: &Global,
-    dir: &Path,
-    settings: &Settings,
-    plan: &Plan,
-    what: &str,
-    tally: &Tally,
-    seconds: f64,
-    env: &dyn Env,
-) -> Done {
+fn failed(global: &Global, cycle: &Cycle<'_>, what: &str, tally: &Tally, seconds: f64) -> Done {
+    let Cycle { env, dir, settings, plan } = cycle;
     let text = format!("{what}\n\n{plan}\nsettings: {}\n", settings.to_json());
     env.create(&dir.join("failure.txt"))?.append(text.as_bytes())?;
     report(global, settings, tally, seconds, Some((what, plan)))?;
@@ -315,7 +306,7 @@ fn report(global: &Global, settings: &Settings, t: &Tally, seconds: f64, failure
         count(t.killed_opening),
         count(t.died),
         count(t.closed),
-        things(t.restored, "went on with a checkpoint", "went on with a checkpoint"),
+        format_args!("{} went on with a checkpoint", count(t.restored)),
     )?;
     if t.failing > 0 {
         writeln!(

@@ -13,7 +13,7 @@ use super::check::{
     Checked, Known, Trouble, check_bank, check_scratch, check_shared, check_twins, check_value, check_walk, of_shard,
     shard_range, trees, wrong,
 };
-use super::expected::{Change, Keys, Shard};
+use super::expected::{Change, Keys, Shard, touched};
 use super::journal::Journal;
 use super::layout::{ACCOUNTS, BANK, COUNTS, NAMES, ROWS, SCRATCH, SUMS, TREES, Version, account, key, number, value};
 use super::plan::tree_options;
@@ -224,7 +224,7 @@ impl Worker {
     /// Writes changes by a transaction, which reads them first. Nobody else writes these keys, so it never conflicts.
     fn transaction(&self, changes: &[Change]) -> Checked {
         let s = &*self.shared;
-        let mut shards = self.shards.clone_of(changes);
+        let mut shards = touched(changes, |shard| self.shards.get(&shard));
         let mut tx = s.db.transaction();
         for c in changes {
             let (Change::Set { tree, shard, index, .. } | Change::Unset { tree, shard, index }) = c else { continue };
@@ -361,17 +361,6 @@ impl Worker {
     }
 }
 
-/// The shards that some changes are about.
-trait CloneOf {
-    fn clone_of(&self, changes: &[Change]) -> HashMap<u32, Shard>;
-}
-
-impl CloneOf for HashMap<u32, Shard> {
-    fn clone_of(&self, changes: &[Change]) -> HashMap<u32, Shard> {
-        changes.iter().filter_map(|c| Some((c.shard(), self.get(&c.shard())?.clone()))).collect()
-    }
-}
-
 /// The trees of a store that was opened anew, with their hooks.
 fn opened(db: &Db) -> Checked<Vec<Tree>> {
     for (t, tree) in trees(db)?.iter().enumerate() {
@@ -505,7 +494,7 @@ fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) 
         };
     }
     let drops = s.drops[which].load(Ordering::SeqCst);
-    let work = || -> Result<(Tree, Vec<u32>), Error> {
+    let mut work = || -> Result<(Tree, Vec<u32>), Error> {
         let options = TreeOptions { memtable_size: 256 << 10, table_size: 256 << 10, ..TreeOptions::default() };
         let tree = s.db.tree(name, options)?;
         let from = s.space.keys + rng.below(500) as u32 * 8;
@@ -519,7 +508,6 @@ fn scratch(s: &Shared, look: Look, shard: u32, version: Version, rng: &mut Rng) 
         }
         Ok((tree, indexes))
     };
-    let mut work = work;
     let (tree, indexes) = match work() {
         Err(e) if gone(&e) => return Ok(()),
         done => done?,
