@@ -3,11 +3,8 @@
 
 mod common;
 
-use common::Temp;
+use common::{Ran, Temp};
 use std::fs;
-
-/// Exit code, standard output, standard error.
-struct Ran(i32, String, String);
 
 impl Temp {
     fn file(&self, name: &str, content: &str) {
@@ -20,28 +17,11 @@ impl Temp {
 
     /// Runs `firn --db db cql ARGS` in this directory.
     fn cql_with(&self, args: &[&str], input: &str) -> Ran {
-        let done = self.run("db", &[&["cql"], args].concat(), input.as_bytes());
-        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
-        Ran(done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
+        Ran::of(self.run("db", &[&["cql"], args].concat(), input.as_bytes()))
     }
 
     fn cql(&self, args: &[&str]) -> Ran {
         self.cql_with(args, "")
-    }
-}
-
-impl Ran {
-    #[track_caller]
-    fn good(self) -> String {
-        assert_eq!(self.0, 0, "{}{}", self.1, self.2);
-        self.1
-    }
-
-    #[track_caller]
-    fn said(self, code: i32, parts: &[&str]) -> String {
-        assert_eq!(self.0, code, "{}{}", self.1, self.2);
-        parts.iter().for_each(|part| assert!(self.2.contains(part), "{part:?} is not in\n{}", self.2));
-        self.1
     }
 }
 

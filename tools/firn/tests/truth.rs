@@ -3,21 +3,16 @@
 
 mod common;
 
-use common::Temp;
+use common::{Ran, Temp};
 use std::fs;
 use std::path::PathBuf;
 
 use firn_kv::{Db, DbOptions, TreeOptions};
 use serde_json::Value;
 
-/// Exit code, standard output, standard error.
-struct Ran(i32, String, String);
-
 impl Temp {
     fn firn(&self, db: &str, args: &[&str], input: &str) -> Ran {
-        let done = self.run(db, args, input.as_bytes());
-        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
-        Ran(done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
+        Ran::of(self.run(db, args, input.as_bytes()))
     }
 
     /// Files of a store with this extension.
@@ -30,21 +25,6 @@ impl Temp {
 
     fn names(&self, db: &str) -> Vec<String> {
         fs::read_dir(self.path(db)).into_iter().flatten().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
-    }
-}
-
-impl Ran {
-    #[track_caller]
-    fn good(self) -> String {
-        assert_eq!(self.0, 0, "{}{}", self.1, self.2);
-        self.1
-    }
-
-    #[track_caller]
-    fn said(self, code: i32, parts: &[&str]) -> String {
-        assert_eq!(self.0, code, "{}{}", self.1, self.2);
-        parts.iter().for_each(|part| assert!(self.2.contains(part), "{part:?} is not in\n{}", self.2));
-        self.1
     }
 }
 

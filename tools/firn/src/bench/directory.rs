@@ -14,9 +14,16 @@ use firn_tools::output::{Done, Failure};
 const MARK: &str = "BENCH";
 const MARK_TEXT: &[u8] = b"This store was made by `firn bench` and will be replaced by the next one.\n";
 
-/// Whether a bench made the store in `dir`.
-pub fn is_marked(dir: &Path) -> Done<bool> {
-    Ok(names(dir)?.iter().any(|n| n == MARK))
+/// Room for a bench in `dir`, or the store of an earlier one where that is to be kept.
+pub fn prepare(dir: &Path, keep: bool) -> Done {
+    if !keep {
+        return make_room(dir);
+    }
+    if names(dir)?.iter().any(|n| n == MARK) {
+        return Ok(());
+    }
+    let what = format!("there is no store of an earlier bench in {}", dir.display());
+    Err(Failure::with_next(what, "run without --keep first"))
 }
 
 fn names(dir: &Path) -> Done<Vec<String>> {

@@ -126,12 +126,7 @@ impl Bench<'_> {
 
 fn measure(global: &Global, args: &BenchArgs) -> Done {
     let dir = &global.db;
-    if !args.keep {
-        directory::make_room(dir)?;
-    } else if !directory::is_marked(dir)? {
-        let what = format!("there is no store of an earlier bench in {}", dir.display());
-        return Err(Failure::with_next(what, "run without --keep first"));
-    }
+    directory::prepare(dir, args.keep)?;
     let plan = super::plan::Plan::of_options(args)?;
     let options = DbOptions { wal_segment: DbOptions::default().wal_segment, ..plan.db.clone() };
     let db = Db::open_with(dir, options)?;

@@ -71,12 +71,7 @@ pub struct Bench {
 /// Runs the plan.
 pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
     let dir = &global.db;
-    if !args.keep {
-        directory::make_room(dir)?;
-    } else if !directory::is_marked(dir)? {
-        let what = format!("there is no store of an earlier bench in {}", dir.display());
-        return Err(Failure::with_next(what, "run without --keep first"));
-    }
+    directory::prepare(dir, args.keep)?;
     let mut series = args.series.as_ref().map(|path| Series::create(path)).transpose()?;
     let db = Db::open_with(dir, plan.db.clone())?;
     directory::mark(dir)?;

@@ -47,3 +47,29 @@ impl Drop for Temp {
         fs::remove_dir_all(&self.0).ok();
     }
 }
+
+/// What a command that ended has left: exit code, standard output, standard error.
+pub struct Ran(pub i32, pub String, pub String);
+
+impl Ran {
+    /// Of a command that printed text.
+    pub fn of(done: Output) -> Ran {
+        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
+        Ran(done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
+    }
+
+    /// It went well; what it printed.
+    #[track_caller]
+    pub fn good(self) -> String {
+        assert_eq!(self.0, 0, "{}{}", self.1, self.2);
+        self.1
+    }
+
+    /// It ended with `code` and said all of `parts`; what it printed.
+    #[track_caller]
+    pub fn said(self, code: i32, parts: &[&str]) -> String {
+        assert_eq!(self.0, code, "{}{}", self.1, self.2);
+        parts.iter().for_each(|part| assert!(self.2.contains(part), "{part:?} is not in\n{}", self.2));
+        self.1
+    }
+}
