@@ -1,5 +1,7 @@
 //! Definitions that change while there is data, and statements that were prepared before; values as hostile clients bind them.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +20,7 @@ fn open(env: &MemEnv) -> Session {
 }
 
 fn open_with(env: &MemEnv, options: Options) -> Session {
-    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap();
-    session
-        .execute("CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())
-        .unwrap();
-    session.execute("USE k", ()).unwrap();
-    session
+    common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
 fn does(session: &Session, statement: &str) -> Rows {

@@ -2,6 +2,8 @@
 //! `vectors/cql-5.0.jsonl` holds. Where we differ, the difference is listed with its reason in `vectors/differences-5.0.txt`, and one that is
 //! none any more is an error.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,9 +13,11 @@ use firn_cql::values::{Bound, literal};
 use firn_cql::{Result, Rows, Session};
 use firn_kv::env::mem::MemEnv;
 use firn_wide::store::{self, ManualClock};
-use firn_wide::types::{Type, hex_to_bytes};
+use firn_wide::types::hex_to_bytes;
 use firn_wide::{Options, Wide};
 use serde_json::{Value as Json, json};
+
+use common::type_name;
 
 const DIFFERENCES: &str = include_str!("vectors/differences-5.0.txt");
 
@@ -29,19 +33,6 @@ fn bound(param: &Json) -> Bound {
         Json::String(text) if text == "(unset)" => Bound::Unset,
         Json::String(hex) => Bound::Bytes(hex_to_bytes(hex).unwrap()),
         other => panic!("{other} is never bound"),
-    }
-}
-
-/// A type's name without `frozen` and without the keyspace of user types.
-fn type_name(of: &Type) -> String {
-    let all = |types: &[Type]| types.iter().map(type_name).collect::<Vec<_>>().join(", ");
-    match of.unreversed() {
-        Type::List(e) => format!("list<{}>", type_name(e)),
-        Type::Set(e) => format!("set<{}>", type_name(e)),
-        Type::Map(kv) => format!("map<{}, {}>", type_name(&kv.0), type_name(&kv.1)),
-        Type::Tuple(types) => format!("tuple<{}>", all(types)),
-        Type::Udt(udt) => udt.name.clone(),
-        simple => simple.cql_name(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What real servers answered about comparators and tokens, asked of a store through CQL: values as clustering columns both ways and as keys of
 //! collections, tokens with `SELECT token()`. The recordings are those of `firn-wide`'s tests, which ask the types alone.
 
+mod common;
+
 use std::sync::Arc;
 
 use firn_cql::session::Run;
@@ -24,11 +26,7 @@ fn open(env: &MemEnv, partitioner: &str) -> Session {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
     let store = store::Options { db, clock: None };
     let options = Options { partitioner: Some(partitioner.to_owned()), store, ..Options::default() };
-    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap();
-    let keyspace = "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
-    session.execute(keyspace, ()).unwrap();
-    session.execute("USE ks", ()).unwrap();
-    session
+    common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "ks")
 }
 
 fn write(session: &Session, statement: &str, bound: Vec<Bound>, timestamp: i64) {

@@ -2,6 +2,8 @@
 //! the files hold. Where we differ, the difference is listed with its reason in `vectors/differences.txt`, and one that is none any more is
 //! an error.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use firn_wide::store::{self, ManualClock};
 use firn_wide::types::Type;
 use firn_wide::{Options, Wide};
 use serde_json::{Value as Json, json};
+
+use common::type_name;
 
 fn lines(text: &str) -> impl Iterator<Item = Json> + '_ {
     text.lines().map(|l| serde_json::from_str(l).unwrap())
@@ -63,19 +67,6 @@ fn theirs(line: &Json) -> Answer {
             Answer::Rows { columns: line["columns"].clone(), rows: rows.clone(), warnings }
         }
         _ => Answer::Done,
-    }
-}
-
-/// A type's name without `frozen` and without the keyspace of user types.
-fn type_name(of: &Type) -> String {
-    let all = |types: &[Type]| types.iter().map(type_name).collect::<Vec<_>>().join(", ");
-    match of.unreversed() {
-        Type::List(e) => format!("list<{}>", type_name(e)),
-        Type::Set(e) => format!("set<{}>", type_name(e)),
-        Type::Map(kv) => format!("map<{}, {}>", type_name(&kv.0), type_name(&kv.1)),
-        Type::Tuple(types) => format!("tuple<{}>", all(types)),
-        Type::Udt(udt) => udt.name.clone(),
-        simple => simple.cql_name(),
     }
 }
 

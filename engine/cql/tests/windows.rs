@@ -1,5 +1,7 @@
 //! Data with a time to live, kept by windows of time: what has expired gives its space back, window by window.
 
+mod common;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +14,7 @@ use firn_wide::{Options, Wide};
 fn open(env: &MemEnv) -> Session {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
     let options = Options { store: firn_wide::store::Options { db, clock: None }, ..Options::default() };
-    let session = Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap();
-    session
-        .execute("CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())
-        .unwrap();
-    session.execute("USE k", ()).unwrap();
-    session
+    common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
 /// Does all work of the background, and says how many tables are left.
