@@ -289,6 +289,10 @@ fn gather(view: &View, key: &[u8], read: Seq) -> Result<Option<Value>> {
         }
         done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base)?;
     }
+    if ops.is_empty() {
+        // The operand that brought the reader here was deleted before the moment of this second look.
+        return Ok(base.map(Value::from));
+    }
     ops.reverse();
     Ok(match fold(Some(merge), key, base.as_deref(), &ops)? {
         Folded::Value(v) => Some(v.into()),
