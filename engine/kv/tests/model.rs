@@ -1,38 +1,47 @@
-//! The model test: random histories of operations on a store, each answer compared with that of plain ordered maps; every history
-//! under every set of options, so the answers are the same under all of them. Beside that, under some of the sets, threads that write at
-//! the same time (`model/threads.rs`).
+//! The model test: random histories of operations on a store, each answer compared with that of plain ordered maps. Each history has
+//! options of its own, of the store and of each tree, drawn from its seed (`model/setup.rs`). Beside that, threads that work at the same
+//! time (`model/threads.rs`).
 //!
 //! By default the histories hold a million steps in all. In the environment:
-//! - `FIRN_MODEL_OPS=20000000` for a longer run: so many steps, over all option sets together.
+//! - `FIRN_MODEL_OPS=20000000` for a longer run: so many steps in all.
 //! - `FIRN_MODEL_SEED=7` for other histories: the first has this seed, the next one more, and so on.
+//! - `FIRN_MODEL_SCRIPT=FILE` plays this script too.
 //!
-//! A failure prints the option set, the seed, the step, what was expected and what came, how to run it again, and a shorter
-//! history that fails too.
+//! A failure prints the options, the seed, the step, what was expected and what came; and a shorter history that fails too, as a script.
+//! A script that is put into `tests/model/scripts` is played for ever.
+
+mod draw;
 
 #[path = "model/compare.rs"]
 mod compare;
+#[path = "model/hooks.rs"]
+mod hooks;
 #[path = "model/place.rs"]
 mod place;
 #[path = "model/run.rs"]
 mod run;
-#[path = "model/sets.rs"]
-mod sets;
+#[path = "model/setup.rs"]
+mod setup;
 #[path = "model/threads.rs"]
 mod threads;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
-use firn_testkit::history::{History, Kind, Step, WEIGHTS, shrink};
+use firn_testkit::history::{History, Op, Script, WEIGHTS};
+use firn_testkit::shrink::shrink;
 
 use compare::Failure;
 use run::Runner;
-use sets::{HOOKED, Set};
+use setup::{HOOKED, Setup};
 
 /// Steps of one history. Fixed, so that a seed is enough to find a failure again.
 const STEPS: usize = 10_000;
 const DEFAULT_OPS: usize = 1_000_000;
-const SHRINK_TRIES: usize = 300;
+const SHRINK_TRIES: usize = 400;
+/// Tests that share the histories: they run beside each other.
+const SHARES: u64 = 8;
 
 fn number(name: &str, default: usize) -> usize {
     match std::env::var(name) {
@@ -42,14 +51,14 @@ fn number(name: &str, default: usize) -> usize {
 }
 
 /// Runs steps on a fresh store. On failure: which step, and why.
-fn play(set: &Set, seed: u64, steps: impl Iterator<Item = Step>, kinds: &mut BTreeSet<Kind>) -> Result<(), (usize, String)> {
-    let mut runner = Runner::new(set, seed);
+fn play<'s>(seed: u64, steps: impl Iterator<Item = &'s Op>) -> Result<(), (usize, String)> {
+    let setup = Setup::of(seed);
+    let mut runner = Runner::new(&setup);
     let mut at = 0;
     let done = catch_unwind(AssertUnwindSafe(|| -> Result<(), Failure> {
         runner.open()?;
-        for step in steps {
-            runner.step(&step)?;
-            kinds.insert(step.kind);
+        for op in steps {
+            runner.step(op)?;
             at += 1;
         }
         runner.finish()
@@ -58,59 +67,105 @@ fn play(set: &Set, seed: u64, steps: impl Iterator<Item = Step>, kinds: &mut BTr
         Ok(Ok(())) => Ok(()),
         Ok(Err(Failure(words))) => Err((at, words)),
         Err(panic) => {
-            // What has panicked may hold locks: it is not closed.
-            std::mem::forget(runner);
+            runner.abandon();
             let words = panic.downcast_ref::<String>().cloned();
             let words = words.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            Err((at, format!("a panic: {}", words.unwrap_or_default())))
+            Err((at, format!("a panic: {}", words.unwrap_or_else(|| "without words".into()))))
         }
     }
 }
 
-fn test(name: &str) {
-    let all = sets::all();
-    let set = all.iter().find(|s| s.name == name).unwrap();
+/// The words of a failure: how it can be seen again, and the shortest script found that fails too.
+fn report(seed: u64, steps: &[Op], at: usize, words: String, fails: impl Fn(&[Op]) -> Option<String>) -> String {
+    let mut last = words.clone();
+    let steps = &steps[..steps.len().min(at + 1)];
+    let small = shrink(steps.to_vec(), SHRINK_TRIES, |steps| {
+        let failed = fails(steps);
+        let fails = failed.is_some();
+        last = failed.unwrap_or(std::mem::take(&mut last));
+        fails
+    });
+    let script = Script { seed, steps: small };
+    format!(
+        "seed {seed}, step {at}: {:?}\n{words}\n{:#?}\nagain: FIRN_MODEL_SEED={seed} FIRN_MODEL_OPS={STEPS} cargo test -p firn-kv --test \
+         model histories\na script of {} steps that fails too (FIRN_MODEL_SCRIPT=FILE plays it):\n{script}# {last}\n",
+        steps.last(),
+        Setup::of(seed),
+        script.steps.len(),
+    )
+}
+
+fn share(n: u64) {
     let ops = number("FIRN_MODEL_OPS", DEFAULT_OPS);
     let first = number("FIRN_MODEL_SEED", 1) as u64;
-    let histories = ops.div_ceil(STEPS * all.len()).max(1) as u64;
+    let all = ops.div_ceil(STEPS).max(1) as u64;
     let mut kinds = BTreeSet::new();
-    for seed in first..first + histories {
-        let history = || History::new(seed, HOOKED).take(STEPS);
-        let Err((at, words)) = play(set, seed, history(), &mut kinds) else { continue };
-        let steps: Vec<Step> = history().take(at + 1).collect();
-        eprintln!("option set {name}, seed {seed}, step {at}: {:?}\n{words}", steps.last().map(|s| &s.op));
-        eprintln!("again: FIRN_MODEL_SEED={seed} cargo test -p firn-kv --test model {name}");
-        let mut last = words;
-        let small = shrink(steps, SHRINK_TRIES, |steps| match play(set, seed, steps.iter().cloned(), &mut BTreeSet::new()) {
-            Ok(()) => false,
-            Err((_, words)) => {
-                last = words;
-                true
-            }
-        });
-        let lines: Vec<String> = small.iter().rev().take(80).rev().map(|s| format!("  {:?}", s.op)).collect();
-        panic!("the last of {} steps that fail too:\n{}\n{last}", small.len(), lines.join("\n"));
+    let seeds = (first + n..first + all).step_by(SHARES as usize);
+    let count = seeds.clone().count();
+    for seed in seeds {
+        let steps: Vec<Op> = History::new(seed, HOOKED)
+            .take(STEPS)
+            .map(|s| {
+                kinds.insert(s.kind);
+                s.op
+            })
+            .collect();
+        if let Err((at, words)) = play(seed, steps.iter()) {
+            panic!("{}", report(seed, &steps, at, words, |steps| play(seed, steps.iter()).err().map(|e| e.1)));
+        }
     }
-    if histories >= 4 {
+    if count >= 4 {
         let missing: Vec<_> = WEIGHTS.iter().map(|(k, _)| k).filter(|k| !kinds.contains(k)).collect();
         assert!(missing.is_empty(), "these kinds of steps did not occur: {missing:?}");
     }
 }
 
-macro_rules! tests {
-    ($($name:ident)*) => {
-        $(#[test] fn $name() { test(stringify!($name)); })*
+macro_rules! shares {
+    ($($name:ident $n:literal)*) => {
+        $(#[test] fn $name() { share($n); })*
 
         #[test]
-        fn every_set_has_a_test() {
-            let named = [$(stringify!($name)),*];
-            assert!(sets::all().iter().map(|s| s.name).eq(named));
-            assert!(named.len() >= 16);
+        fn every_history_is_of_one_share() {
+            assert!([$($n),*].into_iter().eq(0..SHARES));
         }
     };
 }
 
-tests! {
-    inline one_thread two_threads leveled leveled_threads lazy unified unified_threads window fifo no_filter wide_filter
-    prefix_filter os_map os_pread small_budget roomy tombstone_age power_log quiet early_merge purge
+shares! { histories_0 0 histories_1 1 histories_2 2 histories_3 3 histories_4 4 histories_5 5 histories_6 6 histories_7 7 }
+
+fn play_script(file: &Path) {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let script = Script::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    if let Err((at, words)) = play(script.seed, script.steps.iter()) {
+        panic!("{}, step {at}: {:?}\n{words}\n{:#?}", file.display(), script.steps.get(at), Setup::of(script.seed));
+    }
+}
+
+#[test]
+fn what_was_found_stays_away() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/scripts");
+    let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files.extend(std::env::var_os("FIRN_MODEL_SCRIPT").map(Into::into));
+    files.iter().for_each(|f| play_script(f));
+}
+
+/// As if a store lost what is put after an ingestion into a tree that was reopened.
+#[test]
+fn a_failure_is_told_with_a_script_that_fails_too() {
+    let seed = 4;
+    let steps: Vec<Op> = History::new(seed, HOOKED).take(3000).map(|s| s.op).collect();
+    let fails = |steps: &[Op]| {
+        let mut rest = steps.iter();
+        let ingested = rest.find_map(|op| if let Op::Ingest { tree, .. } = op { Some(*tree) } else { None })?;
+        rest.find(|op| matches!(op, Op::Reopen))?;
+        rest.find(|op| matches!(op, Op::Write { tree, .. } if *tree == ingested))?;
+        Some("it is lost".into())
+    };
+    let told = report(seed, &steps, steps.len(), "lost".into(), fails);
+    let (_, script) = told.split_once("plays it):\n").unwrap();
+    let script = Script::parse(script).unwrap_or_else(|e| panic!("{e}: {told}"));
+    assert!(script.seed == seed && script.steps.len() == 3 && fails(&script.steps).is_some(), "{told}");
+    assert!(told.contains("# it is lost") && told.contains("block_size") || told.contains("DbOptions"), "{told}");
 }

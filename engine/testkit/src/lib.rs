@@ -1,6 +1,7 @@
 //! Test tools for Firn, for dev-dependencies only: [`datadriven`] runs tests that are text files, [`history`] makes histories of
 //! operations and [`oracle`] knows what they must answer, [`linear`] judges calls that were made at the same time, [`public_api`]
-//! tells what is public and in no run of tests, [`rng`] is a small generator of repeatable randomness.
+//! tells what is public and in no run of tests, [`rng`] is a small generator of repeatable randomness, [`shrink`] makes what fails
+//! smaller.
 
 pub mod datadriven;
 pub mod history;
@@ -8,3 +9,4 @@ pub mod linear;
 pub mod oracle;
 pub mod public_api;
 pub mod rng;
+pub mod shrink;

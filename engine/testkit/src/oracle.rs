@@ -146,6 +146,20 @@ impl Oracle {
         }
     }
 
+    /// Puts pairs as one operation; nothing happens when there are none, or the tree is not there.
+    pub fn load<'p>(&mut self, tree: usize, pairs: impl IntoIterator<Item = (&'p [u8], Arc<[u8]>)>) {
+        let Some(map) = self.trees.get_mut(tree).and_then(Option::as_mut) else { return };
+        let (time, mut loaded) = (self.now + 1, false);
+        for (k, v) in pairs {
+            put(map, &self.held, k, time, Some(v));
+            loaded = true;
+            if self.transactions > 0 {
+                self.touched.push((time, tree, Touched::Key(k.to_vec())));
+            }
+        }
+        self.now += u64::from(loaded);
+    }
+
     /// Begins a transaction.
     pub fn begin(&mut self) -> Transaction {
         self.transactions += 1;
@@ -271,6 +285,22 @@ mod tests {
         o.release(t);
         o.write(0, &Write::Delete(b"a".to_vec()));
         assert!(o.map(0).unwrap().keys.len() == 1 && o.holds() == 0);
+    }
+
+    #[test]
+    fn what_is_loaded_has_one_time() {
+        let mut o = Oracle::default();
+        o.create(0, None);
+        o.write(0, &Write::Put(b"b".to_vec(), v(1)));
+        let t = o.hold();
+        let mut tx = o.begin();
+        tx.get(&o, 0, b"b");
+        tx.put(0, b"x", Some(vec![]));
+        o.load(0, [(&b"a"[..], Arc::from(&b"1"[..])), (b"b", Arc::from(&b"2"[..]))]);
+        o.load(0, []);
+        o.load(1, [(&b"a"[..], Arc::from(&b"1"[..]))]);
+        assert_eq!((o.now(), o.get(0, b"b", 2), o.get(0, b"a", t)), (2, Some(&b"2"[..]), None));
+        assert!(o.get(0, b"b", t) == Some(&v(1).bytes()) && !o.commit(tx));
     }
 
     #[test]

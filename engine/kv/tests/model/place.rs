@@ -8,7 +8,7 @@ use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
 
-use crate::sets::Set;
+use crate::setup::Setup;
 
 /// Where the store is.
 pub struct Place {
@@ -18,11 +18,13 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn new(set: &Set, seed: u64) -> Place {
-        if set.os {
-            return Place { mem: None, env: OsEnv::new(), dir: fresh_dir(set.name) };
+    pub fn new(setup: &Setup) -> Place {
+        if setup.os {
+            return Place { mem: None, env: OsEnv::new(), dir: fresh_dir(setup.seed) };
         }
-        Place::of_image(MemEnv::new(seed))
+        let mem = MemEnv::new(setup.seed);
+        mem.set_memory(setup.memory);
+        Place::of_image(mem)
     }
 
     pub fn of_image(mem: MemEnv) -> Place {
@@ -38,10 +40,10 @@ impl Drop for Place {
     }
 }
 
-pub fn fresh_dir(name: &str) -> PathBuf {
+pub fn fresh_dir(seed: u64) -> PathBuf {
     static N: AtomicU32 = AtomicU32::new(0);
     let n = N.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("firn-model-{}-{name}-{n}", std::process::id()))
+    std::env::temp_dir().join(format!("firn-model-{}-{seed}-{n}", std::process::id()))
 }
 
 pub fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use firn_kv::env::mem::Cut;
 use firn_kv::{Batch, Cursor, Db, Durability, ErrorKind, Range, Snapshot, Transaction, Tree};
-use firn_testkit::history::{Key, Op, SLOTS, Step, TREES, Write};
+use firn_testkit::history::{Key, Op, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
 
 use crate::compare::{Failure, Outcome, Pair, ensure, refused};
 use crate::place::Place;
-use crate::sets::{HOOKED, Set};
+use crate::setup::{HOOKED, Setup};
 
+#[path = "bulk.rs"]
+mod bulk;
 #[path = "reads.rs"]
 mod reads;
 #[path = "transactions.rs"]
@@ -42,6 +44,9 @@ struct Frozen {
     pins: Rc<()>,
 }
 
+/// The name of snapshots that have one.
+const SNAPSHOT: &str = "of the model";
+
 /// What goes when the store closes.
 #[derive(Default)]
 struct Open {
@@ -55,14 +60,15 @@ struct Open {
 
 /// A store and its oracle.
 pub struct Runner<'a> {
-    set: &'a Set,
+    setup: &'a Setup,
     open: Open,
     oracle: Oracle,
-    variants: [usize; TREES],
-    /// The snapshots that have been taken.
-    taken: Vec<Weak<()>>,
-    /// How many checkpoints there have been: a crash may bring an old one back, so each has a name of its own.
+    variants: [u64; TREES],
+    /// The snapshots that have been taken, and which of them have a name.
+    taken: Vec<(Weak<()>, bool)>,
+    /// How many checkpoints and exports there have been: a crash may bring an old one back, so each has a name of its own.
     copies: usize,
+    exports: [Option<bulk::Exported>; SLOTS],
     place: Place,
 }
 
@@ -75,24 +81,36 @@ fn collect<'a>(items: impl Iterator<Item = Pair<'a>>) -> Vec<(Key, Vec<u8>)> {
 }
 
 impl<'a> Runner<'a> {
-    pub fn new(set: &'a Set, seed: u64) -> Runner<'a> {
-        let (open, oracle, place) = (Open::default(), Oracle::default(), Place::new(set, seed));
-        Runner { set, open, oracle, variants: [0; TREES], taken: vec![], copies: 0, place }
+    pub fn new(setup: &'a Setup) -> Runner<'a> {
+        let (open, oracle, place) = (Open::default(), Oracle::default(), Place::new(setup));
+        let exports = Default::default();
+        Runner { setup, open, oracle, variants: [0; TREES], taken: vec![], copies: 0, exports, place }
     }
 
     /// Opens the store and its trees.
     pub fn open(&mut self) -> Outcome {
-        let db = Db::open_in(self.place.env.clone(), &self.place.dir, self.set.db.clone())?;
+        let db = Db::open_in(self.place.env.clone(), &self.place.dir, self.setup.db.clone())?;
         for tree in 0..TREES {
             if self.oracle.has(tree) {
-                let options = self.set.tree_options(tree, self.variants[tree]);
-                let hooked = options.merge.is_some() || options.summary.is_some() || options.purge.is_some();
+                let options = self.setup.tree_options(tree, self.variants[tree]);
+                let hooked = [
+                    options.merge.is_some(),
+                    options.summary.is_some(),
+                    options.purge.is_some(),
+                    options.filter_prefix.is_some(),
+                ]
+                .contains(&true);
                 let name = tree_name(tree);
                 self.open.trees[tree] = Some(if hooked { db.tree(&name, options)? } else { db.existing_tree(&name)? });
             }
         }
         self.open.db = Some(db);
         Ok(())
+    }
+
+    /// Leaves all that is open as it is: what has panicked may hold locks.
+    pub fn abandon(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.open));
     }
 
     /// Closes all and the store.
@@ -118,20 +136,23 @@ impl<'a> Runner<'a> {
     }
 
     /// Does one step.
-    pub fn step(&mut self, step: &Step) -> Outcome {
-        match &step.op {
+    pub fn step(&mut self, op: &Op) -> Outcome {
+        match op {
             Op::Write { tree, write, power } => self.write(*tree, write, *power),
             Op::Batch { writes, power } => self.batch(writes, *power),
             Op::Sync => Ok(self.db()?.sync()?),
             Op::WaitIdle => Ok(self.db()?.wait_idle()?),
-            Op::TakeSnapshot { slot } => self.take_snapshot(*slot),
+            Op::TakeSnapshot { slot, named } => self.take_snapshot(*slot, *named),
             Op::DropSnapshot { slot } => {
                 self.drop_snapshot(*slot);
                 Ok(())
             }
             Op::Reopen => {
                 self.close();
-                self.open()
+                self.open()?;
+                ensure(self.db()?.torn_log().is_none(), || {
+                    format!("a closed store is torn: {:?}", self.open.db.as_ref().map(Db::torn_log))
+                })
             }
             Op::Crash => self.crash(&Cut::Process),
             Op::PowerCut { seed } => {
@@ -193,6 +214,11 @@ impl<'a> Runner<'a> {
         | Op::Flush { tree }
         | Op::Compact { tree }
         | Op::CompactRange { tree, .. }
+        | Op::DropRange { tree, .. }
+        | Op::Ingest { tree, .. }
+        | Op::Export { tree, .. }
+        | Op::Import { tree, .. }
+        | Op::Tables { tree }
         | Op::Size { tree, .. }
         | Op::Refused { tree }) = op
         else {
@@ -225,6 +251,11 @@ impl<'a> Runner<'a> {
             Op::Flush { .. } => Ok(t.flush()?),
             Op::Compact { .. } => Ok(t.compact()?),
             Op::CompactRange { from, to, .. } => Ok(t.compact_range(from, to)?),
+            Op::DropRange { from, to, .. } => self.drop_range(&t, n, from, to),
+            Op::Ingest { pairs, .. } => self.ingest(&t, n, pairs),
+            Op::Export { slot, span, .. } => self.export(&t, n, *slot, span),
+            Op::Import { slot, .. } => self.import(&t, n, *slot),
+            Op::Tables { .. } => self.tables(&t, n),
             Op::Size { from, to, .. } => self.size(&t, n, from, to),
             _ => self.refusals(&t, n),
         }
@@ -246,6 +277,7 @@ impl<'a> Runner<'a> {
 
     fn batch(&mut self, writes: &[(usize, Write)], power: bool) -> Outcome {
         let mut batch = Batch::new();
+        let mut n = 0;
         for (tree, write) in writes {
             let Some(t) = &self.open.trees[*tree] else { continue };
             match write {
@@ -254,7 +286,11 @@ impl<'a> Runner<'a> {
                 Write::DeleteRange(a, b) => batch.delete_range(t, a, b)?,
                 Write::Merge(k, v) => batch.merge(t, k, &v.bytes())?,
             }
+            n += usize::from(!matches!(write, Write::DeleteRange(a, b) if a >= b));
         }
+        ensure(batch.len() == n && batch.is_empty() == (n == 0) && (batch.size() > 0) == (n > 0), || {
+            format!("a batch of {n} writes says {} and {} bytes", batch.len(), batch.size())
+        })?;
         let db = self.db()?;
         if power {
             db.write_with(batch, Durability::Power)?
@@ -267,14 +303,14 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn take_snapshot(&mut self, slot: usize) -> Outcome {
-        let snapshot = self.db()?.snapshot();
+    fn take_snapshot(&mut self, slot: usize, named: bool) -> Outcome {
+        let snapshot = if named { self.db()?.snapshot_named(SNAPSHOT) } else { self.db()?.snapshot() };
         self.drop_snapshot(slot);
         let time = self.oracle.hold();
         ensure(snapshot.seq() == time, || format!("a snapshot at {} where {time} was expected", snapshot.seq()))?;
         let pins = Rc::new(());
-        self.taken.retain(|t| t.strong_count() > 0);
-        self.taken.push(Rc::downgrade(&pins));
+        self.taken.retain(|t| t.0.strong_count() > 0);
+        self.taken.push((Rc::downgrade(&pins), named));
         self.open.snapshots[slot] = Some(Frozen { snapshot, time, pins });
         Ok(())
     }
@@ -286,9 +322,9 @@ impl<'a> Runner<'a> {
     }
 
     fn create_tree(&mut self, tree: usize) -> Outcome {
-        let t = self.db()?.tree(&tree_name(tree), self.set.tree_options(tree, self.variants[tree]))?;
+        let t = self.db()?.tree(&tree_name(tree), self.setup.tree_options(tree, self.variants[tree]))?;
         if !self.oracle.has(tree) {
-            self.oracle.create(tree, self.set.fold_of(tree));
+            self.oracle.create(tree, self.setup.fold_of(tree));
         }
         self.open.trees[tree] = Some(t);
         Ok(())
@@ -311,14 +347,22 @@ impl<'a> Runner<'a> {
         refused("flushing a dropped tree", t.flush(), ErrorKind::Closed)
     }
 
-    fn change_options(&mut self, tree: usize, variant: usize) -> Outcome {
+    fn change_options(&mut self, tree: usize, variant: u64) -> Outcome {
         if self.open.trees[tree].is_some() {
             self.variants[tree] = variant;
-            let options = self.set.tree_options(tree, variant);
+            let options = self.setup.tree_options(tree, variant);
             let policy = options.policy.clone();
             let t = self.db()?.tree(&tree_name(tree), options)?;
             ensure(t.options().policy == policy, || "the policy was not changed".into())?;
+            let (name, names) = (t.name(), t.db().tree_names());
+            ensure(names.iter().any(|n| n == name), || format!("the tree {name} is not among {names:?}"))?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Runner<'_> {
+    fn drop(&mut self) {
+        self.remove_exports();
     }
 }

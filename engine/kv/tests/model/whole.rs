@@ -1,22 +1,23 @@
 //! Steps that concern the whole store: crashes, checkpoints, other openings of it, what it says of itself, what it refuses.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use firn_kv::env::mem::Cut;
+use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::env::os::OsEnv;
-use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
 use firn_testkit::history::{Ends, Span, TREES};
 
-use super::{Runner, tree_name};
+use super::{Runner, SNAPSHOT, tree_name};
 use crate::compare::{Failure, Outcome, ensure, refused};
 use crate::place::{Place, copy_dir, fresh_dir};
-use crate::sets::HOOKED;
+use crate::setup::HOOKED;
 
 impl Runner<'_> {
     pub(super) fn size(&self, t: &Tree, tree: usize, from: &[u8], to: &[u8]) -> Outcome {
         let size = t.approximate_size(from, to)?;
         ensure(from < to || size == 0, || format!("an empty range of {size} bytes"))?;
-        if self.set.db.background_threads == 0 {
+        if self.setup.db.background_threads == 0 {
             let stats = self.db()?.stats();
             let name = tree_name(tree);
             let all: u64 = stats.trees.iter().filter(|t| t.name == name).flat_map(|t| &t.runs).map(|r| r.bytes).sum();
@@ -29,10 +30,19 @@ impl Runner<'_> {
         let long = vec![b'k'; MAX_KEY_LEN + 1];
         refused("a long key", t.put(&long, b""), ErrorKind::InvalidArgument)?;
         refused("a long end", t.delete_range(b"", &long), ErrorKind::InvalidArgument)?;
-        let again = Db::open_in(self.place.env.clone(), &self.place.dir, self.set.db.clone());
+        let again = Db::open_in(self.place.env.clone(), &self.place.dir, self.setup.db.clone());
         refused("a second open", again, ErrorKind::Locked)?;
-        let mut other = self.set.tree_options(tree, 0);
-        other.merge = self.set.tree_options(5 - tree.max(2), 0).merge;
+        let foreign =
+            Db::open_in(Arc::new(MemEnv::new(1)), "/other", DbOptions { background_threads: 0, ..self.setup.db.clone() })?;
+        let mut batch = Batch::new();
+        batch.put(t, b"", b"")?;
+        refused("another store's tree", foreign.write(batch), ErrorKind::InvalidArgument)?;
+        let mut batch = Batch::new();
+        batch.put(t, b"", b"")?;
+        batch.clear();
+        foreign.write(batch)?;
+        let mut other = self.setup.tree_options(tree, 0);
+        other.merge = self.setup.tree_options(5 - tree.max(2), 0).merge;
         if HOOKED[tree] {
             refused("another hook", self.db()?.tree(&tree_name(tree), other), ErrorKind::Incompatible)?;
         }
@@ -47,7 +57,10 @@ impl Runner<'_> {
         ensure(names == want, || format!("trees {names:?}, expected {want:?}"))?;
         let now = self.oracle.now();
         ensure(stats.seq == now, || format!("sequence number {}, expected {now}", stats.seq))?;
-        let taken = self.taken.iter().filter(|t| t.strong_count() > 0).count();
+        let taken = self.taken.iter().filter(|t| t.0.strong_count() > 0);
+        let (named, taken) = (taken.clone().filter(|t| t.1).count(), taken.count());
+        let told = stats.snapshots.iter().filter(|s| s.name == SNAPSHOT).count();
+        ensure(told == named, || format!("{told} snapshots have a name, expected {named}"))?;
         let holds = taken + self.open.transactions.iter().flatten().count();
         ensure(stats.snapshots.len() == holds, || format!("{} snapshots, expected {holds}", stats.snapshots.len()))?;
         for t in &stats.trees {
@@ -56,7 +69,7 @@ impl Runner<'_> {
                 ensure(r.deletes <= r.entries, || format!("more deletes than entries: {r:?}"))?;
             }
         }
-        ensure(stats.memory.budget == self.set.db.memory_budget as u64, || "another memory budget".into())
+        ensure(stats.memory.budget == self.setup.db.memory_budget as u64, || "another memory budget".into())
     }
 
     pub(super) fn verify(&self) -> Outcome {
@@ -71,8 +84,8 @@ impl Runner<'_> {
         let next = match &self.place.mem {
             Some(mem) => Some(Place::of_image(mem.crash_image(0, cut))),
             // A copy is only an image of one moment when nobody works in the background.
-            None if self.set.db.background_threads == 0 => {
-                let next = Place { mem: None, env: OsEnv::new(), dir: fresh_dir(self.set.name) };
+            None if self.setup.db.background_threads == 0 => {
+                let next = Place { mem: None, env: OsEnv::new(), dir: fresh_dir(self.setup.seed) };
                 copy_dir(&self.place.dir, &next.dir).map_err(|e| Failure(e.to_string()))?;
                 Some(next)
             }
@@ -103,7 +116,7 @@ impl Runner<'_> {
     }
 
     pub(super) fn look_at_copy(&self, dir: &Path) -> Outcome {
-        let db = Db::open_in(self.place.env.clone(), dir, self.set.db.clone())?;
+        let db = Db::open_in(self.place.env.clone(), dir, self.setup.db.clone())?;
         let trees = self.same_store("checkpoint", &db)?;
         ensure(db.stats().seq == self.oracle.now(), || "a checkpoint with another sequence number".into())?;
         if let Some((t, n)) = trees.iter().zip(0..).next() {
@@ -115,7 +128,7 @@ impl Runner<'_> {
     }
 
     pub(super) fn read_only(&self) -> Outcome {
-        let options = DbOptions { read_only: true, ..self.set.db.clone() };
+        let options = DbOptions { read_only: true, ..self.setup.db.clone() };
         let db = Db::open_in(self.place.env.clone(), &self.place.dir, options)?;
         let trees = self.same_store("read-only", &db)?;
         ensure(db.is_read_only() && !self.db()?.is_read_only(), || "which store is read-only was told wrongly".into())?;
@@ -126,7 +139,7 @@ impl Runner<'_> {
     pub(super) fn same_store(&self, what: &str, db: &Db) -> Outcome<Vec<Tree>> {
         let mut trees = vec![];
         for tree in (0..TREES).filter(|t| self.oracle.has(*t)) {
-            let t = db.tree(&tree_name(tree), self.set.tree_options(tree, self.variants[tree]))?;
+            let t = db.tree(&tree_name(tree), self.setup.tree_options(tree, self.variants[tree]))?;
             for ends in [Ends::Front, Ends::Back] {
                 self.scan(tree, &Span::all(), t.iter(), ends, usize::MAX, None)
                     .map_err(|Failure(words)| Failure(format!("{what}, tree {tree}: {words}")))?;

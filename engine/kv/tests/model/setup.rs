@@ -1,0 +1,123 @@
+//! What a history runs under: options of the store and of its trees, hooks, and where it lies, all drawn from the history's seed.
+
+use std::sync::Arc;
+
+use firn_kv::{DbOptions, Durability, ReadMode, TreeOptions};
+use firn_testkit::history::TREES;
+use firn_testkit::oracle::Fold;
+use firn_testkit::rng::Rng;
+
+use crate::draw;
+use crate::hooks::{Count, First4, Largest, LargestHere, Sum, Tail, Unseen, largest, sum, tail};
+
+/// Which trees have a merge hook.
+pub const HOOKED: [bool; TREES] = [false, false, true, true];
+
+/// One way to open a store.
+#[derive(Debug)]
+pub struct Setup {
+    pub seed: u64,
+    /// On the real file system, not in memory.
+    pub os: bool,
+    /// How much memory the machine seems to have; below some size logs and tables are treated otherwise.
+    pub memory: Option<u64>,
+    pub db: DbOptions,
+    /// Memtables and tables that a history does not fill.
+    roomy: bool,
+    /// Tree 2 has a merge hook that ends reads early.
+    early: bool,
+    purges: bool,
+    prefixes: [bool; TREES],
+    counts: [bool; TREES],
+}
+
+impl Setup {
+    /// The setup of a seed.
+    pub fn of(seed: u64) -> Setup {
+        let mut rng = Rng::new(seed ^ 0x5e7);
+        let mut db = draw::db(&mut rng);
+        let (os, roomy) = (rng.one_in(10), rng.one_in(12));
+        if rng.one_in(3) {
+            db.read_mode = ReadMode::Auto;
+        }
+        if rng.one_in(2) {
+            db.background_threads = 0;
+        }
+        if os {
+            // Each write would wait for the device.
+            db.durability = Durability::Process;
+        }
+        if roomy {
+            (db.memory_budget, db.wal_segment) = (64 << 20, 4 << 20);
+        }
+        let memory = rng.one_in(4).then_some(64 << 10);
+        let (early, purges) = (rng.one_in(3), rng.one_in(4));
+        let some = |rng: &mut Rng| std::array::from_fn(|_| rng.one_in(4));
+        let (prefixes, counts) = (some(&mut rng), some(&mut rng));
+        Setup { seed, os, memory, db, roomy, early, purges, prefixes, counts }
+    }
+
+    /// The options of a tree, drawn anew for each variant. The hooks stay what they are.
+    pub fn tree_options(&self, tree: usize, variant: u64) -> TreeOptions {
+        let mut rng = Rng::new(self.seed.wrapping_mul(64).wrapping_add(variant).wrapping_mul(TREES as u64) + tree as u64);
+        let mut o = draw::tree(&mut rng);
+        if self.roomy {
+            (o.memtable_size, o.table_size) = (2 << 20, 1 << 20);
+        }
+        o.merge = match tree {
+            2 if self.early => Some(Arc::new(Largest)),
+            2 => Some(Arc::new(Tail)),
+            3 => Some(Arc::new(Sum)),
+            _ => None,
+        };
+        if self.prefixes[tree] {
+            o.filter_prefix = Some(Arc::new(First4));
+        }
+        if self.purges {
+            o.purge = Some(Arc::new(Unseen));
+        }
+        if self.counts[tree] {
+            o.summary = Some(Arc::new(Count));
+        }
+        if tree == 2 && self.early {
+            o.summary = Some(Arc::new(LargestHere));
+        }
+        o
+    }
+
+    /// How a tree folds, for the oracle.
+    pub fn fold_of(&self, tree: usize) -> Option<Fold> {
+        match tree {
+            2 if self.early => Some(|base, op| Some(largest(base, &[op]))),
+            2 => Some(|base, op| Some(tail(base, &[op]))),
+            3 => Some(|base, op| sum(base, &[op])),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn every_choice_is_drawn() {
+    use std::collections::BTreeSet;
+    let mut met = BTreeSet::new();
+    for seed in 1..=100 {
+        let s = Setup::of(seed);
+        let db = (s.db.background_threads.min(1), s.db.read_mode, s.db.durability, s.os, s.memory.is_some());
+        met.extend([format!("threads {}", db.0), format!("{:?}", db.1), format!("{:?}", db.2), format!("os {}", db.3)]);
+        met.extend([format!("short of memory {}", db.4), format!("roomy {}, early {}, purges {}", s.roomy, s.early, s.purges)]);
+        met.insert(format!("event log {}", s.db.event_log));
+        for tree in 0..TREES {
+            let o = s.tree_options(tree, 0);
+            assert!(o.check().is_ok(), "{o:?}");
+            let word = format!("{:?}", o.policy);
+            met.insert(word.split(' ').next().map(str::to_owned).unwrap());
+            met.extend([format!("{:?}", o.compression), format!("{:?}", o.filter), format!("blocks of {}", o.block_size)]);
+            met.extend([format!("prefixes {}", s.prefixes[tree]), format!("counts {}", s.counts[tree])]);
+            let again = s.tree_options(tree, 7);
+            assert!(format!("{again:?}") != format!("{o:?}") && again.merge.is_some() == o.merge.is_some());
+        }
+    }
+    // Both of each yes or no, three ways to read, six policies, four compressions and filters each, five sizes of blocks, and
+    // most of the eight kinds of stores.
+    assert!(met.len() >= 2 * 8 + 3 + 6 + 4 + 4 + 5 + 4, "{met:?}");
+}

@@ -1,0 +1,303 @@
+//! Histories: random but repeatable sequences of operations on a store of a few trees.
+//!
+//! Invariants:
+//! - A history depends on its seed alone, so a failure is replayed from the seed and the number of the step.
+//! - Every step means something in every state (a read of a snapshot that is not there does nothing), so a history stays one when
+//!   steps are taken out of it, and a failing one can be made smaller.
+//! - Nothing here knows the store that is tested: steps are plain data.
+//!
+//! Each tree has a key space of its own, chosen by the seed: few keys that collide all the time, long keys with one shared prefix,
+//! odd bytes of any length (the empty key, zeros, 0xff, the longest key there may be), a growing sequence, and keys spread wide.
+
+use std::fmt;
+use std::ops::Bound;
+
+use crate::rng::Rng;
+
+mod draw;
+mod script;
+
+pub use draw::History;
+pub use script::Script;
+
+/// How many trees a history uses at most.
+pub const TREES: usize = 4;
+/// How many snapshots, iterators, cursors, transactions and exported files there are at most, of each.
+pub const SLOTS: usize = 3;
+/// The longest key that histories use.
+pub const LONGEST_KEY: usize = 65_535;
+
+/// A key.
+pub type Key = Vec<u8>;
+
+/// A value or an operand, by what it is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filler {
+    /// Odd seeds give bytes that do not compress, even ones give bytes that do.
+    pub seed: u32,
+    /// Length in bytes.
+    pub len: u32,
+}
+
+impl Filler {
+    /// The bytes.
+    pub fn bytes(self) -> Vec<u8> {
+        let mut out = vec![0; self.len as usize];
+        if self.seed % 2 == 1 {
+            Rng::new(u64::from(self.seed)).fill(&mut out);
+        } else {
+            let word = format!("{:08x}-", self.seed);
+            out.iter_mut().zip(word.bytes().cycle()).for_each(|(o, b)| *o = b);
+        }
+        out
+    }
+}
+
+/// A change of one tree.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Write {
+    /// Sets a key.
+    Put(Key, Filler),
+    /// Deletes a key.
+    Delete(Key),
+    /// Deletes the keys from the first to before the second; nothing when the first is not the smaller one.
+    DeleteRange(Key, Key),
+    /// Adds an operand.
+    Merge(Key, Filler),
+}
+
+/// A range of keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Where it begins.
+    pub from: Bound<Key>,
+    /// Where it ends.
+    pub to: Bound<Key>,
+}
+
+impl Span {
+    /// All keys.
+    pub fn all() -> Span {
+        Span { from: Bound::Unbounded, to: Bound::Unbounded }
+    }
+
+    /// Its bounds as slices.
+    pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
+    }
+
+    /// Whether it can hold no key.
+    pub fn is_empty(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Bound::Included(a), Bound::Included(b)) => a > b,
+            (Bound::Excluded(a), Bound::Excluded(b)) => {
+                a >= b || (b.len() == a.len() + 1 && b.starts_with(a) && b.ends_with(&[0]))
+            }
+            (Bound::Included(a), Bound::Excluded(b)) | (Bound::Excluded(a), Bound::Included(b)) => a >= b,
+            (Bound::Unbounded, Bound::Excluded(b)) => b.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether a key lies in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        use std::ops::RangeBounds;
+        RangeBounds::<[u8]>::contains(&self.bounds(), key)
+    }
+}
+
+/// From where a range is walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Ascending.
+    Front,
+    /// Descending.
+    Back,
+    /// From both, in an order that the seed gives, until they meet.
+    Both(u64),
+}
+
+/// A move of a cursor.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Move {
+    /// To the first key.
+    First,
+    /// To the last key.
+    Last,
+    /// To the first key at or after this one.
+    Seek(Key),
+    /// To the last key before this one.
+    SeekBefore(Key),
+    /// To the next key.
+    Next,
+    /// To the previous key.
+    Prev,
+}
+
+/// What a step does. `tree`, `slot`: which of the [`TREES`] and [`SLOTS`]. `at`: the snapshot that is read, or the present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Op {
+    Write { tree: usize, write: Write, power: bool },
+    Batch { writes: Vec<(usize, Write)>, power: bool },
+    Sync,
+    Get { tree: usize, key: Key, at: Option<usize> },
+    Contains { tree: usize, key: Key, at: Option<usize> },
+    MultiGet { tree: usize, keys: Vec<Key> },
+    Scan { tree: usize, span: Span, ends: Ends, limit: usize, at: Option<usize> },
+    Prefix { tree: usize, prefix: Key, ends: Ends, limit: usize, at: Option<usize> },
+    Walk { tree: usize, span: Span, moves: Vec<Move>, at: Option<usize> },
+    FullScan { tree: usize },
+    OpenIter { slot: usize, tree: usize, span: Span, at: Option<usize> },
+    StepIter { slot: usize, front: usize, back: usize },
+    CloseIter { slot: usize },
+    OpenCursor { slot: usize, tree: usize, span: Span, at: Option<usize> },
+    MoveCursor { slot: usize, moves: Vec<Move> },
+    CloseCursor { slot: usize },
+    TakeSnapshot { slot: usize, named: bool },
+    DropSnapshot { slot: usize },
+    Flush { tree: usize },
+    Compact { tree: usize },
+    CompactRange { tree: usize, from: Key, to: Key },
+    DropRange { tree: usize, from: Key, to: Key },
+    Ingest { tree: usize, pairs: Vec<(Key, Filler)> },
+    Export { slot: usize, tree: usize, span: Span },
+    Import { slot: usize, tree: usize },
+    Tables { tree: usize },
+    WaitIdle,
+    Begin { slot: usize },
+    TxGet { slot: usize, tree: usize, key: Key },
+    TxScan { slot: usize, tree: usize, span: Span },
+    TxPut { slot: usize, tree: usize, key: Key, value: Filler },
+    TxDelete { slot: usize, tree: usize, key: Key },
+    Commit { slot: usize, power: bool },
+    Abort { slot: usize },
+    Retry { tree: usize, key: Key, value: Filler, disturb: bool },
+    Reopen,
+    Crash,
+    PowerCut { seed: Option<u64> },
+    Checkpoint,
+    ReadOnly,
+    CreateTree { tree: usize },
+    DropTree { tree: usize },
+    ChangeOptions { tree: usize, variant: u64 },
+    Size { tree: usize, from: Key, to: Key },
+    Stats,
+    Verify,
+    Advance { seconds: u64 },
+    Refused { tree: usize },
+}
+
+/// The kinds of step, for weights and for counting what a history has covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[rustfmt::skip]
+pub enum Kind {
+    Put, PutLarge, PutPower, Delete, DeleteRange, Merge, Batch, BatchPower, Sync,
+    Get, Contains, MultiGet, Forward, Backward, BothEnds, Prefix, PrefixBack, PrefixBoth, Walk, FullScan,
+    OpenIter, StepIter, CloseIter, OpenCursor, MoveCursor, CloseCursor,
+    TakeSnapshot, TakeNamed, DropSnapshot, SnapshotGet, SnapshotScan, SnapshotWalk,
+    Flush, Compact, CompactRange, DropRange, WaitIdle, Ingest, Export, Import, Tables,
+    Begin, TxGet, TxScan, TxPut, TxDelete, Commit, Abort, Retry,
+    Reopen, Crash, PowerCut, Checkpoint, ReadOnly,
+    CreateTree, DropTree, ChangeOptions, Size, Stats, Verify, Advance, Refused,
+}
+
+/// How often each kind is drawn, relative to the sum.
+#[rustfmt::skip]
+pub const WEIGHTS: &[(Kind, u64)] = &[
+    (Kind::Put, 3400), (Kind::PutLarge, 60), (Kind::PutPower, 20), (Kind::Delete, 900), (Kind::DeleteRange, 90),
+    (Kind::Merge, 900), (Kind::Batch, 250), (Kind::BatchPower, 5), (Kind::Sync, 5),
+    (Kind::Get, 1200), (Kind::Contains, 150), (Kind::MultiGet, 100),
+    (Kind::Forward, 150), (Kind::Backward, 150), (Kind::BothEnds, 80),
+    (Kind::Prefix, 80), (Kind::PrefixBack, 80), (Kind::PrefixBoth, 40), (Kind::Walk, 200), (Kind::FullScan, 8),
+    (Kind::OpenIter, 60), (Kind::StepIter, 250), (Kind::CloseIter, 40),
+    (Kind::OpenCursor, 60), (Kind::MoveCursor, 250), (Kind::CloseCursor, 40),
+    (Kind::TakeSnapshot, 40), (Kind::TakeNamed, 20), (Kind::DropSnapshot, 55), (Kind::SnapshotGet, 200),
+    (Kind::SnapshotScan, 80), (Kind::SnapshotWalk, 60),
+    (Kind::Flush, 30), (Kind::Compact, 6), (Kind::CompactRange, 10), (Kind::DropRange, 10), (Kind::WaitIdle, 5),
+    (Kind::Ingest, 30), (Kind::Export, 15), (Kind::Import, 15), (Kind::Tables, 20),
+    (Kind::Begin, 100), (Kind::TxGet, 150), (Kind::TxScan, 40), (Kind::TxPut, 200), (Kind::TxDelete, 50),
+    (Kind::Commit, 90), (Kind::Abort, 20), (Kind::Retry, 30),
+    (Kind::Reopen, 4), (Kind::Crash, 4), (Kind::PowerCut, 4), (Kind::Checkpoint, 2), (Kind::ReadOnly, 3),
+    (Kind::CreateTree, 10), (Kind::DropTree, 4), (Kind::ChangeOptions, 8), (Kind::Size, 20), (Kind::Stats, 15), (Kind::Verify, 2),
+    (Kind::Advance, 10), (Kind::Refused, 10),
+];
+
+/// One step of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What kind was drawn.
+    pub kind: Kind,
+    /// What to do.
+    pub op: Op,
+}
+
+/// A key as it is printed: escaped, long runs shortened.
+fn show(key: &[u8]) -> String {
+    if key.len() <= 24 {
+        return format!("\"{}\"", key.escape_ascii());
+    }
+    format!("\"{}…{}\" ({} bytes)", key[..4].escape_ascii(), key[key.len() - 12..].escape_ascii(), key.len())
+}
+
+impl fmt::Debug for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Write::Put(k, v) => write!(f, "Put({}, {} bytes, seed {})", show(k), v.len, v.seed),
+            Write::Delete(k) => write!(f, "Delete({})", show(k)),
+            Write::DeleteRange(a, b) => write!(f, "DeleteRange({}, {})", show(a), show(b)),
+            Write::Merge(k, v) => write!(f, "Merge({}, {} bytes, seed {})", show(k), v.len, v.seed),
+        }
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = |b: &Bound<Key>| match b {
+            Bound::Included(k) => format!("={}", show(k)),
+            Bound::Excluded(k) => show(k),
+            Bound::Unbounded => String::new(),
+        };
+        write!(f, "[{}..{}]", bound(&self.from), bound(&self.to))
+    }
+}
+
+impl fmt::Debug for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Move::First => f.write_str("first"),
+            Move::Last => f.write_str("last"),
+            Move::Seek(k) => write!(f, "seek {}", show(k)),
+            Move::SeekBefore(k) => write!(f, "seek_before {}", show(k)),
+            Move::Next => f.write_str("next"),
+            Move::Prev => f.write_str("prev"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_history_and_every_kind_occurs() {
+        let steps: Vec<Step> = History::new(3, [false, false, true, true]).take(60_000).collect();
+        assert!(steps.iter().eq(History::new(3, [false, false, true, true]).take(60_000).collect::<Vec<_>>().iter()));
+        for (kind, _) in WEIGHTS {
+            assert!(steps.iter().any(|s| s.kind == *kind), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn spans_know_when_they_are_empty() {
+        use Bound::*;
+        let span = |from, to| Span { from, to };
+        let k = |s: &str| s.as_bytes().to_vec();
+        assert!(span(Excluded(k("a")), Excluded(k("a\0"))).is_empty());
+        assert!(!span(Excluded(k("a")), Included(k("a\0"))).is_empty());
+        assert!(!span(Included(k("a")), Included(k("a"))).is_empty());
+        assert!(span(Included(k("b")), Excluded(k("a"))).is_empty() && span(Unbounded, Excluded(vec![])).is_empty());
+        assert!(Span::all().contains(b"") && !span(Excluded(vec![]), Unbounded).contains(b""));
+    }
+}
