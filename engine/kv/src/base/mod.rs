@@ -5,6 +5,7 @@
 pub mod checksum;
 pub mod coding;
 pub mod cursor;
+pub mod deletions;
 pub mod error;
 pub mod hash;
 pub mod hooks;

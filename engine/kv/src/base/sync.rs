@@ -13,6 +13,30 @@ pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuar
 #[cfg(not(interleave))]
 pub(crate) use std::sync::atomic::AtomicBool;
 
+/// The lock of protocols that loom models: loom's under `--cfg loom`, otherwise the one that everything takes.
+pub(crate) mod modelled {
+    #[cfg(not(loom))]
+    pub(crate) use super::{Mutex, MutexGuard};
+
+    #[cfg(loom)]
+    pub(crate) use loom::sync::MutexGuard;
+
+    /// loom's mutex with `parking_lot`'s interface.
+    #[cfg(loom)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    #[cfg(loom)]
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
+}
+
 #[cfg(interleave)]
 pub(crate) use firn_interleave::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard,

@@ -2,8 +2,9 @@
 //!
 //! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty; each lists the sequence numbers of the tombstones
 //! that cover it, newest first, without repeats. Looking up a key costs one binary search. Overlapping tombstones are cut at each
-//! other's ends by [`Fragments::build`]; cutting never changes which keys are covered by which sequence number.
+//! other's ends by [`Deletions`]; cutting never changes which keys are covered by which sequence number.
 
+use super::deletions::{Deletions, Stretch};
 use super::key::Seq;
 
 /// One range deletion: keys in `[start, end)` with a sequence number below `seq` are gone.
@@ -31,7 +32,7 @@ pub struct Fragment {
 impl Fragment {
     /// The newest deletion of this fragment that a reader at `read` sees.
     pub fn newest_at(&self, read: Seq) -> Option<Seq> {
-        self.seqs.iter().copied().find(|&s| s <= read)
+        self.seqs.get(self.seqs.partition_point(|&s| s > read)).copied()
     }
 }
 
@@ -40,36 +41,9 @@ impl Fragment {
 pub struct Fragments(Vec<Fragment>);
 
 impl Fragments {
-    /// Cuts overlapping tombstones into fragments. Costs O(n log n + output).
-    pub fn build(mut tombstones: Vec<RangeTombstone>) -> Fragments {
-        tombstones.retain(|t| t.start < t.end);
-        let mut bounds: Vec<&[u8]> = tombstones.iter().flat_map(|t| [t.start.as_slice(), t.end.as_slice()]).collect();
-        bounds.sort_unstable();
-        bounds.dedup();
-        let mut order: Vec<usize> = (0..tombstones.len()).collect();
-        order.sort_unstable_by(|&a, &b| tombstones[a].start.cmp(&tombstones[b].start));
-        let mut next = 0;
-        let mut active: Vec<usize> = vec![];
-        let mut out: Vec<Fragment> = vec![];
-        for w in bounds.windows(2) {
-            let (start, end) = (w[0], w[1]);
-            active.retain(|&i| tombstones[i].end.as_slice() > start);
-            while next < order.len() && tombstones[order[next]].start.as_slice() <= start {
-                active.push(order[next]);
-                next += 1;
-            }
-            if active.is_empty() {
-                continue;
-            }
-            let mut seqs: Vec<Seq> = active.iter().map(|&i| tombstones[i].seq).collect();
-            seqs.sort_unstable_by(|a, b| b.cmp(a));
-            seqs.dedup();
-            match out.last_mut() {
-                Some(f) if f.end == start && f.seqs == seqs => f.end = end.to_vec(),
-                _ => out.push(Fragment { start: start.to_vec(), end: end.to_vec(), seqs }),
-            }
-        }
-        Fragments(out)
+    /// Cuts overlapping tombstones into fragments that list all of them. Costs O(n log n + output).
+    pub fn build(tombstones: Vec<RangeTombstone>) -> Fragments {
+        tombstones.iter().collect::<Deletions>().all_fragments()
     }
 
     /// Takes fragments that are sorted and disjoint already; `None` when they are not.
@@ -110,9 +84,39 @@ impl Fragments {
         self.0.get(i).is_some_and(|f| f.start.as_slice() <= last)
     }
 
+    /// Whether any key in `[from, until)` was deleted after `since`; `None` is unbounded.
+    pub fn changed_since(&self, from: &[u8], until: Option<&[u8]>, since: Seq) -> bool {
+        let there = self.0[self.0.partition_point(|f| f.end.as_slice() <= from)..].iter();
+        let mut there = there.take_while(|f| until.is_none_or(|u| f.start.as_slice() < u));
+        there.any(|f| f.seqs.first().is_some_and(|&s| s > since))
+    }
+
     /// The newest deletion of `key` that a reader at `read` sees.
     pub fn newest_covering(&self, key: &[u8], read: Seq) -> Option<Seq> {
         self.covering(key)?.newest_at(read)
+    }
+
+    /// The stretch around `key` of which a reader at `read` sees the same.
+    pub fn stretch(&self, key: &[u8], read: Seq) -> Stretch<'_> {
+        let i = self.0.partition_point(|f| f.end.as_slice() <= key);
+        let before = i.checked_sub(1).map_or(&[][..], |i| &self.0[i].end);
+        match self.0.get(i) {
+            None => Stretch { from: before, until: None, newest: None },
+            Some(f) if f.start.as_slice() <= key => Stretch { from: &f.start, until: Some(&f.end), newest: f.newest_at(read) },
+            Some(f) => Stretch { from: before, until: Some(&f.start), newest: None },
+        }
+    }
+
+    /// The fragments, cut to `[from, until)`.
+    pub fn slice(&self, from: &[u8], until: Option<&[u8]>) -> Fragments {
+        let first = self.0.partition_point(|f| f.end.as_slice() <= from);
+        let behind = until.map_or(self.0.len(), |u| self.0.partition_point(|f| f.start.as_slice() < u));
+        let inside = self.0.get(first..behind).unwrap_or_default().iter().map(|f| {
+            let start = f.start.as_slice().max(from);
+            let end = until.map_or(f.end.as_slice(), |u| u.min(&f.end));
+            Fragment { start: start.to_vec(), end: end.to_vec(), seqs: f.seqs.clone() }
+        });
+        Fragments(inside.collect())
     }
 
     /// The same deletions as tombstones, one per fragment and sequence number.

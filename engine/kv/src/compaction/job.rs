@@ -10,9 +10,10 @@
 use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
+use crate::base::deletions::Deletions;
 use crate::base::error::Result;
-use crate::base::key::{Trailer, successor};
-use crate::base::tombstone::{Fragment, Fragments};
+use crate::base::key::{Seq, Trailer, successor};
+use crate::base::tombstone::Fragments;
 use crate::cache::FrameRef;
 use crate::merge::merging::{Merging, Source};
 use crate::merge::retain::{Dropped, Retain, Rules, retain_tombstones};
@@ -73,16 +74,6 @@ impl Cutter<'_> {
     fn cuts_before(&self, key: &[u8]) -> bool {
         self.cuts.at.get(self.next).is_some_and(|b| &**b <= key)
     }
-}
-
-/// The part of `all` in `[from, until)`.
-fn slice(all: &Fragments, from: &[u8], until: Option<&[u8]>) -> Fragments {
-    let inside = all.as_slice().iter().filter_map(|f| {
-        let start = f.start.as_slice().max(from);
-        let end = until.map_or(f.end.as_slice(), |u| u.min(&f.end));
-        (start < end).then(|| Fragment { start: start.to_vec(), end: end.to_vec(), seqs: f.seqs.clone() })
-    });
-    Fragments::from_parts(inside.collect())
 }
 
 /// Merges `sources` (newest first) into output tables; blocks that nothing else overlaps are copied. `oldest_tombstone` is the wall
@@ -173,7 +164,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             // `key` is greater than the last, so there is a successor.
             let until = successor(&self.last);
             debug_assert!(until.as_deref().is_some_and(|u| u <= key), "keys out of order");
-            let tombstones = slice(&self.tombstones, &self.from, until.as_deref());
+            let tombstones = self.tombstones.slice(&self.from, until.as_deref());
             self.made.tables.push(finish(w, &tombstones, self.oldest_tombstone, self.outputs)?);
             self.from = until.unwrap_or_default();
         }
@@ -223,7 +214,7 @@ impl<'a, O: Outputs> Output<'a, O> {
 
     /// Ends the last table; `dropped` is what the input left out.
     fn finish(mut self, dropped: Dropped) -> Result<Made> {
-        let rest = slice(&self.tombstones, &self.from, None);
+        let rest = self.tombstones.slice(&self.from, None);
         if self.writer.is_none() && !rest.is_empty() {
             self.writer = Some(self.outputs.create()?);
         }
@@ -254,12 +245,15 @@ fn finish<O: Outputs>(mut w: TableWriter, tombstones: &Fragments, oldest: Option
     Ok(facts)
 }
 
-/// One set of range deletions out of several.
-pub fn unite(sources: impl IntoIterator<Item = Arc<Fragments>>) -> Arc<Fragments> {
-    let mut all: Vec<Arc<Fragments>> = sources.into_iter().filter(|f| !f.is_empty()).collect();
-    match all.len() {
-        0 => Arc::default(),
-        1 => all.remove(0),
-        _ => Arc::new(Fragments::build(all.iter().flat_map(|f| f.to_tombstones()).collect())),
+/// One set of range deletions out of several: what readers at these snapshots (ascending) and of the newest state need of them.
+pub fn unite(sources: &[Arc<Fragments>], snapshots: &[Seq]) -> Arc<Fragments> {
+    match sources {
+        [] => Arc::default(),
+        [one] => one.clone(),
+        _ => {
+            let all = sources.iter().flat_map(|f| f.as_slice());
+            let all = all.flat_map(|f| f.seqs.iter().map(|&seq| (f.start.as_slice(), f.end.as_slice(), seq)));
+            Arc::new(Deletions::build(all).fragments(snapshots))
+        }
     }
 }

@@ -187,9 +187,10 @@ impl Core {
         for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
             deletions.push(t.table()?.tombstones().clone());
         }
+        let snapshots = self.snapshots.list();
         let rules = Rules {
-            snapshots: self.snapshots.list(),
-            tombstones: unite(deletions),
+            tombstones: unite(&deletions, &snapshots),
+            snapshots,
             beneath: Beneath::new(c.beneath()),
             outside: Outside::new(c.outside(), c.options.filter_prefix.clone()),
             merge: c.options.merge.clone(),

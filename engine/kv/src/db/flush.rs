@@ -228,9 +228,10 @@ impl Core {
         if sealed.mem.is_empty() {
             return Ok(Made::default());
         }
+        let snapshots = self.snapshots.list();
         let rules = Rules {
-            snapshots: self.snapshots.list(),
-            tombstones: sealed.mem.tombstones().unwrap_or_default(),
+            tombstones: Arc::new(sealed.mem.fragments(&snapshots)),
+            snapshots,
             beneath: Beneath::new(vec![]),
             outside: Outside::new(vec![], None),
             merge: view.options.merge.clone(),

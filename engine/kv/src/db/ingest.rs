@@ -292,6 +292,5 @@ fn holds(view: &View, first: &[u8], last: &[u8]) -> Result<bool> {
     let mut c = mem.cursor();
     c.seek(first, Trailer::NEWEST)?;
     let entries = c.valid() && c.key() <= last;
-    let covers = |f: &crate::base::tombstone::Fragment| f.start.as_slice() <= last && f.end.as_slice() > first;
-    Ok(entries || mem.tombstones().is_some_and(|t| t.as_slice().iter().any(covers)))
+    Ok(entries || mem.deletions().iter().any(|d| d.touches(first, last)))
 }

@@ -12,7 +12,7 @@ use crate::base::key::{Seq, prefix_end};
 use crate::base::sync::epoch;
 use crate::merge::merging::Source;
 use crate::merge::run::RunCursor;
-use crate::merge::shadow::Shadow;
+use crate::merge::shadow::{Cover, Shadow};
 use crate::merge::value::Value;
 use crate::merge::visible::{KeyRange, Visible};
 
@@ -39,15 +39,15 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
             if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
                 sources.push(Source::Mem(m.mem.cursor()));
             }
-            shadows.extend(m.mem.tombstones());
+            shadows.extend(m.mem.deletions().into_iter().map(Cover::Mem));
         }
         let until = range.until.as_deref();
         for run in &view.version.runs {
             if !run.overlaps(&range.from, until) {
                 continue;
             }
-            for t in run.range_deletes(&range.from, until) {
-                shadows.push(t.table()?.tombstones().clone());
+            if run.has_range_deletes(&range.from, until) {
+                shadows.push(Cover::Run(run.clone()));
             }
             if hash.map_or(Ok(true), |h| run.may_contain(h, &range.from, until))? {
                 sources.push(Source::Run(RunCursor::new(run.clone(), true)));

@@ -56,7 +56,7 @@ impl Core {
             Ok(Found::Operands) => {
                 let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
                 tree.check_live()?;
-                gather(view, key, read)
+                gather(view, key, read, &guard)
             }
             Ok(Found::Is(value)) => Ok(value),
             Err(e) => Err(e),
@@ -147,7 +147,7 @@ enum Found {
 fn search_all(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     match search(view, key, read, guard)? {
         Found::Is(value) => Ok(value),
-        Found::Operands => gather(view, key, read),
+        Found::Operands => gather(view, key, read, guard),
     }
 }
 
@@ -155,7 +155,7 @@ fn search_all(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Optio
 fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Found> {
     let hash = key_hash(key);
     for m in view.memtables() {
-        match ask_memtable(m, key, hash, read)? {
+        match ask_memtable(m, key, hash, read, guard)? {
             Answer::Nothing => {}
             Answer::Absent => return Ok(Found::Is(None)),
             Answer::Present(v) => return Ok(Found::Is(Some(v))),
@@ -176,11 +176,8 @@ fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Found> {
 }
 
 #[inline]
-fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq) -> Result<Answer> {
-    let cover = match m.mem.tombstones() {
-        None => 0,
-        Some(t) => t.newest_covering(key, read).unwrap_or(0),
-    };
+fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -> Result<Answer> {
+    let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
     let found = if m.mem.may_contain(hash) { m.mem.get(key, read) } else { None };
     let Some(found) = found else {
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
@@ -254,7 +251,7 @@ fn versions(
 
 /// Folds the operands of a key. Not the fast path.
 #[cold]
-fn gather(view: &View, key: &[u8], read: Seq) -> Result<Option<Value>> {
+fn gather(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let Some(merge) = view.options.merge.as_deref() else {
         let words = "the tree holds merge operands; open it with its merge hook";
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
@@ -262,7 +259,7 @@ fn gather(view: &View, key: &[u8], read: Seq) -> Result<Option<Value>> {
     let (mut ops, mut base) = (vec![], None);
     let mut done = false;
     for m in view.memtables() {
-        let cover = m.mem.tombstones().and_then(|t| t.newest_covering(key, read)).unwrap_or(0);
+        let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
         done = versions(&mut m.mem.cursor(), key, read, cover, &mut ops, &mut base)?;
         if done {
             break;

@@ -16,7 +16,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::Durability;
 use crate::base::sync::epoch;
-use crate::base::tombstone::Fragments;
 use crate::merge::merging::{Merging, Source};
 use crate::merge::run::RunCursor;
 use crate::merge::value::Value;
@@ -205,7 +204,7 @@ fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Result<bool> {
     let newer = |seq: Option<Seq>| seq.is_some_and(|s| s > since);
     for m in view.memtables() {
         let found = m.mem.get(key, MAX_SEQ).map(|f| f.trailer.seq());
-        if newer(found) || newer(m.mem.tombstones().and_then(|t| t.newest_covering(key, MAX_SEQ))) {
+        if newer(found) || newer(m.mem.newest_covering(key, MAX_SEQ, &guard)) {
             return Ok(true);
         }
         // What is in older sources is older still.
@@ -236,20 +235,20 @@ fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> 
     let view = tree.view.load_full();
     let until = range.until.as_deref();
     let mut sources: Vec<Source> = vec![];
-    let mut deletions: Vec<Arc<Fragments>> = vec![];
     for m in view.memtables().filter(|m| !m.mem.is_empty()) {
         sources.push(Source::Mem(m.mem.cursor()));
-        deletions.extend(m.mem.tombstones());
+        if m.mem.deletions().iter().any(|d| d.changed_since(&range.from, until, since)) {
+            return Ok(true);
+        }
     }
     for run in view.version.runs.iter().filter(|r| r.max_seq() > since) {
-        for t in run.tables.iter().filter(|t| t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), until)) {
-            deletions.push(t.table()?.tombstones().clone());
+        let there = run.tables[run.lower_bound(&range.from)..].iter().take_while(|t| t.overlaps(None, until));
+        for t in there.filter(|t| t.meta.range_deletes > 0 && t.meta.max_seq > since) {
+            if t.table()?.tombstones().changed_since(&range.from, until, since) {
+                return Ok(true);
+            }
         }
         sources.push(Source::Run(RunCursor::new(run.clone(), true)));
-    }
-    let overlaps = |f: &crate::base::tombstone::Fragment| f.end > range.from && until.is_none_or(|u| f.start.as_slice() < u);
-    if deletions.iter().any(|d| d.as_slice().iter().any(|f| overlaps(f) && f.seqs[0] > since)) {
-        return Ok(true);
     }
     let mut all = Merging::new(sources);
     all.seek(&range.from, crate::base::key::Trailer::NEWEST)?;

@@ -4,6 +4,7 @@
 use super::*;
 use crate::base::cursor::Cursor;
 use crate::base::key::MAX_SEQ;
+use crate::base::sync::epoch::pin;
 use ::loom::thread;
 
 fn model(test: impl Fn() + Sync + Send + 'static) {
@@ -144,15 +145,36 @@ fn range_tombstones_are_seen_by_their_writer() {
         let t = table(&[]);
         let add = |t: &Memtable, seq| {
             t.add_tombstone(&RangeTombstone { start: vec![1], end: vec![3], seq });
-            assert!(t.tombstones().unwrap().covering(&[2]).unwrap().seqs.contains(&seq));
+            assert!(t.newest_covering(&[2], seq, &pin()) == Some(seq), "its own write");
         };
         let other = thread::spawn({
             let t = t.clone();
             move || add(&t, 7)
         });
-        assert!(t.tombstones().is_none_or(|f| f.newest_covering(&[2], MAX_SEQ) == Some(7)));
+        assert!([None, Some(7)].contains(&t.newest_covering(&[2], MAX_SEQ, &pin())));
         other.join().unwrap();
         add(&t, 8);
-        assert_eq!(t.tombstones().unwrap().covering(&[2]).unwrap().seqs, [8, 7]);
+        assert_eq!(t.newest_covering(&[2], 7, &pin()), Some(7));
+    });
+}
+
+/// Two writers of which one makes a layer, or both do, beside a reader: what was there before is seen at every moment.
+#[test]
+fn range_tombstones_are_merged_beside_readers() {
+    crate::base::sync::model(2, || {
+        let t = table(&[]);
+        let add = |t: &Memtable, seq| t.add_tombstone(&RangeTombstone { start: vec![1], end: vec![3], seq });
+        add(&t, 5);
+        let writers = [6, 7].map(|seq| {
+            let t = t.clone();
+            thread::spawn(move || {
+                add(&t, seq);
+                assert_eq!(t.newest_covering(&[2], seq, &pin()), Some(seq), "its own write");
+            })
+        });
+        assert_eq!(t.newest_covering(&[2], 5, &pin()), Some(5));
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        assert_eq!([5, 6, 7, 8].map(|read| t.newest_covering(&[2], read, &pin())), [Some(5), Some(6), Some(7), Some(7)]);
+        assert_eq!(t.fragments(&[5]).covering(&[2]).unwrap().seqs, [7, 5]);
     });
 }

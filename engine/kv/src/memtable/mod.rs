@@ -1,7 +1,7 @@
 //! The memtable: the newest writes of a tree, sorted, in memory of a fixed size.
 //!
 //! Entries are kept in a concurrent blocked skiplist (`skiplist`) over an arena (`arena`) that is recycled ([`pool`]); range
-//! deletions in a list beside it, handed out as [`Fragments`].
+//! deletions in layers beside it (`deletes`).
 //!
 //! Invariants:
 //! - T1: adds run concurrently with each other and with readers. Readers take no lock, wait for nobody and retry nothing.
@@ -13,6 +13,7 @@
 
 mod arena;
 mod cursor;
+mod deletes;
 mod filter;
 pub mod pool;
 mod skiplist;
@@ -27,13 +28,15 @@ pub use cursor::MemCursor;
 pub use pool::ArenaPool;
 
 use crate::base::cursor::Cursor;
+use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer};
-use crate::base::sync::{Mutex, RwLock};
+use crate::base::sync::epoch::Guard;
 use crate::base::tombstone::{Fragments, RangeTombstone};
-use arena::{Arena, AtomicRef, LEAF, Record, Ref, Tombstone};
+use arena::{Arena, LEAF, Record, Ref};
+use deletes::RangeDeletes;
 use filter::KeyFilter;
 use skiplist::SkipList;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -56,11 +59,7 @@ pub struct Memtable {
     /// Bytes promised to adds: an upper bound of what they will have taken in the end.
     reserved: AtomicUsize,
     deletes: AtomicU64,
-    tombstones: AtomicRef<Tombstone>,
-    /// Held while the list of tombstones grows.
-    adding: Mutex<()>,
-    /// The fragments of the tombstones up to and including the one named.
-    fragments: RwLock<Option<(Ref<Tombstone>, Arc<Fragments>)>>,
+    range_deletes: RangeDeletes,
 }
 
 struct Prefixes {
@@ -116,9 +115,7 @@ impl Memtable {
             capacity,
             reserved: AtomicUsize::new(EMPTY),
             deletes: AtomicU64::new(0),
-            tombstones: AtomicRef::new(None),
-            adding: Mutex::new(()),
-            fragments: RwLock::new(None),
+            range_deletes: RangeDeletes::new(),
         }))
     }
 
@@ -160,41 +157,23 @@ impl Memtable {
 
     /// Adds a range tombstone, for which room has been reserved. Concurrent.
     pub fn add_tombstone(&self, t: &RangeTombstone) {
-        let arena = self.list.arena();
-        let entry = arena.add(&t.start, Trailer(t.seq), &t.end, false);
-        let _one_writer = self.adding.lock();
-        let next = self.tombstones.load();
-        let before = next.map_or(0, |n| arena.get(n).before + 1);
-        self.tombstones.publish(Some(arena.alloc(Tombstone { entry, before, next })));
+        self.range_deletes.add(self.list.arena(), t);
     }
 
-    /// The range tombstones added so far; `None`, for the price of one load, when there are none. The first reader after an
-    /// `add_tombstone` builds the fragments, in O(n log n); later ones share them.
-    pub fn tombstones(&self) -> Option<Arc<Fragments>> {
-        let newest = self.tombstones.load()?;
-        // Whoever does not get the lock at once builds fragments of its own: nobody waits.
-        if let Some(cached) = self.fragments.try_read()
-            && let Some((of, fragments)) = &*cached
-            && *of == newest
-        {
-            return Some(fragments.clone());
-        }
-        let arena = self.list.arena();
-        let count = arena.get(newest).before;
-        let mut list = Vec::with_capacity(count as usize + 1);
-        let mut at = Some(newest);
-        while let Some(t) = at.map(|t| arena.get(t)) {
-            let e = arena.entry(t.entry);
-            list.push(RangeTombstone { start: e.key().to_vec(), end: e.value().to_vec(), seq: e.trailer().0 });
-            at = t.next;
-        }
-        let fragments = Arc::new(Fragments::build(list));
-        if let Some(mut cached) = self.fragments.try_write()
-            && cached.as_ref().is_none_or(|(of, _)| arena.get(*of).before < count)
-        {
-            *cached = Some((newest, fragments.clone()));
-        }
-        Some(fragments)
+    /// The newest range deletion of `key` that a reader at `read` sees; for the price of one load where there are none.
+    #[inline]
+    pub fn newest_covering(&self, key: &[u8], read: Seq, guard: &Guard) -> Option<Seq> {
+        self.range_deletes.newest_covering(self.list.arena(), key, read, guard)
+    }
+
+    /// The range deletions added so far, in a few sets: about as many as the logarithm of their number.
+    pub fn deletions(&self) -> Vec<Arc<Deletions>> {
+        self.range_deletes.sets(self.list.arena())
+    }
+
+    /// The range deletions added so far, as readers at these snapshots (ascending) and of the newest state need them.
+    pub fn fragments(&self, snapshots: &[Seq]) -> Fragments {
+        self.range_deletes.fragments(self.list.arena(), snapshots)
     }
 
     /// Whether there may be an entry of a key with this [hash](key_hash). `false` is right for every key whose add was published
@@ -261,18 +240,18 @@ impl Memtable {
 
     /// How many range tombstones there are.
     pub fn range_deletes(&self) -> u64 {
-        self.tombstones.load().map_or(0, |t| self.list.arena().get(t).before as u64 + 1)
+        self.range_deletes.len(self.list.arena())
     }
 
     /// Whether there are neither point entries nor range tombstones.
     pub fn is_empty(&self) -> bool {
-        self.entries() == 0 && self.tombstones.load().is_none()
+        self.entries() == 0 && self.range_deletes.is_empty()
     }
 
     /// Bytes of memory in use.
     pub fn used(&self) -> usize {
         let prefixes = self.prefixes.get().and_then(|p| p.filter.as_ref()).map_or(0, KeyFilter::memory);
-        self.list.arena().used() + self.filter.memory() + prefixes
+        self.list.arena().used() + self.filter.memory() + prefixes + self.range_deletes.memory()
     }
 
     /// Bytes of memory that this memtable was made for.

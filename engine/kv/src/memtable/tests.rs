@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::cursor::Cursor;
+use crate::base::epoch::pin;
 use crate::base::key::MAX_SEQ;
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -270,17 +271,23 @@ fn the_pool_keeps_what_it_may() {
 #[test]
 fn range_tombstones() {
     let t = table(MIN_CAPACITY);
-    assert!(t.tombstones().is_none());
+    assert!(t.deletions().is_empty());
     let mut all = vec![];
-    for i in 0..20u8 {
-        let one = RangeTombstone { start: vec![i], end: vec![i + i % 5 + 1], seq: 100 - i as u64 };
+    for i in 0..100u8 {
+        let one = RangeTombstone { start: vec![i], end: vec![i + i % 5 + 1], seq: 200 - i as u64 };
         assert!(t.reserve(Memtable::cost(one.start.len(), one.end.len())));
         t.add_tombstone(&one);
         all.push(one);
-        assert_eq!(*t.tombstones().unwrap(), Fragments::build(all.clone()));
+        let want: Deletions = all.iter().collect();
+        for (key, read) in (0..110).flat_map(|k| [MAX_SEQ, 200 - k as u64, 199 - k as u64].map(|read| ([k], read))) {
+            let newest = want.newest_covering(&key, read);
+            assert_eq!(t.newest_covering(&key, read, &pin()), newest);
+            assert_eq!(t.deletions().iter().filter_map(|d| d.newest_covering(&key, read)).max(), newest);
+        }
+        assert!(t.deletions().len() <= 6, "{}", t.deletions().len());
     }
-    assert!(Arc::ptr_eq(&t.tombstones().unwrap(), &t.tombstones().unwrap()), "built once");
-    assert_eq!((t.range_deletes(), t.entries(), t.is_empty()), (20, 0, false));
+    assert_eq!(t.fragments(&[150]), all.iter().collect::<Deletions>().fragments(&[150]));
+    assert_eq!((t.range_deletes(), t.entries(), t.is_empty()), (100, 0, false));
 }
 
 /// Four writers with interleaving keys beside readers in both directions: what a writer had finished when a read began is seen,
@@ -367,14 +374,14 @@ fn tombstones_beside_readers() {
             s.spawn(move || {
                 for i in 0..n {
                     t.add_tombstone(&RangeTombstone { start: vec![w as u8], end: vec![w as u8 + 1], seq: 1 + i * 2 + w });
-                    let f = t.tombstones().unwrap();
-                    assert!(f.newest_covering(&[w as u8], MAX_SEQ) >= Some(1 + i * 2 + w), "its own write");
+                    assert!(t.newest_covering(&[w as u8], MAX_SEQ, &pin()) >= Some(1 + i * 2 + w), "its own write");
                 }
             });
         }
     });
-    let f = t.tombstones().unwrap();
-    assert_eq!(f.as_slice().iter().map(|f| f.seqs.len() as u64).sum::<u64>(), 2 * n);
+    let all = t.deletions();
+    let all = Deletions::build(all.iter().flat_map(|d| d.iter())).all_fragments();
+    assert_eq!(all.as_slice().iter().map(|f| f.seqs.len() as u64).sum::<u64>(), 2 * n);
 }
 
 #[test]

@@ -50,10 +50,8 @@ impl Beneath {
 
     /// Whether no run can hold a key in `[start, end)`.
     pub fn is_range_alone(&self, start: &[u8], end: &[u8]) -> bool {
-        !self
-            .runs
-            .iter()
-            .any(|(run, _)| run.tables.iter().any(|t| t.meta.last_key.as_slice() >= start && t.meta.first_key.as_slice() < end))
+        let reaches_in = |run: &Run| run.tables.get(run.lower_bound(start)).is_some_and(|t| t.meta.first_key.as_slice() < end);
+        !self.runs.iter().any(|(run, _)| reaches_in(run))
     }
 }
 

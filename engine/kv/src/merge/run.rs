@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::base::cursor::Cursor;
+use crate::base::deletions::Stretch;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Seq, Trailer, head, successor};
 use crate::base::options::ReadMode;
@@ -267,16 +268,24 @@ pub struct Run {
     /// Its tables, sorted.
     pub tables: Vec<Arc<TableHandle>>,
     last_heads: Vec<u64>,
-    /// Whether any of its tables holds range deletions.
-    range_deletes: bool,
+    /// How many tables with range deletions come before each table, and after the last; empty when there are none.
+    with_range_deletes: Vec<u32>,
 }
 
 impl Run {
     /// A run of tables that are sorted and disjoint.
     pub fn new(level: u8, number: u64, tables: Vec<Arc<TableHandle>>) -> Run {
         let last_heads = tables.iter().map(|t| head(&t.meta.last_key)).collect();
-        let range_deletes = tables.iter().any(|t| t.meta.range_deletes > 0);
-        Run { level, number, tables, last_heads, range_deletes }
+        let mut with_range_deletes = vec![];
+        if tables.iter().any(|t| t.meta.range_deletes > 0) {
+            let count = |n: &mut u32, t: &Arc<TableHandle>| {
+                *n += u32::from(t.meta.range_deletes > 0);
+                Some(*n)
+            };
+            with_range_deletes.push(0);
+            with_range_deletes.extend(tables.iter().scan(0, count));
+        }
+        Run { level, number, tables, last_heads, with_range_deletes }
     }
 
     /// Whether a table of the run may hold keys in `[from, until]`; `None` is unbounded. Looks at two tables at most: the facts of each lie
@@ -299,21 +308,44 @@ impl Run {
         Ok(false)
     }
 
-    /// The tables with range deletions that may lie in `[from, until]`; `None` is unbounded.
-    pub fn range_deletes(&self, from: &[u8], until: Option<&[u8]>) -> impl Iterator<Item = &Arc<TableHandle>> {
-        let tables = if self.range_deletes { self.tables.as_slice() } else { &[] };
-        tables.iter().filter(move |t| t.meta.range_deletes > 0 && t.overlaps(Some(from), until))
+    /// Whether a table that may hold keys in `[from, until]` has range deletions; `None` is unbounded.
+    pub fn has_range_deletes(&self, from: &[u8], until: Option<&[u8]>) -> bool {
+        let Some(all) = self.with_range_deletes.last() else { return false };
+        let behind = until.map_or(*all, |u| self.with_range_deletes[self.tables.len().min(self.lower_bound(u) + 1)]);
+        behind > self.with_range_deletes[self.lower_bound(from)]
+    }
+
+    /// The newest range deletion over `key` that a reader at `read` sees, and a stretch around it of which it is told.
+    ///
+    /// # Errors
+    /// Those of opening a table.
+    pub fn covering<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<Stretch<'a>> {
+        let at = self.lower_bound(key);
+        let Some(t) = self.tables.get(at) else { return Ok(Stretch { from: key, until: None, newest: None }) };
+        let (first, behind) = (t.meta.first_key.as_slice(), self.tables.get(at + 1).map(|t| t.meta.first_key.as_slice()));
+        if key < first {
+            return Ok(Stretch { from: key, until: Some(first), newest: None });
+        }
+        if t.meta.range_deletes == 0 {
+            return Ok(Stretch { from: first, until: behind, newest: None });
+        }
+        let s = t.table()?.tombstones().stretch(key, read);
+        Ok(Stretch { from: s.from.max(first), until: s.until.into_iter().chain(behind).min(), ..s })
     }
 
     /// Index of the first table whose last key is at or after `key`: the only one that can hold it.
     #[inline]
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         let h = head(key);
-        let mut i = self.last_heads.partition_point(|&l| l < h);
-        while i < self.last_heads.len() && self.last_heads[i] == h && self.tables[i].meta.last_key.as_slice() < key {
-            i += 1;
-        }
-        i
+        let i = self.last_heads.partition_point(|&l| l < h);
+        if self.last_heads.get(i) == Some(&h) { self.lower_bound_among(i, h, key) } else { i }
+    }
+
+    /// The same among the tables from the `from`-th on, of which the first has a last key with the head `h`. All may have: where keys share
+    /// a long beginning.
+    fn lower_bound_among(&self, from: usize, h: u64, key: &[u8]) -> usize {
+        let same = self.last_heads[from..].partition_point(|&l| l == h);
+        from + self.tables[from..from + same].partition_point(|t| t.meta.last_key.as_slice() < key)
     }
 
     /// The table that can hold `key`.

@@ -4,12 +4,32 @@
 
 use std::sync::Arc;
 
+use crate::base::deletions::{Deletions, Stretch};
+use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::base::tombstone::Fragments;
+
+use super::run::Run;
+
+/// Range deletions of one source.
+pub enum Cover {
+    /// Of a memtable.
+    Mem(Arc<Deletions>),
+    /// Of the tables of a run, which are opened where a key is asked about.
+    Run(Arc<Run>),
+}
+
+impl Cover {
+    fn stretch<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<Stretch<'a>> {
+        match self {
+            Cover::Mem(d) => Ok(d.stretch(key, read)),
+            Cover::Run(run) => run.covering(key, read),
+        }
+    }
+}
 
 /// The range deletions of several sources as seen at one read point.
 pub struct Shadow {
-    sources: Vec<Arc<Fragments>>,
+    sources: Vec<Cover>,
     read: Seq,
     from: Vec<u8>,
     until: Option<Vec<u8>>,
@@ -19,7 +39,7 @@ pub struct Shadow {
 
 impl Shadow {
     /// The deletions of `sources` that a reader at `read` sees.
-    pub fn new(sources: Vec<Arc<Fragments>>, read: Seq) -> Shadow {
+    pub fn new(sources: Vec<Cover>, read: Seq) -> Shadow {
         Shadow { sources, read, from: vec![], until: None, known: None, asked: false }
     }
 
@@ -30,16 +50,19 @@ impl Shadow {
     }
 
     /// The newest deletion that covers `key`.
+    ///
+    /// # Errors
+    /// Those of opening a table.
     #[inline]
-    pub fn covering(&mut self, key: &[u8]) -> Option<Seq> {
+    pub fn covering(&mut self, key: &[u8]) -> Result<Option<Seq>> {
         if self.sources.is_empty() {
-            return None;
+            return Ok(None);
         }
         let inside = self.asked && self.from.as_slice() <= key && self.until.as_deref().is_none_or(|u| key < u);
         if !inside {
-            self.ask(key);
+            self.ask(key)?;
         }
-        self.known
+        Ok(self.known)
     }
 
     /// The start of the stretch for which the last answer holds.
@@ -52,31 +75,25 @@ impl Shadow {
         self.until.as_deref()
     }
 
-    fn ask(&mut self, key: &[u8]) {
+    fn ask(&mut self, key: &[u8]) -> Result<()> {
         let mut from: &[u8] = &[];
         let mut until: Option<&[u8]> = None;
         let mut known = None;
-        for f in &self.sources {
-            let f = f.as_slice();
-            let i = f.partition_point(|f| f.end.as_slice() <= key);
-            if let Some(before) = i.checked_sub(1) {
-                from = from.max(&f[before].end);
-            }
-            let Some(f) = f.get(i) else { continue };
-            let end = if f.start.as_slice() <= key {
-                from = from.max(&f.start);
-                known = known.max(f.newest_at(self.read));
-                &f.end
-            } else {
-                &f.start
+        for source in &self.sources {
+            let s = source.stretch(key, self.read)?;
+            from = from.max(s.from);
+            known = known.max(s.newest);
+            until = match (until, s.until) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
             };
-            until = Some(until.map_or(end.as_slice(), |u| u.min(end)));
         }
         self.known = known;
         self.asked = true;
         let (from, until) = (from.to_vec(), until.map(<[u8]>::to_vec));
         self.from = from;
         self.until = until;
+        Ok(())
     }
 }
 
@@ -93,13 +110,15 @@ mod tests {
             keys in prop::collection::vec(0u8..22, 1..30),
             read in 0u64..10,
         ) {
-            let build = |ts: &Vec<(u8, u8, u64)>| Arc::new(Fragments::build(
-                ts.iter().map(|&(a, b, seq)| RangeTombstone { start: vec![a], end: vec![b], seq }).collect()));
-            let sources: Vec<_> = sources.iter().map(build).collect();
-            let mut shadow = Shadow::new(sources.clone(), read);
+            let cover = |ts: &Vec<(u8, u8, u64)>| {
+                let ts: Vec<_> = ts.iter().map(|&(a, b, seq)| RangeTombstone { start: vec![a], end: vec![b], seq }).collect();
+                Cover::Mem(Arc::new(ts.iter().collect()))
+            };
+            let mut shadow = Shadow::new(sources.iter().map(cover).collect(), read);
             for k in keys {
-                let want = sources.iter().filter_map(|f| f.newest_covering(&[k], read)).max();
-                prop_assert_eq!(shadow.covering(&[k]), want);
+                let covers = |t: &&(u8, u8, u64)| t.0 <= k && k < t.1 && t.2 <= read;
+                let want = sources.iter().flatten().filter(covers).map(|t| t.2).max();
+                prop_assert_eq!(shadow.covering(&[k]).unwrap(), want);
             }
         }
     }

@@ -369,7 +369,7 @@ impl Visible {
                 continue;
             }
             hidden = 0;
-            if let Some(s) = self.shadow.covering(each!(&self.inner, c => c.key()))
+            if let Some(s) = self.shadow.covering(each!(&self.inner, c => c.key()))?
                 && s > t.seq()
             {
                 let ends = [self.shadow.until(), self.range.until.as_deref()];
@@ -407,7 +407,7 @@ impl Visible {
         self.hold_key();
         self.operands.clear();
         let mut base = None;
-        let cover = self.shadow.covering(&self.key).unwrap_or(0);
+        let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
         while each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice()) {
             let t = each!(&self.inner, c => c.trailer());
             if t.seq() < cover {
@@ -457,7 +457,7 @@ impl Visible {
         while each!(&self.inner, c => c.valid()) && !self.before() {
             self.hold_key();
             let h = each!(&self.inner, c => c.head());
-            let cover = self.shadow.covering(&self.key).unwrap_or(0);
+            let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
             if each!(&self.inner, c => c.trailer()).seq() < cover {
                 self.inner.pass_older(cover, false, Some(self.shadow.from().max(&self.range.from)))?;
                 continue;

@@ -1,0 +1,303 @@
+//! Many range deletions at once, overlapping as they like, for asking which is the newest over a key.
+//!
+//! The bounds of all deletions cut the keys into *pieces*. A segment tree over the pieces holds each deletion in the O(log n) nodes whose
+//! pieces it covers together, so building takes O(n log n) of time and space however deeply they are nested, and the deletions of a piece
+//! are those of the nodes from its leaf to the root.
+//!
+//! Invariants:
+//! - D1: bounds ascend strictly, and each is one of a deletion; piece `i` is `[bound i, bound i + 1)`.
+//! - D2: spans of one sequence number neither overlap nor touch; spans are in order of their numbers.
+//! - D3: the numbers of a node ascend strictly. `newest` has each piece's greatest, or [`NONE`].
+
+use super::key::{MAX_SEQ, Seq};
+use super::tombstone::{Fragment, Fragments, RangeTombstone};
+
+/// Stands for no deletion.
+const NONE: Seq = Seq::MAX;
+
+/// Range deletions that may overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deletions {
+    /// All bounds, one behind the other.
+    keys: Vec<u8>,
+    /// Where each bound ends in `keys`.
+    ends: Vec<usize>,
+    spans: Vec<Span>,
+    newest: Vec<Seq>,
+    /// The numbers of node `n` are `seqs[nodes[n]..nodes[n + 1]]`.
+    nodes: Vec<u32>,
+    seqs: Vec<Seq>,
+}
+
+/// A deletion, from one bound to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    from: u32,
+    until: u32,
+    seq: Seq,
+}
+
+/// What holds for all keys of a stretch around the one that was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// The first key of the stretch.
+    pub from: &'a [u8],
+    /// The first key behind it; `None` when it has no end.
+    pub until: Option<&'a [u8]>,
+    /// The newest deletion.
+    pub newest: Option<Seq>,
+}
+
+impl Deletions {
+    /// The deletions of keys in `[start, end)` with these sequence numbers; empty ranges are left out. Costs O(n log n).
+    pub fn build<'a>(deletions: impl IntoIterator<Item = (&'a [u8], &'a [u8], Seq)>) -> Deletions {
+        let mut list: Vec<_> = deletions.into_iter().filter(|(start, end, _)| start < end).collect();
+        list.sort_unstable_by_key(|&(start, _, seq)| (seq, start));
+        list.dedup_by(|next, kept| {
+            let one = next.2 == kept.2 && next.0 <= kept.1;
+            if one {
+                kept.1 = kept.1.max(next.1);
+            }
+            one
+        });
+        let mut bounds: Vec<&[u8]> = list.iter().flat_map(|&(start, end, _)| [start, end]).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        let at = |key: &[u8]| bounds.partition_point(|b| *b < key) as u32;
+        let spans = list.iter().map(|&(start, end, seq)| Span { from: at(start), until: at(end), seq }).collect();
+        let mut made = Deletions { keys: bounds.concat(), spans, ..Deletions::default() };
+        made.ends = bounds
+            .iter()
+            .scan(0, |end, b| {
+                *end += b.len();
+                Some(*end)
+            })
+            .collect();
+        made.plant();
+        made
+    }
+
+    /// Makes the tree.
+    fn plant(&mut self) {
+        let pieces = self.pieces();
+        let mut nodes = vec![0u32; 2 * pieces + 1];
+        for s in &self.spans {
+            cover(*s, pieces, |n| nodes[n + 1] += 1);
+        }
+        for n in 0..2 * pieces {
+            nodes[n + 1] += nodes[n];
+        }
+        let mut next = nodes.clone();
+        let mut seqs = vec![0; nodes.last().map_or(0, |&n| n as usize)];
+        // In order of their numbers (D2), so each node's ascend.
+        for s in &self.spans {
+            cover(*s, pieces, |n| {
+                seqs[next[n] as usize] = s.seq;
+                next[n] += 1;
+            });
+        }
+        (self.nodes, self.seqs) = (nodes, seqs);
+        let mut newest = vec![None; 2 * pieces];
+        for n in 1..2 * pieces {
+            newest[n] = newest[n / 2].max(self.node(n).last().copied());
+        }
+        self.newest = newest.iter().skip(pieces).map(|s| s.unwrap_or(NONE)).collect();
+    }
+
+    fn pieces(&self) -> usize {
+        self.ends.len().saturating_sub(1)
+    }
+
+    fn node(&self, n: usize) -> &[Seq] {
+        &self.seqs[self.nodes[n] as usize..self.nodes[n + 1] as usize]
+    }
+
+    fn bound(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.keys[start..self.ends[i]]
+    }
+
+    /// How many bounds are at or before `key`.
+    fn bounds_before(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let mid = (low + high) / 2;
+            if self.bound(mid) <= key { low = mid + 1 } else { high = mid }
+        }
+        low
+    }
+
+    /// The newest deletion of a piece that a reader at `read` sees.
+    fn newest_of(&self, piece: usize, read: Seq) -> Option<Seq> {
+        match self.newest[piece] {
+            NONE => None,
+            newest if newest <= read => Some(newest),
+            _ => {
+                let path = std::iter::successors(Some(piece + self.pieces()), |n| Some(n / 2)).take_while(|&n| n > 0);
+                path.filter_map(|n| {
+                    let seqs = self.node(n);
+                    seqs[..seqs.partition_point(|&s| s <= read)].last().copied()
+                })
+                .max()
+            }
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The deletions, those of one number that touch as one.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Seq)> {
+        self.spans.iter().map(|s| (self.bound(s.from as usize), self.bound(s.until as usize), s.seq))
+    }
+
+    /// The pieces that may have a key in `[from, until)`; `None` is unbounded.
+    fn pieces_of(&self, from: &[u8], until: Option<&[u8]>) -> impl Iterator<Item = usize> {
+        let first = self.bounds_before(from).saturating_sub(1);
+        (first..self.pieces())
+            .take_while(move |&i| until.is_none_or(|u| self.bound(i) < u))
+            .filter(|&i| self.bound(i + 1) > from)
+    }
+
+    /// Whether any key in `[from, until)` was deleted after `since`; `None` is unbounded.
+    pub fn changed_since(&self, from: &[u8], until: Option<&[u8]>, since: Seq) -> bool {
+        self.pieces_of(from, until).any(|i| self.newest_of(i, MAX_SEQ).is_some_and(|s| s > since))
+    }
+
+    /// Whether any key in `[first, last]` was deleted.
+    pub fn touches(&self, first: &[u8], last: &[u8]) -> bool {
+        let is_deleted = |i: usize| self.newest[i] != NONE;
+        let behind = self.bounds_before(last).min(self.pieces());
+        let from = self.bounds_before(first).saturating_sub(1);
+        (from..behind).any(|i| is_deleted(i) && self.bound(i + 1) > first)
+    }
+
+    /// The newest deletion of `key` that a reader at `read` sees. Costs one binary search; a second one where newer deletions cover it.
+    pub fn newest_covering(&self, key: &[u8], read: Seq) -> Option<Seq> {
+        match self.bounds_before(key) {
+            0 => None,
+            n if n > self.pieces() => None,
+            n => self.newest_of(n - 1, read),
+        }
+    }
+
+    /// The stretch around `key` of which a reader at `read` sees the same.
+    pub fn stretch(&self, key: &[u8], read: Seq) -> Stretch<'_> {
+        let n = self.bounds_before(key);
+        let newest = if n == 0 || n > self.pieces() { None } else { self.newest_of(n - 1, read) };
+        let from = n.checked_sub(1).map_or(&[][..], |i| self.bound(i));
+        Stretch { from, until: (n < self.ends.len()).then(|| self.bound(n)), newest }
+    }
+
+    /// The fragments that tell readers at these snapshots (ascending), and of the newest state, what all deletions would: of those between
+    /// two snapshots the newest.
+    pub fn fragments(&self, snapshots: &[Seq]) -> Fragments {
+        self.cut(|seq| snapshots[..snapshots.partition_point(|&s| s < seq)].last().copied())
+    }
+
+    /// The fragments with all deletions: as many numbers as fragments times deletions where they are nested.
+    pub fn all_fragments(&self) -> Fragments {
+        self.cut(|seq| seq.checked_sub(1))
+    }
+
+    /// Fragments with those deletions that `next` leads to: after one of this number, the newest at or below the one that it gives.
+    fn cut(&self, next: impl Fn(Seq) -> Option<Seq>) -> Fragments {
+        let fragment = |piece| {
+            let first = self.newest_of(piece, MAX_SEQ)?;
+            let seqs = std::iter::successors(Some(first), |&s| self.newest_of(piece, next(s)?)).collect();
+            Some(Fragment { start: self.bound(piece).to_vec(), end: self.bound(piece + 1).to_vec(), seqs })
+        };
+        Fragments::from_sorted((0..self.pieces()).filter_map(fragment).collect()).unwrap_or_default()
+    }
+
+    /// Bytes of heap that this holds.
+    pub fn memory(&self) -> usize {
+        let words = self.ends.capacity() + self.newest.capacity() + self.seqs.capacity() + self.nodes.capacity() / 2;
+        self.keys.capacity() + 8 * words + size_of::<Span>() * self.spans.capacity()
+    }
+}
+
+impl<'a> FromIterator<&'a RangeTombstone> for Deletions {
+    fn from_iter<T: IntoIterator<Item = &'a RangeTombstone>>(tombstones: T) -> Self {
+        Deletions::build(tombstones.into_iter().map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq)))
+    }
+}
+
+/// The nodes that cover a span together.
+fn cover(span: Span, pieces: usize, mut f: impl FnMut(usize)) {
+    let (mut from, mut until) = (span.from as usize + pieces, span.until as usize + pieces);
+    while from < until {
+        if from % 2 == 1 {
+            f(from);
+            from += 1;
+        }
+        if until % 2 == 1 {
+            until -= 1;
+            f(until);
+        }
+        (from, until) = (from / 2, until / 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tombstones(list: &[(u8, u8, u64)]) -> Vec<RangeTombstone> {
+        list.iter().map(|&(a, b, seq)| RangeTombstone { start: vec![a], end: vec![b], seq }).collect()
+    }
+
+    fn plain(list: &[(u8, u8, u64)], key: u8, read: Seq) -> Option<Seq> {
+        list.iter().filter(|t| t.0 <= key && key < t.1 && t.2 <= read).map(|t| t.2).max()
+    }
+
+    proptest! {
+        #[test]
+        fn answers_as_a_plain_search_would(
+            list in prop::collection::vec((0u8..30, 0u8..30, 0u64..9), 0..20),
+            snapshots in prop::collection::btree_set(0u64..10, 0..4),
+            read in 0u64..10,
+        ) {
+            let d: Deletions = tombstones(&list).iter().collect();
+            let snapshots: Vec<Seq> = snapshots.into_iter().collect();
+            let (reduced, all) = (d.fragments(&snapshots), d.all_fragments());
+            let again = Deletions::build(d.iter());
+            for key in 0..32 {
+                let want = plain(&list, key, read);
+                prop_assert_eq!(d.newest_covering(&[key], read), want);
+                prop_assert_eq!(all.newest_covering(&[key], read), want);
+                prop_assert_eq!(again.newest_covering(&[key], read), want);
+                for &s in snapshots.iter().chain([&MAX_SEQ]) {
+                    prop_assert_eq!(reduced.newest_covering(&[key], s), plain(&list, key, s));
+                }
+                let s = d.stretch(&[key], read);
+                prop_assert!(s.from <= &[key][..] && s.until.is_none_or(|u| u > &[key][..]));
+                for other in 0..32u8 {
+                    if s.from <= &[other][..] && s.until.is_none_or(|u| u > &[other][..]) {
+                        prop_assert_eq!(s.newest, plain(&list, other, read));
+                    }
+                }
+            }
+            let most = snapshots.len() + 1;
+            prop_assert!(reduced.as_slice().iter().all(|f| f.seqs.len() <= most));
+        }
+    }
+
+    #[test]
+    fn nested_deletions_take_little_space() {
+        let n = 20_000u64;
+        let key = |i: u64| i.to_be_bytes().to_vec();
+        let list: Vec<RangeTombstone> =
+            (0..n).map(|i| RangeTombstone { start: key(i), end: key(2 * n - i), seq: i + 1 }).collect();
+        let d: Deletions = list.iter().collect();
+        assert!(d.memory() < 20 << 20, "{}", d.memory());
+        assert_eq!(d.newest_covering(&key(n), MAX_SEQ), Some(n));
+        assert_eq!(d.newest_covering(&key(n), 77), Some(77));
+        assert_eq!(d.newest_covering(&key(9), n), Some(10));
+        assert_eq!(d.newest_covering(&key(2 * n), n), None);
+        assert_eq!(d.fragments(&[500]).as_slice().iter().map(|f| f.seqs.len()).max(), Some(2));
+    }
+}
