@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use firn_kv::base::cursor::Cursor;
+use firn_kv::base::deletions::Deletions;
 use firn_kv::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use firn_kv::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::cache::Cache;
 use firn_kv::merge::merging::{Merging, Source};
 use firn_kv::merge::retain::{Beneath, Outside, Retain, Rules};
 use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener};
-use firn_kv::merge::shadow::Shadow;
+use firn_kv::merge::shadow::{Cover, Shadow};
 use firn_kv::merge::visible::{KeyRange, Visible};
 use firn_kv::sstable::TableOptions;
 use firn_kv::{Compression, ReadMode};
@@ -62,10 +63,10 @@ fn sources(runs: &[Arc<Run>]) -> Vec<Source> {
 }
 
 /// 100 deletions of ranges that hide a tenth of all keys of all runs.
-fn tombstones() -> Arc<Fragments> {
+fn tombstones() -> Deletions {
     let bound = |at: u16| at.to_be_bytes().to_vec();
     let one = |i: u16| RangeTombstone { start: bound(655 * i), end: bound(655 * i + 65), seq: 6 * N as u64 };
-    Arc::new(Fragments::build((0..100).map(one).collect()))
+    (0..100).map(one).collect::<Vec<_>>().iter().collect()
 }
 
 fn next(c: &mut Criterion) {
@@ -88,13 +89,13 @@ fn next(c: &mut Criterion) {
 }
 
 fn visible(c: &mut Criterion) {
-    type Case = (&'static str, fn() -> Vec<Arc<Run>>, fn() -> Vec<Arc<Fragments>>);
+    type Case = (&'static str, fn() -> Vec<Arc<Run>>, fn() -> Vec<Cover>);
     let cases: [Case; 5] = [
         ("1 run", || distinct(1), Vec::new),
         ("4 runs", || distinct(4), Vec::new),
         ("4 runs, half overwritten", || overwritten(false), Vec::new),
         ("4 runs, half overwritten, a fifth deleted", || overwritten(true), Vec::new),
-        ("4 runs, 100 range deletions", || distinct(4), || vec![tombstones()]),
+        ("4 runs, 100 range deletions", || distinct(4), || vec![Cover::Mem(Arc::new(tombstones()))]),
     ];
     let mut group = c.benchmark_group("merge/visible");
     group.throughput(Throughput::Elements(1));
@@ -125,7 +126,7 @@ fn retain(c: &mut Criterion) {
         ("distinct keys", || distinct(4), vec![], Arc::default),
         ("half overwritten", || overwritten(false), vec![], Arc::default),
         ("half overwritten, a snapshot", || overwritten(false), vec![3 * N as u64], Arc::default),
-        ("100 range deletions", || distinct(4), vec![], tombstones),
+        ("100 range deletions", || distinct(4), vec![], || Arc::new(tombstones().fragments(&[]))),
     ];
     let mut group = c.benchmark_group("merge/retain");
     group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(N as u64));

@@ -127,7 +127,8 @@ fn meaning_of_manifest(bytes: &[u8], number: u64) -> String {
             Edit::Tables { added, .. } => added.iter_mut().for_each(|a| sizeless(&mut a.table)),
             Edit::Snapshot(state) => {
                 let State { trees, .. } = &mut **state;
-                trees.values_mut().flat_map(|t| &mut t.runs).flat_map(|r| &mut r.tables).for_each(sizeless);
+                let runs = trees.values_mut().flat_map(|t| &mut t.runs);
+                runs.flat_map(|r| &mut Arc::make_mut(r).tables).for_each(sizeless);
             }
             _ => {}
         }

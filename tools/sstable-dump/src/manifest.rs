@@ -66,7 +66,7 @@ fn options_json(o: &PersistedOptions) -> Value {
 }
 
 fn state_json(s: &State) -> Value {
-    let run = |r: &manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| meta_json(t)).collect::<Vec<_>>()});
+    let run = |r: &std::sync::Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| meta_json(t)).collect::<Vec<_>>()});
     let tree = |t: &manifest::TreeState| {
         json!({
             "id": t.id, "name": t.name, "flushed": t.flushed, "options": options_json(&t.options),

@@ -267,7 +267,7 @@ fn take_tree(
             at(m.size);
         }
         if !tables.is_empty() {
-            runs.push(RunState { tables, ..run.clone() });
+            runs.push(Arc::new(RunState { tables, level: run.level, number: run.number }));
         }
     }
     report.losses[before..].iter_mut().for_each(|l| l.tree = Some(tree.id));

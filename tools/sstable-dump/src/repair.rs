@@ -265,7 +265,7 @@ fn runs_of(
     tables: &[Arc<Table>],
     e: &Evidence,
     report: &mut Report,
-) -> Done<Vec<RunState>> {
+) -> Done<Vec<Arc<RunState>>> {
     let ages = ages::compare(tables)?;
     let mut alive: BTreeSet<usize> = (0..tables.len()).collect();
     let id = |i: usize| tables[i].id();
@@ -314,7 +314,9 @@ fn runs_of(
         });
         Arc::new(meta_of(&tables[i], was.as_ref()))
     };
-    let run = |(n, r): (usize, &Vec<usize>)| RunState { level: 0, number: n as u64 + 1, tables: r.iter().map(meta).collect() };
+    let run = |(n, r): (usize, &Vec<usize>)| {
+        Arc::new(RunState { level: 0, number: n as u64 + 1, tables: r.iter().map(meta).collect() })
+    };
     // Newest first: the highest number.
     Ok(runs.iter().enumerate().map(run).rev().collect())
 }

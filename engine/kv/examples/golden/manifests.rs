@@ -268,7 +268,7 @@ pub fn told(state: &State) -> Value {
             "identity": {"store": t.identity.store, "unique": t.identity.unique},
         })
     };
-    let run = |r: &firn_kv::manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
+    let run = |r: &Arc<firn_kv::manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()});
     let writers = state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
     let mut told = json!({

@@ -31,8 +31,10 @@ use super::tree::TreeCore;
 pub struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) count: u64,
-    /// The trees concerned, with the memtable bytes that their operations may take.
+    /// The trees concerned, in order of their numbers, with the memtable bytes that their operations may take.
     pub(super) trees: Vec<(Arc<TreeCore>, usize)>,
+    /// The place in `trees` of the tree that was named last.
+    last: usize,
 }
 
 /// Checks the length of a key.
@@ -132,11 +134,26 @@ impl Batch {
             self.bytes.truncate(before);
             return Err(Error::invalid(format!("the batch would be over {MAX_BATCH_LEN} bytes")));
         }
-        match self.trees.iter_mut().find(|(t, _)| Arc::ptr_eq(t, &tree.core)) {
-            Some((_, c)) => *c += cost,
-            None => self.trees.push((tree.core.clone(), cost)),
+        match self.trees.get_mut(self.last) {
+            Some((t, c)) if Arc::ptr_eq(t, &tree.core) => *c += cost,
+            _ => self.charge(tree, cost),
         }
         self.count += 1;
         Ok(())
+    }
+
+    /// Adds to what a tree's operations may take. Trees of two stores may have one number; such a batch is refused when it is written.
+    fn charge(&mut self, tree: &Tree, cost: usize) {
+        let place = |t: &Arc<TreeCore>| (t.id, Arc::as_ptr(t));
+        match self.trees.binary_search_by_key(&place(&tree.core), |(t, _)| place(t)) {
+            Ok(at) => {
+                self.trees[at].1 += cost;
+                self.last = at;
+            }
+            Err(at) => {
+                self.trees.insert(at, (tree.core.clone(), cost));
+                self.last = at;
+            }
+        }
     }
 }

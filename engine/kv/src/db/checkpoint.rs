@@ -52,7 +52,7 @@ impl Db {
     /// Only errors of the tool itself; what is wrong with the files is listed in the result.
     pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
         let core = self.core();
-        let trees = core.trees.read().clone();
+        let trees = core.trees.read().to_vec();
         let handles: Vec<_> = trees
             .iter()
             .flat_map(|t| {
@@ -144,11 +144,11 @@ impl Core {
     }
 
     fn copy_to(&self, dir: &Path) -> Result<()> {
-        let mut trees = self.trees.read().clone();
+        let mut trees = self.trees.read().to_vec();
         let (locks, end, next_tree) = loop {
             let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
             let c = self.catalog.lock();
-            let now = self.trees.read().clone();
+            let now = self.trees.read().to_vec();
             if now.len() != trees.len() || !now.iter().zip(&trees).all(|(a, b)| Arc::ptr_eq(a, b)) {
                 // One was made or dropped meanwhile, whose lock is missing or one too many.
                 drop((c, locks));

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::PurgeJob;
+use crate::base::ops::TreeId;
 use crate::base::options::{Policy, TreeOptions};
 use crate::base::sync::Ordering;
 use crate::compaction::job::unite;
-use crate::compaction::{Action, Job, RunShape, Shape, TableShape, fits, manual, pick, pressure};
+use crate::compaction::{Action, Job, RunShape, Shape, fits, manual, pick, pressure};
 use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Outside, Rules};
@@ -53,32 +54,20 @@ pub struct Claimed {
 impl Core {
     /// The shape of a tree as its policy sees it.
     pub fn shape(&self, version: &Version, options: &TreeOptions, files: &Files) -> Shape {
-        let table = |t: &Arc<TableHandle>| {
-            let m = &t.meta;
-            TableShape {
-                id: m.id,
-                size: m.size,
-                entries: m.entries,
-                deletes: m.deletes,
-                range_deletes: m.range_deletes,
-                first: m.first_key.as_slice().into(),
-                last: m.last_key.as_slice().into(),
-                min_seq: m.min_seq,
-                max_seq: m.max_seq,
-                created_micros: m.created_micros,
-                newest_micros: m.newest_micros,
-                oldest_tombstone_micros: m.oldest_tombstone_micros,
-                gone_micros: gone_at(t, options),
-                busy: files.busy.contains(&m.id),
-            }
-        };
-        let run = |r: &Arc<Run>| RunShape { level: r.level, number: r.number, tables: r.tables.iter().map(table).collect() };
+        let mut runs: Vec<RunShape> = version.shapes.iter().map(|r| (**r).clone()).collect();
+        if !files.busy.is_empty() {
+            runs.iter_mut().flat_map(|r| &mut r.tables).for_each(|t| t.busy = files.busy.contains(&t.id));
+        }
+        if options.purge.is_some() && options.summary.is_some() {
+            let shapes = runs.iter_mut().flat_map(|r| &mut r.tables);
+            shapes.zip(tables_of(version)).for_each(|(shape, t)| shape.gone_micros = gone_at(t, options));
+        }
         Shape {
             now_micros: self.env.wall_micros(),
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
-            runs: version.runs.iter().map(run).collect(),
+            runs,
             next_run: u64::MAX,
         }
     }
@@ -140,10 +129,22 @@ impl Core {
         pressure(&view.options.policy, &shape)
     }
 
-    /// Sets the writers' pace by the tree that is furthest behind.
-    pub fn set_pace(&self) {
-        let trees = self.trees.read().clone();
-        self.pace.set(trees.iter().map(|t| self.pressure(t)).fold(0.0, f64::max));
+    /// The tables or the options of a tree have changed: its policy may want something, and the writers' pace goes by the tree that is
+    /// furthest behind.
+    pub fn tables_changed(&self, tree: &TreeCore) {
+        self.look_at(tree.id);
+        self.set_pressure(tree.id, if tree.is_dropped() { 0.0 } else { self.pressure(tree) });
+    }
+
+    /// Sets the writers' pace, given the pressure of one tree.
+    pub fn set_pressure(&self, tree: TreeId, pressure: f64) {
+        let mut pressed = self.work.pressed.lock();
+        if pressure > 0.0 {
+            pressed.insert(tree, pressure);
+        } else {
+            pressed.remove(&tree);
+        }
+        self.pace.set(pressed.values().copied().fold(0.0, f64::max));
     }
 
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.
@@ -162,6 +163,7 @@ impl Core {
             });
         }
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
+        self.look_at(claimed.tree.id);
         self.signal_done();
         let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);

@@ -1,8 +1,9 @@
 //! The inside of an open Db, shared by its handles, its trees and its workers.
 //!
-//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing`, `catalog`, a tree's `files`, `write`,
-//! a tree's view lock, `snapshots`. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
+//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing`, `catalog`, a tree's `files`, `write`, a tree's view lock,
+//! `snapshots`; those inside [`Work`] last of all. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
 use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
+use crate::base::ops::TreeId;
 use crate::base::options::DbOptions;
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::manifest::{Edit, Manifest, State, manifest_name};
+use crate::manifest::{Edit, Live, Manifest, manifest_name};
 use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
 use crate::wal::{Lsn, Syncer, TornTail};
@@ -25,8 +27,7 @@ use super::pace::Pace;
 use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
-use super::tree::TreeCore;
-use super::view::MemHandle;
+use super::trees::Trees;
 use super::write::WriteState;
 
 /// The inside of an open Db.
@@ -55,8 +56,8 @@ pub struct Core {
     pub visible: Horizon,
     /// The manifest and what it says; `None` for a Db opened read-only.
     pub catalog: Mutex<Catalog>,
-    /// The trees by number.
-    pub trees: RwLock<Vec<Arc<TreeCore>>>,
+    /// The trees.
+    pub trees: RwLock<Trees>,
     /// Live snapshots.
     pub snapshots: Snapshots,
     /// Counters.
@@ -91,7 +92,7 @@ pub struct Watch {
 /// The manifest with the state that it holds.
 pub struct Catalog {
     /// What is live.
-    pub state: State,
+    pub state: Live,
     /// The file; `None` when the Db was opened read-only.
     pub manifest: Option<Manifest>,
     /// The number of the manifest in use.
@@ -113,6 +114,21 @@ pub struct Work {
     pub closing: AtomicBool,
     /// How many compactions run now.
     pub compacting: AtomicU64,
+    /// Trees that have sealed memtables, or had some.
+    pub sealed: Mutex<BTreeSet<TreeId>>,
+    /// Trees whose policies may want something.
+    pub changed: Mutex<Changed>,
+    /// Trees with more runs than their policies' soft limits, with their pressures.
+    pub pressed: Mutex<BTreeMap<TreeId, f64>>,
+}
+
+/// Which trees to ask for compactions.
+#[derive(Default)]
+pub struct Changed {
+    /// Those whose tables or options have changed, or where a job has ended, since they wanted nothing.
+    pub trees: BTreeSet<TreeId>,
+    /// When all were asked, for what comes of age: the wall clock in seconds.
+    pub asked: u64,
 }
 
 /// What could not be done for now, for those who wait for it.
@@ -196,10 +212,7 @@ impl Core {
 
     /// A fresh file number. Numbers are handed out in memory; the manifest learns of them with the next edit.
     pub fn new_file(&self) -> u64 {
-        let mut c = self.catalog.lock();
-        let id = c.state.next_file;
-        c.state.next_file += 1;
-        id
+        self.catalog.lock().state.take_file()
     }
 
     /// The identity of a table that this Db is about to write.
@@ -215,18 +228,16 @@ impl Core {
         if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
             self.renew_manifest(c)?;
         }
-        let mut next = c.state.clone();
-        edits.push(Edit::Counters { next_file: next.next_file, last_seq: self.visible.now(), wal_floor: next.wal_floor });
-        for e in &edits {
-            next.apply(e).map_err(|e| self.latch(e))?;
-        }
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
+        let state = &mut c.state;
+        edits.push(Edit::Counters { next_file: state.next_file, last_seq: self.visible.now(), wal_floor: state.wal_floor });
+        let undo = state.apply_all(&edits).map_err(|e| self.latch(e))?;
         if let Err(e) = manifest.append(&edits) {
+            state.undo(undo);
             return Err(if manifest.is_torn() { e } else { self.latch(e) });
         }
-        c.state = next;
         if manifest.is_large() {
             // The edits count. What lacks space is tried again with the next ones.
             self.renew_manifest(c).or_else(|e| if e.is_transient() { Ok(()) } else { Err(e) })?;
@@ -248,17 +259,9 @@ impl Core {
         Ok(())
     }
 
-    /// The position below which no tree needs the log any more, once `flushed` is in tables. Under the write lock, because a
-    /// writer has its place in the log before its entry is in the memtable.
-    pub fn wal_floor(&self, w: &WriteState, flushed: Option<&MemHandle>) -> Lsn {
-        let trees = self.trees.read();
-        let mut floor = w.end();
-        for t in trees.iter().filter(|t| !t.is_dropped()) {
-            let v = t.view.load_full();
-            let waiting = v.memtables().filter(|m| m.is_touched() && !flushed.is_some_and(|f| std::ptr::eq(&***m, f)));
-            floor = waiting.map(|m| m.start()).fold(floor, Lsn::min);
-        }
-        floor
+    /// Says that a tree's policy may want something.
+    pub fn look_at(&self, tree: TreeId) {
+        self.work.changed.lock().trees.insert(tree);
     }
 
     /// Tells the workers that there may be something to do.

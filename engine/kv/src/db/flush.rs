@@ -205,13 +205,17 @@ impl Core {
     /// [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed, however little they hold.
     fn bound_log(&self) -> Result<()> {
         let limit = self.options.log_limit();
-        let trees = self.trees.read().clone();
         let w = self.write.lock();
         let floor = w.end().saturating_sub(limit);
-        for t in trees.iter().filter(|t| !t.is_dropped()) {
+        let old = w.waiting.range(..(floor, 0));
+        let trees = self.trees.read();
+        let old: Vec<_> = old.filter_map(|&(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
+        drop(trees);
+        for (start, t) in old {
             let active = &t.view.load_full().active;
-            if active.is_touched() && active.start() < floor {
-                self.seal(&w, t, 0)?;
+            // Those that are sealed already are on their way.
+            if !t.is_dropped() && active.is_touched() && active.start() == start {
+                self.seal(&w, &t, 0)?;
             }
         }
         Ok(())
@@ -248,6 +252,7 @@ impl Core {
     /// Drops the memtable of a tree that is gone.
     fn forget(&self, tree: &TreeCore, sealed: &MemHandle) {
         sealed.set_flushed();
+        self.write.lock().release(tree.id, sealed);
         tree.change_view(|v| View { sealed: without(v, Some(sealed)), ..v.clone() });
     }
 
@@ -280,11 +285,11 @@ impl Core {
                 flushed: flushed.map(|(_, end)| end),
             };
             let before = c.state.wal_floor;
-            floor = before.max(self.wal_floor(&self.write.lock(), flushed.map(|(m, _)| m)));
-            c.state.wal_floor = floor;
+            floor = before.max(self.write.lock().wal_floor(flushed.map(|(m, _)| (tree.id, m))));
+            c.state.set_wal_floor(floor);
             if let Err(e) = self.log_edits(&mut c, vec![edit]) {
                 // The memtable is still needed, and with it its log.
-                c.state.wal_floor = before;
+                c.state.set_wal_floor(before);
                 drop(c);
                 // When the store is latched the manifest may name the tables; the next open decides.
                 if self.check_writable().is_ok() {
@@ -297,22 +302,22 @@ impl Core {
                 files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone()));
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
-                let live: std::collections::HashSet<u64> =
-                    state.runs.iter().flat_map(|r| r.tables.iter().map(|t| t.id)).collect();
-                for id in removed.iter().filter(|id| !live.contains(id)) {
+                for id in removed.iter().filter(|id| !c.state.has_table(**id)) {
                     let handle = files.handles.remove(id);
                     debug_assert!(handle.is_some(), "table {id} leaves and has no handle");
                     gone.extend(handle);
                 }
-                let version = Arc::new(build_version(state, &files).map_err(|e| self.latch(e))?);
+                let before = tree.view.load_full().version.clone();
+                let version = Arc::new(build_version(&before, state, &files).map_err(|e| self.latch(e))?);
                 if let Some((m, _)) = flushed {
                     m.set_flushed();
+                    self.write.lock().release(tree.id, m);
                 }
                 tree.change_view(|v| View { sealed: without(v, flushed.map(|(m, _)| m)), version, ..v.clone() });
             }
         }
         self.watch.pins.retire(tree.id, &gone);
-        self.set_pace();
+        self.tables_changed(tree);
         self.rebalance();
         self.signal_done();
         Ok(floor)

@@ -171,7 +171,6 @@ impl Core {
             (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
             _ => return Ok(()),
         };
-        let number = tables[0].id;
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         for _ in 0..TRIES {
             self.flush_tree(tree)?;
@@ -192,8 +191,7 @@ impl Core {
             for t in &mut tables {
                 (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
             }
-            let number = c.state.next_file.max(number);
-            c.state.next_file = number + 1;
+            let number = c.state.take_file();
             let added: Vec<_> = tables.into_iter().map(|m| AddedTable { level: 0, run: number, table: Arc::new(m) }).collect();
             // A power cut that takes an earlier write, of any tree, must take what was loaded after it too.
             self.sync_to(w.end())?;
@@ -202,7 +200,7 @@ impl Core {
                 files.handles.insert(table.id, TableHandle::new(table, self.opener.clone()));
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
-                let version = Arc::new(build_version(state, &files).map_err(|e| self.latch(e))?);
+                let version = Arc::new(build_version(&view.version, state, &files).map_err(|e| self.latch(e))?);
                 tree.change_view(|v| View { version, ..v.clone() });
             }
             w.next_seq = seq + 1;
@@ -211,7 +209,7 @@ impl Core {
             self.events.note("ingest", |e| {
                 e.str("tree", &tree.name).num("seq", seq).list("tables", ids);
             });
-            self.set_pace();
+            self.tables_changed(tree);
             self.signal_work();
             return Ok(());
         }

@@ -11,6 +11,7 @@ mod events;
 mod flush;
 mod ingest;
 mod iter;
+mod kept;
 mod meters;
 mod open;
 mod pace;
@@ -22,6 +23,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod trees;
 mod txn;
 mod view;
 mod workers;
@@ -145,7 +147,7 @@ impl Db {
         options.check()?;
         let core = self.core();
         let tree = loop {
-            let there = core.trees.read().iter().find(|t| t.name == name).cloned();
+            let there = core.trees.read().named(name);
             match there {
                 Some(t) => match core.reopen_tree(&t, options.clone()) {
                     Ok(()) => {
@@ -178,7 +180,7 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such tree.
     pub fn existing_tree(&self, name: &str) -> Result<Tree> {
-        let there = self.core().trees.read().iter().find(|t| t.name == name).cloned();
+        let there = self.core().trees.read().named(name);
         let tree = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         Ok(self.wrap(tree))
     }
@@ -220,9 +222,8 @@ impl Db {
     }
 
     fn check_own(&self, batch: &Batch) -> Result<()> {
-        let trees = self.core().trees.read();
-        let own = |t: &Arc<TreeCore>| t.is_dropped() || trees.iter().any(|o| Arc::ptr_eq(o, t));
-        if batch.trees.iter().all(|(t, _)| own(t)) {
+        let watch = &self.core().watch;
+        if batch.trees.iter().all(|(t, _)| t.is_of(watch)) {
             return Ok(());
         }
         Err(Error::invalid("the batch names a tree of another store"))
@@ -428,7 +429,7 @@ impl Core {
         }
         let start = self.sync_log()?;
         let mut c = self.catalog.lock();
-        if self.trees.read().iter().any(|t| t.name == name) {
+        if self.trees.read().named(name).is_some() {
             return Ok(None);
         }
         let id = c.state.next_tree;
@@ -440,7 +441,7 @@ impl Core {
             return Err(Error::invalid(format!("the tree {name:?} could not be created")));
         };
         let tree = self.new_tree(state, options, MemHandle::new(memtable, start)).map_err(|e| self.latch(e))?;
-        self.trees.write().push(tree.clone());
+        self.trees.write().add(tree.clone());
         self.events.note("tree", |e| {
             e.str("tree", name).num("id", id as u64);
         });
@@ -463,12 +464,13 @@ impl Core {
         let w = self.write.lock();
         t.set_options(options, &files)?;
         drop((w, files, c));
+        self.tables_changed(t);
         self.signal_work();
         Ok(())
     }
 
     fn drop_tree(&self, name: &str) -> Result<()> {
-        let there = self.trees.read().iter().find(|t| t.name == name).cloned();
+        let there = self.trees.read().named(name);
         let t = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         let _one = t.flushing.lock();
         self.sync_log()?;
@@ -484,14 +486,20 @@ impl Core {
             // In one step, for whoever has seen that it is gone and then asks for the names.
             let mut trees = self.trees.write();
             t.mark_dropped();
-            trees.retain(|o| !Arc::ptr_eq(o, &t));
+            trees.remove(&t);
         }
         drop(c);
+        {
+            // Nobody enters a memtable of a dropped tree any more.
+            let mut w = self.write.lock();
+            t.view.load_full().memtables().for_each(|m| w.release(t.id, m));
+        }
+        self.set_pressure(t.id, 0.0);
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
         self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
         t.change_view(|v| {
-            let version = Arc::new(view::Version { runs: vec![] });
+            let version = Arc::default();
             view::View { sealed: vec![], version, ..v.clone() }
         });
         self.signal_done();

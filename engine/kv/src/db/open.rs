@@ -8,6 +8,7 @@
 //! later; an open file stays), and replays the log into its own memtables. If the writer moved on meanwhile it starts over. A live table
 //! that is damaged keeps nobody from reading the others.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, State, TreeState, manifest_name, manifest_number};
+use crate::manifest::{CURRENT, CURRENT_NEW, Live, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
@@ -35,6 +36,7 @@ use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::{Files, TreeCore};
+use super::trees::{Trees, find};
 use super::view::MemHandle;
 use super::write::{WriteState, cost_of, insert_ops};
 
@@ -217,19 +219,25 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         (Some(m), manifest_number + 1, Some(wal))
     };
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
+    let touched = |t: &Arc<TreeCore>| -> Vec<_> {
+        t.view.load_full().memtables().filter(|m| m.is_touched()).map(|m| (m.start(), t.id)).collect()
+    };
+    let waiting = trees.iter().flat_map(touched).collect();
+    let work = Work::default();
+    work.sealed.lock().extend(trees.iter().map(|t| t.id));
     let core = Core {
         max_sealed: (budget / 4 / largest.max(1)).clamp(1, 3),
         syncer: wal.as_ref().map(Wal::syncer),
-        write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0 }),
+        write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0, waiting }),
         visible: Horizon::new(last_seq),
         store: state.id,
-        catalog: Mutex::new(Catalog { state, manifest, manifest_number }),
-        trees: RwLock::new(trees),
+        catalog: Mutex::new(Catalog { state: Live::new(state), manifest, manifest_number }),
+        trees: RwLock::new(Trees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
         watch,
         pace: Pace::default(),
-        work: Work::default(),
+        work,
         latched: Default::default(),
         is_latched: Default::default(),
         env,
@@ -376,7 +384,7 @@ fn replay(
     let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     let known = Known { store: state.id, durable, writers: Some(&state.writers) };
     let recovered = recover_known(env, dir, state.wal_floor, &known, &mut |seq, end, payload| {
-        let mut cost = vec![0usize; trees.len()];
+        let mut costs: BTreeMap<u32, usize> = BTreeMap::new();
         let mut count = 0;
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
@@ -387,9 +395,7 @@ fn replay(
             if tree >= state.next_tree && tree != crate::base::ops::NO_TREE {
                 return Err(lost_edits(env, dir, manifest, tree));
             }
-            if let Some(i) = trees.iter().position(|t| t.id == tree) {
-                cost[i] += cost_of(&op);
-            }
+            *costs.entry(tree).or_default() += cost_of(&op);
             count += 1;
         }
         if seq > MAX_SEQ + 1 - count.max(1) {
@@ -397,7 +403,7 @@ fn replay(
         }
         let begin = end.saturating_sub(record_size(payload.len()));
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
-        for (t, cost) in trees.iter().zip(cost).filter(|(_, c)| *c > 0) {
+        for (t, cost) in costs.into_iter().filter_map(|(id, cost)| Some((find(trees, id)?, cost))) {
             let flushed = state.trees.get(&t.id).map_or(0, |s| s.flushed);
             if end <= flushed {
                 continue;
@@ -416,7 +422,8 @@ fn replay(
             active.enter(begin.max(flushed));
             mems.push((t.id, active));
         }
-        let inserted = insert_ops(seq, payload, |tree| mems.iter().find(|(t, _)| *t == tree).map(|(_, m)| &*m.mem));
+        let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| *t).ok().map(|at| &*mems[at].1.mem);
+        let inserted = insert_ops(seq, payload, of);
         debug_assert_eq!(inserted, Some(count), "all operations decoded a moment ago");
         mems.iter().for_each(|(_, m)| m.leave());
         last_seq = last_seq.max(seq + count.max(1) - 1);

@@ -1,16 +1,19 @@
 //! What a Db can tell about itself: counters, memory, levels, what holds space back.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::key::Seq;
+use crate::base::ops::TreeId;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::compaction::{Action, SpaceBound, one_copy, space_bound};
 use crate::merge::retain::Dropped;
 use crate::merge::run::{Run, table_path};
 
 use super::core::Core;
+use super::kept::Kept;
 use super::meters::Latencies;
-use super::pins::{Pin, PinKind, Space, tables_of};
+use super::pins::{Pin, PinKind, Space};
 use super::snapshot::SnapshotInfo;
 use super::tree::TreeCore;
 
@@ -261,10 +264,12 @@ impl Core {
             snapshots: self.snapshots.infos(),
             pins: self.pins(),
         };
-        let trees = self.trees.read().clone();
-        s.trees = trees.iter().map(|t| self.tree_stats(t)).collect();
+        let trees = self.trees.read().to_vec();
+        let (pinned, writing) = (self.watch.pins.pinned_by_tree(), self.writing());
+        let sum_of = |of: &HashMap<TreeId, u64>, t: &TreeCore| of.get(&t.id).copied().unwrap_or(0);
+        s.trees = trees.iter().map(|t| self.tree_stats(t, sum_of(&pinned, t), sum_of(&writing, t))).collect();
         let sum = |of: fn(&Space) -> u64| s.trees.iter().map(|t| of(&t.space)).sum();
-        s.space = Space { live: sum(|s| s.live), pinned: self.watch.pins.pinned(None), writing: sum(|s| s.writing) };
+        s.space = Space { live: sum(|s| s.live), pinned: pinned.values().sum(), writing: sum(|s| s.writing) };
         s
     }
 
@@ -272,48 +277,25 @@ impl Core {
     fn pins(&self) -> Vec<Pin> {
         let mut pins = self.watch.pins.list();
         let now = self.env.wall_micros();
-        pins.extend(self.snapshots.infos().into_iter().map(|s| Pin {
+        let snapshots = self.snapshots.infos();
+        let trees = if snapshots.is_empty() { vec![] } else { self.trees.read().to_vec() };
+        let kept: Vec<Kept> = trees.iter().filter_map(|t| Kept::of(&t.view.load_full().version)).collect();
+        let read = self.read_point();
+        pins.extend(snapshots.into_iter().map(|s| Pin {
             kind: PinKind::Snapshot,
             name: s.name,
             tree: String::new(),
             since_micros: s.since_micros,
             age_micros: now.saturating_sub(s.since_micros),
             holders: 1,
-            bytes: self.kept_for(s.seq),
+            bytes: kept.iter().map(|k| k.at(s.seq, read)).sum(),
             memory: 0,
         }));
         pins.sort_by_key(|p| p.since_micros);
         pins
     }
 
-    /// Bytes of tables that old versions kept for a snapshot at `seq` may take at most: each newer entry in tables can have hidden
-    /// one, taken as of average size; or, where a newer one deletes a range, everything that the snapshot sees.
-    fn kept_for(&self, seq: Seq) -> u64 {
-        let ops = self.read_point().saturating_sub(seq);
-        let trees = self.trees.read().clone();
-        let of = |t: &Arc<TreeCore>| {
-            let view = t.view.load_full();
-            let (mut seen, mut entries, mut newer, mut ingested, mut ranges) = (0, 0, 0, 0, false);
-            for m in tables_of(&view.version).map(|t| &t.meta) {
-                if m.min_seq <= seq {
-                    seen += m.size;
-                    entries += m.entries;
-                }
-                if m.max_seq > seq {
-                    *(if m.ingested_seq > 0 { &mut ingested } else { &mut newer }) += m.entries;
-                    ranges |= m.range_deletes > 0;
-                }
-            }
-            // Every entry has a number of its own, but for those of an ingestion.
-            let hidden = newer.min(ops) + ingested;
-            let hidden = (u128::from(seen) * u128::from(hidden) / u128::from(entries.max(1))) as u64;
-            if ranges { seen } else { hidden.min(seen) }
-        };
-        trees.iter().map(of).sum()
-    }
-
-    fn tree_stats(&self, t: &TreeCore) -> TreeStats {
-        let writing = self.writing(t);
+    fn tree_stats(&self, t: &TreeCore, pinned: u64, writing: u64) -> TreeStats {
         let files = t.files.lock();
         let view = t.view.load_full();
         let shape = self.shape(&view.version, &view.options, &files);
@@ -332,21 +314,25 @@ impl Core {
             sealed: view.sealed.len(),
             runs: view.version.runs.iter().map(run).collect(),
             debt: crate::compaction::debt(&view.options.policy, &shape),
-            space: Space { live: shape.size(), pinned: self.watch.pins.pinned(Some(t.id)), writing },
+            space: Space { live: shape.size(), pinned, writing },
             bound: Some(space_bound(&view.options.policy, &shape)),
             one_copy: one_copy(&shape),
         }
     }
 
-    /// Bytes of the files that are being written for a tree and are not in the manifest yet.
-    fn writing(&self, t: &TreeCore) -> u64 {
-        let tasks = self.watch.pins.tasks();
-        let created = tasks.iter().filter(|task| task.tree() == Some(t.id)).flat_map(|task| task.created());
-        // A file whose length is not to be had has just been removed again.
-        let sizes: Vec<(u64, u64)> =
-            created.map(|id| (id, self.env.file_len(&table_path(&self.dir, id)).unwrap_or(0))).collect();
-        let files = t.files.lock();
-        sizes.iter().filter(|(id, _)| !files.handles.contains_key(id)).map(|s| s.1).sum()
+    /// Bytes of the files that are being written for each tree and are not in the manifest yet.
+    fn writing(&self) -> HashMap<TreeId, u64> {
+        let mut writing = HashMap::new();
+        for task in self.watch.pins.tasks() {
+            let Some(tree) = task.tree().and_then(|id| self.trees.read().by_id(id).cloned()) else { continue };
+            // A file whose length is not to be had has just been removed again.
+            let sizes: Vec<(u64, u64)> =
+                task.created().into_iter().map(|id| (id, self.env.file_len(&table_path(&self.dir, id)).unwrap_or(0))).collect();
+            let files = tree.files.lock();
+            let new: u64 = sizes.iter().filter(|(id, _)| !files.handles.contains_key(id)).map(|s| s.1).sum();
+            *writing.entry(tree.id).or_default() += new;
+        }
+        writing
     }
 
     /// Where the memory is.
@@ -363,13 +349,7 @@ impl Core {
 
     /// Bytes of indexes and filters of open tables.
     pub fn table_memory(&self) -> u64 {
-        let trees = self.trees.read().clone();
-        let of = |t: &Arc<TreeCore>| -> u64 {
-            let view = t.view.load_full();
-            let tables = view.version.runs.iter().flat_map(|r| &r.tables);
-            tables.filter_map(|t| t.opened()).map(|t| t.memory() as u64).sum()
-        };
-        trees.iter().map(of).sum()
+        self.opener.memory.load(Ordering::Relaxed)
     }
 
     /// Gives the cache what memtables, indexes and filters leave of the budget, but never less than an eighth of it. A sixteenth

@@ -8,7 +8,8 @@ use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
 use crate::base::shared::Shared;
 use crate::base::sync::{AtomicBool, Mutex, Ordering};
-use crate::manifest::{RunState, TreeState};
+use crate::compaction::{RunShape, TableShape};
+use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::merge::run::{Run, TableHandle};
 
 use super::core::{PutOff, Watch};
@@ -60,7 +61,7 @@ impl TreeCore {
         files: Files,
         watch: &Watch,
     ) -> Result<Arc<TreeCore>> {
-        let version = Arc::new(build_version(state, &files)?);
+        let version = Arc::new(build_version(&Version::default(), state, &files)?);
         let meters = watch.meters.clone();
         let view = View { active, sealed: vec![], version, options: Arc::new(options), meters };
         Ok(Arc::new(TreeCore {
@@ -84,6 +85,11 @@ impl TreeCore {
         let now = self.view.load_full();
         self.view.replace(Arc::new(f(&now)));
         self.pins.replaced(&self.name, &now);
+    }
+
+    /// Whether it is a tree of the Db that is watched so.
+    pub fn is_of(&self, watch: &Watch) -> bool {
+        Arc::ptr_eq(&self.pins, &watch.pins)
     }
 
     /// An error when the tree has been dropped.
@@ -129,11 +135,11 @@ impl TreeCore {
     }
 }
 
-/// The runs of a tree from its state and its open files.
+/// The runs of a tree from its state and its open files. What has not changed since `before` is taken from there.
 ///
 /// # Errors
 /// When a live table has no handle, which only a bug can be the reason of: without it reads would miss what it holds.
-pub fn build_version(state: &TreeState, files: &Files) -> Result<Version> {
+pub fn build_version(before: &Version, state: &TreeState, files: &Files) -> Result<Version> {
     let handle = |id: u64| {
         let handle = files.handles.get(&id).cloned();
         debug_assert!(handle.is_some(), "live table {id} has no handle");
@@ -141,9 +147,42 @@ pub fn build_version(state: &TreeState, files: &Files) -> Result<Version> {
             Error::corruption(format!("the live table {id} of the tree {:?} is not open: this build is at fault", state.name))
         })
     };
-    let run = |r: &RunState| {
-        let tables = r.tables.iter().map(|t| handle(t.id)).collect::<Result<_>>()?;
-        Ok(Arc::new(Run::new(r.level, r.number, tables)))
+    let mut there = before.states.iter().enumerate().peekable();
+    let mut version = Version::default();
+    for r in &state.runs {
+        // Both are in the same order.
+        while there.next_if(|(_, s)| s.place() < r.place()).is_some() {}
+        let (run, shape) = match there.peek() {
+            Some((i, s)) if Arc::ptr_eq(s, r) => (before.runs[*i].clone(), before.shapes[*i].clone()),
+            _ => {
+                let tables = r.tables.iter().map(|t| handle(t.id)).collect::<Result<_>>()?;
+                (Arc::new(Run::new(r.level, r.number, tables)), Arc::new(run_shape(r)))
+            }
+        };
+        version.runs.push(run);
+        version.shapes.push(shape);
+        version.states.push(r.clone());
+    }
+    Ok(version)
+}
+
+/// A run as policies see it while no job has any of its tables.
+fn run_shape(r: &RunState) -> RunShape {
+    let table = |m: &Arc<TableMeta>| TableShape {
+        id: m.id,
+        size: m.size,
+        entries: m.entries,
+        deletes: m.deletes,
+        range_deletes: m.range_deletes,
+        first: m.first_key.as_slice().into(),
+        last: m.last_key.as_slice().into(),
+        min_seq: m.min_seq,
+        max_seq: m.max_seq,
+        created_micros: m.created_micros,
+        newest_micros: m.newest_micros,
+        oldest_tombstone_micros: m.oldest_tombstone_micros,
+        gone_micros: None,
+        busy: false,
     };
-    Ok(Version { runs: state.runs.iter().map(run).collect::<Result<_>>()? })
+    RunShape { level: r.level, number: r.number, tables: r.tables.iter().map(table).collect() }
 }

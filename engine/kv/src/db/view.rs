@@ -13,6 +13,8 @@ use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::base::sync::epoch::Guard;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
+use crate::compaction::RunShape;
+use crate::manifest::RunState;
 use crate::memtable::Memtable;
 use crate::merge::run::Run;
 use crate::wal::Lsn;
@@ -46,15 +48,17 @@ impl MemHandle {
     }
 
     /// Says that a writer whose record begins at this place in the log will insert here. Called under the write lock, before the memtable is
-    /// sealed.
+    /// sealed. True when it is the first.
     #[inline]
-    pub fn enter(&self, at: Lsn) {
+    pub fn enter(&self, at: Lsn) -> bool {
         self.writers.fetch_add(1, Ordering::Relaxed);
-        if !self.is_touched() {
+        let is_first = !self.is_touched();
+        if is_first {
             // What came between is of other trees: a tree that was not written for long must not ask for that log.
             self.start.fetch_max(at, Ordering::Relaxed);
             self.touched.store(true, Ordering::Relaxed);
         }
+        is_first
     }
 
     /// Every record of the tree at or after this position is in this memtable or a newer one. Of a memtable that is not sealed, under the
@@ -91,10 +95,15 @@ impl MemHandle {
     }
 }
 
-/// The runs of a tree, newest first.
+/// The runs of a tree, newest first; three pictures of each.
+#[derive(Default)]
 pub struct Version {
-    /// The runs.
+    /// For readers.
     pub runs: Vec<Arc<Run>>,
+    /// For policies, no table marked as busy.
+    pub shapes: Vec<Arc<RunShape>>,
+    /// In the manifest.
+    pub states: Vec<Arc<RunState>>,
 }
 
 /// What a reader sees.

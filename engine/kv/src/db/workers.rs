@@ -12,10 +12,12 @@
 //!   segment that can't be made ready not the flush that would free an old one.
 //! - Without threads the work is done at the end of the write that made it necessary, in tree order: one history, one directory.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ops::TreeId;
 use crate::base::sync::Ordering;
 use crate::env::Thread;
 use crate::wal::{Unneeded, Wal};
@@ -134,12 +136,19 @@ impl Core {
 
     /// Flushes one memtable of some tree. False when none is sealed.
     fn flush_some(&self) -> Result<bool> {
-        let trees = self.trees.read().clone();
+        let ids: Vec<TreeId> = self.work.sealed.lock().iter().copied().collect();
         let mut lacking = None;
-        for t in trees {
-            if t.view.load_full().sealed.is_empty() {
-                continue;
+        for id in ids {
+            let tree = self.trees.read().by_id(id).cloned();
+            {
+                // Who seals notes it afterwards: so what is sealed after this look is noted again.
+                let mut noted = self.work.sealed.lock();
+                if tree.as_ref().is_none_or(|t| t.view.load_full().sealed.is_empty()) {
+                    noted.remove(&id);
+                    continue;
+                }
             }
+            let Some(t) = tree else { continue };
             // Another worker at this tree flushes its memtables in order; this one looks for other work.
             let Some(one) = t.flushing.try_lock() else { continue };
             match unless_dropped(&t, self.flush_oldest_locked(&t, &one)) {
@@ -157,12 +166,18 @@ impl Core {
 
     /// Runs the most urgent compaction of all trees. False when nothing wants to run.
     fn compact_once(&self) -> Result<bool> {
-        let trees = self.trees.read().clone();
-        let mut order: Vec<_> = trees.iter().map(|t| (self.pressure(t), t)).collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut order = self.may_want();
         let mut lacking = None;
-        for (_, t) in order {
-            let Some(claimed) = self.claim(t)? else { continue };
+        while let Some(t) = order.pop_front() {
+            let claimed = match self.claim(&t) {
+                Ok(None) => continue,
+                // This tree may want more, and the others were not asked.
+                other => {
+                    self.work.changed.lock().trees.extend(std::iter::once(&t).chain(&order).map(|t| t.id));
+                    other
+                }
+            };
+            let Some(claimed) = claimed? else { continue };
             let alone = self.options.background_threads == 1;
             let ran = self.run_job(&claimed, &mut || {
                 if alone {
@@ -181,6 +196,29 @@ impl Core {
             }
         }
         lacking.map_or(Ok(false), Err)
+    }
+
+    /// The trees whose policies may want something, the one that is furthest behind first. It is left to the caller to ask them. What
+    /// comes of age is found by asking all, once a second.
+    fn may_want(&self) -> VecDeque<Arc<TreeCore>> {
+        let now = self.env.wall_micros() / 1_000_000;
+        let changed = {
+            let mut changed = self.work.changed.lock();
+            let all = changed.asked != now;
+            changed.asked = now;
+            let trees = std::mem::take(&mut changed.trees);
+            (!all).then_some(trees)
+        };
+        let trees = self.trees.read();
+        let mut order: Vec<Arc<TreeCore>> = match changed {
+            Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
+            None => trees.to_vec(),
+        };
+        drop(trees);
+        let pressed = self.work.pressed.lock();
+        let pressure = |t: &TreeCore| pressed.get(&t.id).copied().unwrap_or(0.0);
+        order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
+        order.into()
     }
 
     /// Does all work there is, on the calling thread. False when there was none.
@@ -217,7 +255,7 @@ impl Core {
             // Before the generation is read: who counted his own signal for a change would never wait.
             self.signal_work();
             let generation = *self.work.generation.lock();
-            let trees = self.trees.read().clone();
+            let trees = self.trees.read().to_vec();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
             if !flushing && !trees.iter().any(|t| self.is_compacting_or_wants(t)) {
                 self.opener.bury();

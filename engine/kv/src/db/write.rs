@@ -13,12 +13,13 @@
 //! - W3: a memtable is sealed under the write lock; writers that have a place in the log finish into the one they were given.
 //! - W4: what failed has written nothing, or the Db is latched read-only.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::coding::write_varint;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
-use crate::base::ops::{Op, Ops};
+use crate::base::ops::{Op, Ops, TreeId};
 use crate::base::options::Durability;
 use crate::base::sync::MutexGuard;
 use crate::base::sync::epoch::{self, Guard};
@@ -42,12 +43,37 @@ pub struct WriteState {
     pub ops: u64,
     /// Bytes of keys and values (or of encoded batches) written since the Db was opened.
     pub bytes: u64,
+    /// The memtables that need the log, by where they do from: each that was written to and is not in tables yet.
+    pub waiting: BTreeSet<(Lsn, TreeId)>,
 }
 
 /// What a transaction looks at before its batch is written.
 pub type Check<'a> = &'a dyn Fn() -> Result<()>;
 
 impl WriteState {
+    /// Sends a writer, whose record begins at this place in the log, into a memtable.
+    #[inline]
+    fn enter(&mut self, tree: TreeId, mem: &MemHandle, begin: Lsn) {
+        if mem.enter(begin) {
+            self.waiting.insert((mem.start(), tree));
+        }
+    }
+
+    /// Says that a memtable is in tables, or that its tree is gone.
+    pub fn release(&mut self, tree: TreeId, mem: &MemHandle) {
+        // The one behind an untouched memtable may begin where that was made.
+        if mem.is_touched() {
+            self.waiting.remove(&(mem.start(), tree));
+        }
+    }
+
+    /// The position below which no tree needs the log any more, once `flushed` is in tables. Under the write lock, because a
+    /// writer has its place in the log before its entry is in the memtable.
+    pub fn wal_floor(&self, flushed: Option<(TreeId, &MemHandle)>) -> Lsn {
+        let done = flushed.filter(|(_, m)| m.is_touched()).map(|(tree, m)| (m.start(), tree));
+        self.waiting.iter().find(|&&w| Some(w) != done).map_or(self.end(), |w| w.0)
+    }
+
     /// Where the log ends.
     pub fn end(&self) -> Lsn {
         self.wal.as_ref().map_or(0, Wal::end)
@@ -115,7 +141,7 @@ impl Core {
             w.next_seq = seq + 1;
             w.ops += 1;
             w.bytes += (key.len() + value.len()) as u64;
-            mem.enter(begin);
+            w.enter(tree.id, mem, begin);
             (seq, lsn, mem)
         };
         mem.mem.add(key, Trailer::new(seq, kind), value);
@@ -166,9 +192,11 @@ impl Core {
         w.next_seq = first + batch.count;
         w.ops += batch.count;
         w.bytes += batch.bytes.len() as u64;
-        mems.iter().for_each(|(_, m)| m.enter(begin));
+        mems.iter().for_each(|(t, m)| w.enter(t.id, m, begin));
         drop(w);
-        let inserted = insert_ops(first, &batch.bytes, |tree| mems.iter().find(|(t, _)| t.id == tree).map(|(_, m)| &*m.mem));
+        let inserted = insert_ops(first, &batch.bytes, |tree| {
+            mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &*mems[at].1.mem)
+        });
         debug_assert_eq!(inserted, Some(batch.count), "a batch that does not decode as it was encoded");
         if inserted != Some(batch.count) {
             // Its numbers must become visible all the same, or every later writer would wait for ever; but nobody writes after it.
@@ -274,6 +302,7 @@ impl Core {
             waiting = sealed.len();
             View { active: fresh, sealed, ..v.clone() }
         });
+        self.work.sealed.lock().insert(tree.id);
         self.begin_fill(tree, now, capacity, waiting);
         self.rebalance();
         Ok(())

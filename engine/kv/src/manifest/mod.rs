@@ -40,12 +40,14 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, WriteFile};
 
 mod fields;
+mod live;
 pub mod options;
 pub mod state;
 
 #[cfg(test)]
 mod tests;
 
+pub use live::{Live, Undo};
 pub use options::PersistedOptions;
 pub use state::{AddedTable, Edit, RunState, State, TableMeta, TreeState};
 
@@ -275,10 +277,11 @@ impl Log {
             );
             return Err(place(HEADER as u64)(e));
         }
-        let mut state = State::default();
+        let mut live = Live::default();
         for f in &self.frames {
-            f.edits.iter().try_for_each(|e| state.apply(e)).map_err(place(f.offset))?;
+            f.edits.iter().try_for_each(|e| live.apply(e)).map_err(place(f.offset))?;
         }
+        let state = live.into_state();
         state.check().map_err(place(self.end))?;
         Ok(state)
     }

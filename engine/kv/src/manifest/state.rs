@@ -70,8 +70,8 @@ pub struct TreeState {
     pub options: PersistedOptions,
     /// Log position below which this tree's records are in tables.
     pub flushed: u64,
-    /// Its runs: by level ascending, then number descending.
-    pub runs: Vec<RunState>,
+    /// Its runs: by level ascending, then number descending. An edit copies those that it changes.
+    pub runs: Vec<Arc<RunState>>,
 }
 
 /// One sorted run: tables that do not overlap.
@@ -219,7 +219,7 @@ impl RunState {
     }
 
     /// Runs are ordered by this.
-    fn place(&self) -> (u8, std::cmp::Reverse<u64>) {
+    pub fn place(&self) -> (u8, std::cmp::Reverse<u64>) {
         (self.level, std::cmp::Reverse(self.number))
     }
 }
@@ -231,31 +231,42 @@ impl TreeState {
     }
 
     /// The runs after `removed` have gone and `added` have come.
-    fn changed(&self, removed: &[u64], added: &[AddedTable]) -> Result<Vec<RunState>> {
+    fn changed(&self, removed: &[u64], added: &[AddedTable]) -> Result<Vec<Arc<RunState>>> {
         let mut gone: BTreeSet<u64> = removed.iter().copied().collect();
         if gone.len() != removed.len() {
             return Err(unfit("a table is removed twice"));
         }
         let mut runs = self.runs.clone();
-        runs.iter_mut().for_each(|r| r.tables.retain(|t| !gone.remove(&t.id)));
+        for r in &mut runs {
+            if !gone.is_empty() && r.tables.iter().any(|t| gone.contains(&t.id)) {
+                Arc::make_mut(r).tables.retain(|t| !gone.remove(&t.id));
+            }
+        }
         if let Some(id) = gone.first() {
             return Err(unfit(format_args!("table {id} is removed from tree {:?}, which has no such table", self.name)));
         }
         for a in added {
             let i = runs.iter().position(|r| r.level == a.level && r.number == a.run).unwrap_or_else(|| {
-                runs.push(RunState { level: a.level, number: a.run, tables: vec![] });
+                runs.push(Arc::new(RunState { level: a.level, number: a.run, tables: vec![] }));
                 runs.len() - 1
             });
-            runs[i].tables.push(a.table.clone());
+            Arc::make_mut(&mut runs[i]).tables.push(a.table.clone());
         }
         runs.retain(|r| !r.tables.is_empty());
-        runs.sort_by_key(RunState::place);
-        for r in runs.iter_mut().filter(|r| added.iter().any(|a| a.level == r.level && a.run == r.number)) {
-            r.tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+        runs.sort_by_key(|r| r.place());
+        let places: BTreeSet<(u8, u64)> = added.iter().map(|a| (a.level, a.run)).collect();
+        for r in runs.iter_mut().filter(|r| places.contains(&(r.level, r.number))) {
+            Arc::make_mut(r).tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
             r.check()?;
         }
         Ok(runs)
     }
+}
+
+/// What a new tree or table must not be called: how to find out whether a name or an id is in use.
+pub(super) struct Used<'a> {
+    pub name: &'a dyn Fn(&State, &str) -> bool,
+    pub table: &'a dyn Fn(&State, u64) -> bool,
 }
 
 impl State {
@@ -263,18 +274,27 @@ impl State {
         self.trees.get_mut(&id).ok_or_else(|| unfit(format_args!("there is no tree {id}")))
     }
 
-    /// Makes the change. Costs by the tables of the tree.
+    /// Makes the change. Costs by all trees and tables; see [`Live`](super::Live) for many of them.
     ///
     /// # Errors
     /// `Corruption` for an edit that does not fit this state, which stays as it was.
     pub fn apply(&mut self, edit: &Edit) -> Result<()> {
+        let used = Used {
+            name: &|state, name| state.trees.values().any(|t| t.name == name),
+            table: &|state, id| state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id),
+        };
+        self.apply_knowing(edit, &used)
+    }
+
+    /// Makes the change, given what is in use.
+    pub(super) fn apply_knowing(&mut self, edit: &Edit, used: &Used<'_>) -> Result<()> {
         match edit {
             Edit::Snapshot(state) => {
                 state.check()?;
                 *self = (**state).clone();
             }
             Edit::CreateTree { id, name, options, flushed } => {
-                if *id < self.next_tree || *id == NO_TREE || self.trees.values().any(|t| t.name == *name) {
+                if *id < self.next_tree || *id == NO_TREE || (used.name)(self, name) {
                     return Err(unfit(format_args!("the id or the name of the new tree {id}, {name:?}, was used before")));
                 }
                 self.next_tree = id + 1;
@@ -286,7 +306,7 @@ impl State {
                 self.trees.remove(id);
             }
             Edit::SetOptions { id, options } => self.tree(*id)?.options = options.clone(),
-            Edit::Tables { tree, removed, added, flushed } => self.apply_tables(*tree, removed, added, *flushed)?,
+            Edit::Tables { tree, removed, added, flushed } => self.apply_tables(*tree, removed, added, *flushed, used)?,
             Edit::Counters { next_file, last_seq, wal_floor } => {
                 self.next_file = self.next_file.max(*next_file);
                 self.last_seq = self.last_seq.max(*last_seq);
@@ -296,7 +316,14 @@ impl State {
         Ok(())
     }
 
-    fn apply_tables(&mut self, id: TreeId, removed: &[u64], added: &[AddedTable], flushed: Option<u64>) -> Result<()> {
+    fn apply_tables(
+        &mut self,
+        id: TreeId,
+        removed: &[u64],
+        added: &[AddedTable],
+        flushed: Option<u64>,
+        used: &Used<'_>,
+    ) -> Result<()> {
         let tree = self.tree(id)?;
         if flushed.is_some_and(|f| f < tree.flushed) {
             return Err(unfit(format_args!("tree {:?} was flushed further already", tree.name)));
@@ -309,8 +336,8 @@ impl State {
         removed.iter().for_each(|id| {
             new.remove(id);
         });
-        if let Some(t) = self.trees.values().flat_map(TreeState::tables).find(|t| new.contains(&t.id)) {
-            return Err(unfit(format_args!("table {} is added and there already", t.id)));
+        if let Some(id) = new.iter().find(|&&id| (used.table)(self, id)) {
+            return Err(unfit(format_args!("table {id} is added and there already")));
         }
         let (next_file, last_seq) =
             added.iter().fold((self.next_file, self.last_seq), |(n, s), a| (n.max(a.table.id + 1), s.max(a.table.max_seq)));
@@ -340,7 +367,7 @@ impl State {
             if *id != tree.id || *id >= self.next_tree || !names.insert(&tree.name) {
                 return Err(unfit(format_args!("the id or the name of tree {id}, {:?}", tree.name)));
             }
-            tree.runs.iter().try_for_each(RunState::check)?;
+            tree.runs.iter().try_for_each(|r| r.check())?;
             if !tree.runs.is_sorted_by(|a, b| a.place() < b.place()) {
                 return Err(unfit(format_args!("the order of the runs of tree {:?}", tree.name)));
             }
@@ -458,7 +485,7 @@ impl TreeState {
                 4 => name = Some(f.text()?),
                 6 => options = Some(PersistedOptions::decode(f.bytes)?),
                 8 => flushed = Some(f.number()?),
-                10 => runs.push(RunState::decode(f.bytes)?),
+                10 => runs.push(Arc::new(RunState::decode(f.bytes)?)),
                 _ => f.unknown()?,
             }
         }

@@ -46,6 +46,8 @@ pub struct TableOpener {
     pub closed: AtomicBool,
     /// Files to be removed by a worker, with what still maps them; `None` where there is no worker.
     dead: Option<Mutex<Vec<Dead>>>,
+    /// Bytes of memory of open tables that have a handle: indexes, filters and the like.
+    pub memory: AtomicU64,
     /// Tables that have been written and opened, so that no reader waits for it, and have no handle yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
 }
@@ -53,7 +55,7 @@ pub struct TableOpener {
 impl TableOpener {
     /// Opens tables of the Db in `dir`; with `workers` somebody calls [`bury`](Self::bury) from time to time.
     pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode, workers: bool) -> TableOpener {
-        let dead = workers.then(Mutex::default);
+        let (dead, memory) = (workers.then(Mutex::default), AtomicU64::new(0));
         let most_mapped = if mode == ReadMode::Auto { env.memory().map_or(0, |bytes| bytes / 2) } else { u64::MAX };
         TableOpener {
             env,
@@ -65,6 +67,7 @@ impl TableOpener {
             live: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             dead,
+            memory,
             ready: Mutex::default(),
         }
     }
@@ -89,6 +92,15 @@ impl TableOpener {
     pub fn forget(&self, id: u64) {
         let table = self.ready.lock().remove(&id);
         drop(table);
+    }
+
+    fn count(&self, table: &Table, comes: bool) {
+        let bytes = table.memory() as u64;
+        if comes {
+            self.memory.fetch_add(bytes, Ordering::Relaxed)
+        } else {
+            self.memory.fetch_sub(bytes, Ordering::Relaxed)
+        };
     }
 
     fn open(&self, id: u64, ingested: Seq) -> Result<Arc<Table>> {
@@ -173,6 +185,7 @@ impl TableHandle {
         let table = opener.ready.lock().remove(&meta.id).map_or_else(OnceLock::new, OnceLock::from);
         let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
         opener.resized(meta.size, 0);
+        table.get().iter().for_each(|t| opener.count(t, true));
         Arc::new(TableHandle { meta, opener, table, obsolete, filter })
     }
 
@@ -197,7 +210,15 @@ impl TableHandle {
         {
             t.forget_filter();
         }
-        Ok(self.table.get_or_init(|| table))
+        let mut is_first = false;
+        let table = self.table.get_or_init(|| {
+            is_first = true;
+            table
+        });
+        if is_first {
+            self.opener.count(table, true);
+        }
+        Ok(table)
     }
 
     /// Checks that the file holds the table that the manifest tells of, and not one of another Db under its name.
@@ -245,6 +266,7 @@ impl TableHandle {
 impl Drop for TableHandle {
     fn drop(&mut self) {
         self.opener.resized(0, self.meta.size);
+        self.table.get().iter().for_each(|t| self.opener.count(t, false));
         if !*self.obsolete.get_mut() {
             return;
         }

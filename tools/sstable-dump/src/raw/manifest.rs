@@ -72,7 +72,7 @@ fn state(s: &State) -> Value {
 }
 
 fn tree(t: &TreeState) -> Value {
-    let run = |r: &manifest::RunState| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
+    let run = |r: &std::sync::Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let runs: Vec<_> = t.runs.iter().map(run).collect();
     json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs})
 }

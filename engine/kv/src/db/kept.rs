@@ -1,0 +1,68 @@
+//! What the old versions that are kept for a snapshot may take: an upper bound, from what is on record of the tables of a tree.
+//!
+//! Each entry that is newer than the snapshot can have hidden one, taken as of average size; or, where a newer one deletes a range, everything
+//! that the snapshot sees. There may be very many snapshots, so tables are put in order once and each snapshot is two searches.
+
+use crate::base::key::Seq;
+use crate::manifest::TableMeta;
+
+use super::pins::tables_of;
+use super::view::Version;
+
+/// The tables of a tree, for questions about snapshots.
+pub struct Kept {
+    /// By least sequence number: what of all tables up to here a snapshot sees.
+    seen: Vec<(Seq, Seen)>,
+    /// By greatest sequence number, descending: what of all tables up to here is newer than a snapshot.
+    newer: Vec<(Seq, Newer)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    bytes: u64,
+    entries: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Newer {
+    entries: u64,
+    ingested: u64,
+    ranges: bool,
+}
+
+impl Kept {
+    /// Of the tables of a version; `None` when there are none.
+    pub fn of(version: &Version) -> Option<Kept> {
+        let mut tables: Vec<&TableMeta> = tables_of(version).map(|t| &*t.meta).collect();
+        if tables.is_empty() {
+            return None;
+        }
+        tables.sort_unstable_by_key(|m| m.min_seq);
+        let mut sum = Seen::default();
+        let seen = tables.iter().map(|m| {
+            sum = Seen { bytes: sum.bytes + m.size, entries: sum.entries + m.entries };
+            (m.min_seq, sum)
+        });
+        let seen = seen.collect();
+        tables.sort_unstable_by_key(|m| std::cmp::Reverse(m.max_seq));
+        let mut sum = Newer::default();
+        let newer = tables.iter().map(|m| {
+            *(if m.ingested_seq > 0 { &mut sum.ingested } else { &mut sum.entries }) += m.entries;
+            sum.ranges |= m.range_deletes > 0;
+            (m.max_seq, sum)
+        });
+        let newer = newer.collect();
+        Some(Kept { seen, newer })
+    }
+
+    /// Bytes kept for a snapshot at `seq`, when `read` is the newest state.
+    pub fn at(&self, seq: Seq, read: Seq) -> u64 {
+        let last = |n: usize| n.checked_sub(1);
+        let seen = last(self.seen.partition_point(|s| s.0 <= seq)).map_or(Seen::default(), |i| self.seen[i].1);
+        let newer = last(self.newer.partition_point(|n| n.0 > seq)).map_or(Newer::default(), |i| self.newer[i].1);
+        // Every entry has a number of its own, but for those of an ingestion.
+        let hidden = newer.entries.min(read.saturating_sub(seq)) + newer.ingested;
+        let hidden = (u128::from(seen.bytes) * u128::from(hidden) / u128::from(seen.entries.max(1))) as u64;
+        if newer.ranges { seen.bytes } else { hidden.min(seen.bytes) }
+    }
+}

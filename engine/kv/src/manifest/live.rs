@@ -1,0 +1,153 @@
+//! The state of an open Db, changed by groups of edits that cost by what they change, not by what there is.
+//!
+//! Invariants:
+//! - `names` and `tables` are those of the state's trees.
+//! - A group of edits is applied as a whole or not at all, and can be taken back as long as no other came after it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Deref;
+
+use super::state::{Edit, State, TreeState, Used};
+use crate::base::error::Result;
+use crate::base::key::Seq;
+use crate::base::ops::TreeId;
+
+/// A [`State`] that knows which names and ids are in use.
+#[derive(Default)]
+pub struct Live {
+    state: State,
+    names: HashSet<String>,
+    tables: HashSet<u64>,
+}
+
+/// What a group of edits has changed.
+#[must_use]
+pub struct Undo {
+    /// The counters as they were.
+    next_file: u64,
+    last_seq: Seq,
+    wal_floor: u64,
+    next_tree: TreeId,
+    /// The trees that were touched, as they were; `None`: they were not there.
+    trees: BTreeMap<TreeId, Option<TreeState>>,
+}
+
+impl Deref for Live {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl Live {
+    /// Of a state whose invariants hold.
+    pub fn new(state: State) -> Live {
+        let mut live = Live { state, ..Live::default() };
+        live.learn();
+        live
+    }
+
+    /// Gives the state back.
+    pub fn into_state(self) -> State {
+        self.state
+    }
+
+    fn learn(&mut self) {
+        self.names = self.state.trees.values().map(|t| t.name.clone()).collect();
+        self.tables = self.state.trees.values().flat_map(TreeState::tables).map(|t| t.id).collect();
+    }
+
+    /// Whether a table with this id is live.
+    pub fn has_table(&self, id: u64) -> bool {
+        self.tables.contains(&id)
+    }
+
+    /// The next file number, which is taken.
+    pub fn take_file(&mut self) -> u64 {
+        self.state.next_file += 1;
+        self.state.next_file - 1
+    }
+
+    /// The log is needed from here on only. It goes into the manifest with the next edits.
+    pub fn set_wal_floor(&mut self, floor: u64) {
+        self.state.wal_floor = floor;
+    }
+
+    /// Makes a change. Costs by the edit, and by the runs of its tree that it changes.
+    ///
+    /// # Errors
+    /// As [`State::apply`].
+    pub fn apply(&mut self, edit: &Edit) -> Result<()> {
+        let dropped = match edit {
+            Edit::DropTree { id } => self.state.trees.get(id).cloned(),
+            _ => None,
+        };
+        let (names, tables) = (&self.names, &self.tables);
+        let used = Used { name: &|_, name| names.contains(name), table: &|_, id| tables.contains(&id) };
+        self.state.apply_knowing(edit, &used)?;
+        match edit {
+            Edit::Snapshot(_) => self.learn(),
+            Edit::CreateTree { name, .. } => {
+                self.names.insert(name.clone());
+            }
+            Edit::DropTree { .. } => dropped.iter().for_each(|t| self.forget(t)),
+            Edit::Tables { removed, added, .. } => {
+                removed.iter().for_each(|id| {
+                    self.tables.remove(id);
+                });
+                self.tables.extend(added.iter().map(|a| a.table.id));
+            }
+            Edit::SetOptions { .. } | Edit::Counters { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, tree: &TreeState) {
+        self.names.remove(&tree.name);
+        tree.tables().for_each(|t| {
+            self.tables.remove(&t.id);
+        });
+    }
+
+    /// Makes all changes of a group (no snapshots), or none.
+    ///
+    /// # Errors
+    /// As [`State::apply`].
+    pub fn apply_all(&mut self, edits: &[Edit]) -> Result<Undo> {
+        let s = &self.state;
+        let touched = edits.iter().filter_map(|e| match e {
+            Edit::CreateTree { id, .. } | Edit::DropTree { id } | Edit::SetOptions { id, .. } => Some(*id),
+            Edit::Tables { tree, .. } => Some(*tree),
+            Edit::Snapshot(_) | Edit::Counters { .. } => None,
+        });
+        let trees = touched.map(|id| (id, s.trees.get(&id).cloned())).collect();
+        let State { next_file, last_seq, wal_floor, next_tree, .. } = *s;
+        let undo = Undo { next_file, last_seq, wal_floor, next_tree, trees };
+        match edits.iter().try_for_each(|e| self.apply(e)) {
+            Ok(()) => Ok(undo),
+            Err(e) => {
+                self.undo(undo);
+                Err(e)
+            }
+        }
+    }
+
+    /// Takes the last group of edits back.
+    pub fn undo(&mut self, undo: Undo) {
+        let s = &mut self.state;
+        (s.next_file, s.last_seq, s.wal_floor, s.next_tree) = (undo.next_file, undo.last_seq, undo.wal_floor, undo.next_tree);
+        for id in undo.trees.keys() {
+            if let Some(now) = self.state.trees.remove(id) {
+                self.forget(&now);
+            }
+        }
+        for (id, before) in undo.trees {
+            if let Some(tree) = before {
+                self.names.insert(tree.name.clone());
+                self.tables.extend(tree.tables().map(|t| t.id));
+                self.state.trees.insert(id, tree);
+            }
+        }
+    }
+}
