@@ -19,7 +19,7 @@ use crate::env::{Env, FileLock};
 use crate::manifest::{Edit, Live, Manifest, manifest_name};
 use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
-use crate::wal::{Lsn, Syncer, TornTail};
+use crate::wal::{Syncer, TornTail};
 
 use super::events::Events;
 use super::meters::Meters;

@@ -152,7 +152,7 @@ impl Core {
         // Without an end the log is kept from where it begins.
         debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
         let end = sealed.end.get().copied().unwrap_or(sealed.start());
-        self.sync_before(sealed, end)?;
+        self.sync_before(tree, sealed, end)?;
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, now)).collect();
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
         let number = tables.first().map_or(0, |t| t.id);
@@ -223,8 +223,8 @@ impl Core {
 
     /// Makes the log durable up to `end`, where `sealed` ends, unless no tree needs anything before that once `sealed` is in tables. What
     /// is written from now on lies behind `end`, so that stays so.
-    fn sync_before(&self, sealed: &MemHandle, end: Lsn) -> Result<()> {
-        let floor = self.wal_floor(&self.write.lock(), Some(sealed));
+    fn sync_before(&self, tree: &TreeCore, sealed: &MemHandle, end: Lsn) -> Result<()> {
+        let floor = self.write.lock().wal_floor(Some((tree.id, sealed)));
         if floor < end { self.sync_to(end) } else { Ok(()) }
     }
 

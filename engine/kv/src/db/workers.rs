@@ -185,7 +185,7 @@ impl Core {
                 }
                 Ok(())
             });
-            match unless_dropped(t, ran.map(|()| true)) {
+            match unless_dropped(&t, ran.map(|()| true)) {
                 // Another tree's job may be one that frees space.
                 Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
                 ran => {

@@ -2,9 +2,11 @@
 //!
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
 //! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
-//! models above the engine, which measure two ways by turns ([`duel`]); [`ltm`] is that of a store larger than memory.
+//! models above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, and [`cliffs`]
+//! measures what histories do to single operations.
 
 mod advice;
+mod cliffs;
 mod cql;
 mod directory;
 mod duel;
@@ -37,6 +39,8 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   and the steps compact, flush, wait (until background work is done)
   ltm, alone: a store larger than memory. It takes --limit, --seconds, --num, --budget, --memtable, --threads and --keep.
   2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
+  or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally; exit code 1
+  when one is above --bound
 
 Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS]]  lazy[:RATIO]  unified:W[:W…]
           window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
@@ -49,6 +53,7 @@ Examples:
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
   firn bench fillsync@2000 --durability power --json
   firn bench ltm --num 20m --limit 512m --budget 256m --json
+  firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
                                                            takes --rows, --columns, --budget and --seed
   firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them";
@@ -119,6 +124,8 @@ pub struct BenchArgs {
     /// Write throughput and latency over time to this file, as CSV (times more operations, so costs a little)
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
+    #[command(flatten)]
+    cliffs: cliffs::CliffArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -188,6 +195,9 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
             return Err(Failure::with_next("ltm is a bench of its own and takes no workloads beside it", "run it alone"));
         }
         return ltm::run(global, args);
+    }
+    if args.workloads == ["cliffs"] {
+        return cliffs::run(global, &args.cliffs);
     }
     let plan = plan::Plan::new(args)?;
     for note in &plan.notes {
