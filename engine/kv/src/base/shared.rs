@@ -139,6 +139,18 @@ mod tests {
     }
 
     #[test]
+    fn values_within_values_go_however_many_have_gathered() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let of = |n| Arc::new(Shared::new(Probe::new(&alive, n)));
+        let outer = Shared::new(of(0));
+        let guard = epoch::pin();
+        (1..if cfg!(miri) { 100 } else { 20_000 }).for_each(|n| outer.replace(of(n)));
+        drop(guard);
+        drop(outer);
+        assert!(settle(|| alive.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
     fn readers_beside_a_writer_see_whole_values_in_order() {
         let alive = Arc::new(AtomicUsize::new(0));
         let shared = Shared::new(Probe::new(&alive, 0));

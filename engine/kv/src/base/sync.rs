@@ -56,6 +56,12 @@ mod real {
 
     /// `crossbeam-epoch`'s default collector.
     pub mod epoch {
+        use std::cell::Cell;
+
+        thread_local! {
+            static FLUSHING: Cell<bool> = const { Cell::new(false) };
+        }
+
         /// A pinned thread. Only [`pin`] makes one, so it is always of the one collector, whose garbage the engine's is; a guard of
         /// another, or `crossbeam_epoch::unprotected`, is of another type.
         pub struct Guard(crossbeam_epoch::Guard);
@@ -72,9 +78,14 @@ mod real {
                 self.0.defer(f);
             }
 
-            #[inline]
+            /// Lets the epoch move on and what is due go. What goes may let go of more, and ask for a flush in its turn: that one is left
+            /// to the next, else flushes would be nested as deep as there is garbage.
             pub(crate) fn flush(&self) {
-                self.0.flush();
+                // A thread that ends has no more of this.
+                if FLUSHING.try_with(|f| f.replace(true)) == Ok(false) {
+                    self.0.flush();
+                    let _ = FLUSHING.try_with(|f| f.set(false));
+                }
             }
 
             #[inline]
