@@ -128,11 +128,20 @@ impl Core {
         self.signal_work();
         let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         if self.options.background_threads == 0 {
-            return match self.work_inline().map(|_| ()) {
+            match self.work_inline() {
+                Ok(true) => {}
+                Ok(false) => {
+                    // Another caller is flushing this tree: to ask again and again would only keep it from the lock.
+                    let mut g = self.work.generation.lock();
+                    if is_full() {
+                        self.work.done.wait_for(&mut g, Duration::from_millis(20));
+                    }
+                }
                 // What lacks space is work of another tree.
-                Err(e) if e.is_transient() && !is_full() => self.put_off(e),
-                done => done,
-            };
+                Err(e) if e.is_transient() && !is_full() => self.put_off(e)?,
+                Err(e) => return Err(e),
+            }
+            return Ok(());
         }
         let since = tree.put_off.lock().times();
         let mut g = self.work.generation.lock();
