@@ -58,6 +58,16 @@ pub enum Look {
     Whole(Vec<(Name, Pairs)>),
 }
 
+impl Look {
+    /// The handle of the one tree that was looked at, if it was one.
+    pub fn handle(&self) -> Option<Handle> {
+        match self {
+            Look::Get(h, ..) | Look::Contains(h, ..) | Look::Range(h, ..) => Some(*h),
+            Look::Closed(_) | Look::Names(_) | Look::Whole(_) => None,
+        }
+    }
+}
+
 /// What a call did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {

@@ -161,7 +161,8 @@ impl Transaction {
     /// Commits: all writes at once, or none.
     ///
     /// # Errors
-    /// `Conflict` when something that was read has changed: run the whole transaction again. Else as [`Db::write`].
+    /// `Conflict` when something that was read has changed: run the whole transaction again. `Closed` when a tree that was read or is
+    /// written has been dropped. Else as [`Db::write`].
     pub fn commit(self) -> Result<()> {
         let mut batch = Batch::new();
         for ((_, key), (tree, value)) in &self.writes {
@@ -201,6 +202,8 @@ fn conflict(what: &str) -> Error {
 fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Result<bool> {
     let guard = epoch::pin();
     let view = tree.view.load(&guard);
+    // A tree that is dropped is marked before it is emptied.
+    tree.check_live()?;
     let newer = |seq: Option<Seq>| seq.is_some_and(|s| s > since);
     for m in view.memtables() {
         let found = m.mem.get(key, MAX_SEQ).map(|f| f.trailer.seq());
@@ -233,6 +236,7 @@ fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Result<bool> 
         return Ok(false);
     }
     let view = tree.view.load_full();
+    tree.check_live()?;
     let until = range.until.as_deref();
     let mut sources: Vec<Source> = vec![];
     for m in view.memtables().filter(|m| !m.mem.is_empty()) {
