@@ -17,6 +17,7 @@ use crate::merge::value::Value;
 use crate::merge::visible::{KeyRange, Visible};
 
 use super::Tree;
+use super::explain;
 use super::meters::Timed;
 use super::snapshot::Snapshot;
 use super::view::View;
@@ -28,6 +29,9 @@ pub fn key_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> KeyRange {
 
 /// What a reader at `read` sees of `range`.
 pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
+    if view.meters.recorder.is_on() {
+        return explain::visible(view, range, read);
+    }
     // Most reads of a narrow range find one source, and room for four would be more than a kilobyte.
     let mut sources: Vec<Source> = Vec::with_capacity(1);
     let mut shadows = vec![];

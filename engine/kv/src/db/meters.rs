@@ -14,6 +14,8 @@ use hdrhistogram::Histogram;
 
 use crate::env::Env;
 
+use super::explain::Recorder;
+
 /// One get, seek or write in so many is timed.
 pub const SAMPLED: u32 = 257;
 
@@ -48,8 +50,10 @@ pub enum Timed {
 
 const KINDS: usize = 8;
 
-/// The histograms of a Db.
+/// The histograms of a Db, and who records its reads.
 pub struct Meters {
+    /// Who records what reads cost.
+    pub recorder: Recorder,
     env: Arc<dyn Env>,
     nanos: [Mutex<Histogram<u32>>; KINDS],
 }
@@ -63,7 +67,8 @@ fn histogram() -> Mutex<Histogram<u32>> {
 impl Meters {
     /// Empty histograms over the clock of `env`.
     pub fn new(env: Arc<dyn Env>) -> Arc<Meters> {
-        Arc::new(Meters { env, nanos: std::array::from_fn(|_| histogram()) })
+        let recorder = Recorder::new(env.clone());
+        Arc::new(Meters { recorder, env, nanos: std::array::from_fn(|_| histogram()) })
     }
 
     /// Begins an operation that is sampled: when it began, 0 for most, which are not timed.

@@ -8,6 +8,7 @@ mod checkpoint;
 mod compact;
 mod core;
 mod events;
+pub mod explain;
 mod flush;
 mod ingest;
 mod iter;
@@ -237,6 +238,11 @@ impl Db {
     /// A frozen view of all trees with a name by which the statistics list it.
     pub fn snapshot_named(&self, name: &str) -> Snapshot {
         Snapshot { point: Arc::new(snapshot::ReadPoint::new(self.handle.clone(), name)) }
+    }
+
+    /// Records what each read of this store costs, by whatever thread, from now until the recording ends: see [`explain`].
+    pub fn record_reads(&self) -> explain::Recording {
+        explain::Recording::begin(self.core().watch.meters.clone())
     }
 
     /// Makes every write so far survive a power cut.

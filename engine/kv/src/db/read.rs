@@ -19,6 +19,7 @@ use crate::merge::visible::fold;
 use crate::sstable::Table;
 
 use super::core::Core;
+use super::explain;
 use super::meters::Timed;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
@@ -47,6 +48,9 @@ impl Core {
     /// The newest value of `key`.
     #[inline]
     pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
+        if self.watch.meters.recorder.is_on() {
+            return explain::get(self, tree, key, None);
+        }
         let began = self.watch.meters.begin();
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
@@ -67,6 +71,9 @@ impl Core {
 
     /// The value of `key` as a reader at `read` sees it.
     pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
+        if self.watch.meters.recorder.is_on() {
+            return explain::get(self, tree, key, Some(read));
+        }
         let began = self.watch.meters.begin();
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
@@ -81,6 +88,9 @@ impl Core {
         let guard = epoch::pin();
         let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
         tree.check_live()?;
+        if self.watch.meters.recorder.is_on() {
+            return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
+        }
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(TOGETHER) {
             let mut places = [None; TOGETHER];
@@ -216,7 +226,7 @@ fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -
     })
 }
 
-fn unknown_kind(key: &[u8], t: Trailer) -> Error {
+pub(super) fn unknown_kind(key: &[u8], t: Trailer) -> Error {
     Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
 }
 

@@ -62,8 +62,8 @@ impl TreeCore {
         watch: &Watch,
     ) -> Result<Arc<TreeCore>> {
         let version = Arc::new(build_version(&Version::default(), state, &files)?);
-        let meters = watch.meters.clone();
-        let view = View { active, sealed: vec![], version, options: Arc::new(options), meters };
+        let (name, meters) = (Arc::from(&*state.name), watch.meters.clone());
+        let view = View { active, sealed: vec![], version, options: Arc::new(options), name, meters };
         Ok(Arc::new(TreeCore {
             id: state.id,
             name: state.name.clone(),

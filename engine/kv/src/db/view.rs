@@ -117,6 +117,8 @@ pub struct View {
     pub version: Arc<Version>,
     /// The tree's options, hooks included.
     pub options: Arc<TreeOptions>,
+    /// The tree's name.
+    pub name: Arc<str>,
     /// Where seeks are timed.
     pub meters: Arc<Meters>,
 }

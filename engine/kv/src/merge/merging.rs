@@ -18,6 +18,7 @@ use crate::memtable::MemCursor;
 use crate::sstable::WholeBlock;
 
 use super::run::{RunCursor, is_inside};
+use super::value::Value;
 
 /// A source of entries inside a merge.
 #[allow(clippy::large_enum_variant)]
@@ -50,6 +51,14 @@ impl Source {
                 }
                 Ok(moved)
             }
+        }
+    }
+
+    /// An owned handle of the value it stands on; `None` when it stands nowhere.
+    pub fn pin_value(&self) -> Option<Value> {
+        match self {
+            Source::Mem(c) => Some(c.pin().into()),
+            Source::Run(c) => c.pin_value(),
         }
     }
 }

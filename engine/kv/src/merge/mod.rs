@@ -6,10 +6,13 @@
 //! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
 //! - [`retain`]: the versions that a flush or a compaction must keep.
 //! - [`value`]: a value that pins what holds it.
+//! - [`traced`], [`cost`]: a source that counts what is done with it, and what is counted.
 
+pub mod cost;
 pub mod merging;
 pub mod retain;
 pub mod run;
 pub mod shadow;
+pub mod traced;
 pub mod value;
 pub mod visible;

@@ -22,7 +22,10 @@ use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
-use crate::sstable::{Maps, Properties, Table, TableCursor, TableValue, WholeBlock};
+use crate::sstable::{Maps, Properties, Table, TableCursor, WholeBlock};
+
+use super::traced::Traced;
+use super::value::Value;
 
 /// A file to be removed, and what still maps it.
 type Dead = (PathBuf, Option<Arc<Table>>);
@@ -394,11 +397,26 @@ pub fn is_inside(key: &[u8], forward: bool, edge: Option<&[u8]>) -> bool {
     edge.is_none_or(|e| (key < e) == forward)
 }
 
+/// A place in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunPlace {
+    /// Which of its tables.
+    pub table: usize,
+    /// The block of the table.
+    pub block: usize,
+    /// The entry of the block.
+    pub entry: usize,
+}
+
 /// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
+///
+/// It may stand in for a source that counts what is done with it. Then it never has a table, which is what each move looks at first: a walk that
+/// nobody records pays nothing for those that somebody does.
 pub struct RunCursor {
     run: Arc<Run>,
     at: usize,
     table: Option<TableCursor>,
+    traced: Option<Box<Traced>>,
     fill_cache: bool,
     /// Table and block that [`approach`](Cursor::approach) has found.
     ahead: Option<(usize, usize)>,
@@ -407,7 +425,13 @@ pub struct RunCursor {
 impl RunCursor {
     /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others.
     pub fn new(run: Arc<Run>, fill_cache: bool) -> RunCursor {
-        RunCursor { run, at: usize::MAX, table: None, fill_cache, ahead: None }
+        RunCursor { run, at: usize::MAX, table: None, traced: None, fill_cache, ahead: None }
+    }
+
+    /// A cursor that stands in for `traced`.
+    pub fn traced(traced: Traced) -> RunCursor {
+        let nothing = Arc::new(Run::new(0, 0, vec![]));
+        RunCursor { traced: Some(Box::new(traced)), ..RunCursor::new(nothing, false) }
     }
 
     fn enter(&mut self, i: usize) -> Result<Option<&mut TableCursor>> {
@@ -444,6 +468,18 @@ impl RunCursor {
         Ok(())
     }
 
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> Option<RunPlace> {
+        let t = self.table.as_ref().filter(|t| t.valid())?;
+        let (block, entry) = t.place();
+        Some(RunPlace { table: self.at, block, entry })
+    }
+
     /// Whether it stands on the first entry of a block.
     #[inline]
     pub fn is_at_start(&self) -> bool {
@@ -466,6 +502,9 @@ impl RunCursor {
 
     /// Passes over whole blocks of deletes: see [`TableCursor::pass_deletes`]. True when it moved.
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
+        if let Some(t) = &mut self.traced {
+            return t.pass_deletes(forward, limit);
+        }
         let mut moved = false;
         while let Some(t) = &mut self.table
             && t.pass_deletes(forward, limit)?
@@ -481,6 +520,9 @@ impl RunCursor {
     /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
     /// forward, before it going backward. Tables that hold nothing newer are not read. True when it moved.
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+        if let Some(t) = &mut self.traced {
+            return t.pass_older(seq, forward, edge);
+        }
         let mut moved = false;
         while self.valid() && self.trailer().seq() < seq && is_inside(self.key(), forward, edge) {
             moved = true;
@@ -528,35 +570,53 @@ impl RunCursor {
     }
 
     /// An owned handle of the value it stands on; `None` when it stands nowhere.
-    pub fn pin_value(&self) -> Option<TableValue> {
-        self.table.as_ref().map(|t| t.pin_value())
+    pub fn pin_value(&self) -> Option<Value> {
+        match &self.table {
+            Some(t) => Some(t.pin_value().into()),
+            None => self.traced.as_ref().and_then(|t| t.pin_value()),
+        }
     }
 }
 
 impl Cursor for RunCursor {
     #[inline]
     fn valid(&self) -> bool {
-        self.table.as_ref().is_some_and(|t| t.valid())
+        match &self.table {
+            Some(t) => t.valid(),
+            None => self.traced.as_ref().is_some_and(|t| t.valid()),
+        }
     }
 
     #[inline]
     fn key(&self) -> &[u8] {
-        self.table.as_ref().map_or(&[], |t| t.key())
+        match &self.table {
+            Some(t) => t.key(),
+            None => self.traced.as_ref().map_or(&[], |t| t.key()),
+        }
     }
 
     #[inline]
     fn trailer(&self) -> Trailer {
-        self.table.as_ref().map_or(Trailer(0), |t| t.trailer())
+        match &self.table {
+            Some(t) => t.trailer(),
+            None => self.traced.as_ref().map_or(Trailer(0), |t| t.trailer()),
+        }
     }
 
     #[inline]
     fn value(&self) -> &[u8] {
-        self.table.as_ref().map_or(&[], |t| t.value())
+        match &self.table {
+            Some(t) => t.value(),
+            None => self.traced.as_ref().map_or(&[], |t| t.value()),
+        }
     }
 
     #[inline]
     fn head(&self) -> u64 {
-        self.table.as_ref().map_or(0, |t| t.head())
+        match &self.table {
+            Some(t) => t.head(),
+            None => self.traced.as_ref().map_or(0, |t| t.head()),
+        }
     }
 
     fn approach(&mut self, key: &[u8], step: usize) {
@@ -573,6 +633,9 @@ impl Cursor for RunCursor {
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
+        if let Some(t) = &mut self.traced {
+            return t.seek(key, at);
+        }
         let i = self.run.lower_bound(key);
         if let Some(t) = self.enter(i)? {
             t.seek(key, at)?;
@@ -581,6 +644,9 @@ impl Cursor for RunCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        if let Some(t) = &mut self.traced {
+            return t.seek_before(key);
+        }
         // A table that begins at the key or behind it has nothing before it, and need not be opened.
         let tables = &self.run.tables;
         let i = self.run.lower_bound(key);
@@ -595,6 +661,9 @@ impl Cursor for RunCursor {
     }
 
     fn first(&mut self) -> Result<()> {
+        if let Some(t) = &mut self.traced {
+            return t.first();
+        }
         if let Some(t) = self.enter(0)? {
             t.first()?;
         }
@@ -602,6 +671,9 @@ impl Cursor for RunCursor {
     }
 
     fn last(&mut self) -> Result<()> {
+        if let Some(t) = &mut self.traced {
+            return t.last();
+        }
         if let Some(t) = self.enter(self.run.tables.len().wrapping_sub(1))? {
             t.last()?;
         }
@@ -615,7 +687,7 @@ impl Cursor for RunCursor {
                 t.next()?;
                 if t.valid() { Ok(()) } else { self.skip_forward() }
             }
-            None => Ok(()),
+            None => self.traced.as_mut().map_or(Ok(()), |t| t.next()),
         }
     }
 
@@ -626,7 +698,7 @@ impl Cursor for RunCursor {
                 t.prev()?;
                 if t.valid() { Ok(()) } else { self.skip_backward() }
             }
-            None => Ok(()),
+            None => self.traced.as_mut().map_or(Ok(()), |t| t.prev()),
         }
     }
 }

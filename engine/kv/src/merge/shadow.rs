@@ -11,6 +11,7 @@ use crate::base::key::Seq;
 use super::run::Run;
 
 /// Range deletions of one source.
+#[derive(Clone)]
 pub enum Cover {
     /// Of a memtable.
     Mem(Arc<Deletions>),

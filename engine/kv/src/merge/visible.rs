@@ -10,6 +10,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -126,6 +127,8 @@ pub struct Visible {
     key: Vec<u8>,
     value: Vec<u8>,
     operands: Vec<Vec<u8>>,
+    /// Counts the keys that are shown, where somebody records.
+    shown: Option<Arc<AtomicU64>>,
 }
 
 impl Visible {
@@ -150,6 +153,19 @@ impl Visible {
             key: vec![],
             value: vec![],
             operands: vec![],
+            shown: None,
+        }
+    }
+
+    /// The same, which counts the keys that it shows. Its sources are none that are walked unchecked.
+    pub fn counting(self, shown: Arc<AtomicU64>) -> Visible {
+        Visible { shown: Some(shown), ..self }
+    }
+
+    #[inline]
+    fn note_shown(&self) {
+        if let Some(shown) = &self.shown {
+            shown.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -176,10 +192,7 @@ impl Visible {
         if self.at != At::Entry {
             return self.value().into();
         }
-        match self.inner.current() {
-            Source::Run(c) => c.pin_value().map_or_else(|| self.value().into(), Value::from),
-            Source::Mem(c) => c.pin().into(),
-        }
+        self.inner.current().pin_value().unwrap_or_else(|| self.value().into())
     }
 
     /// To the first key of the range that is at or after `key`.
@@ -379,6 +392,7 @@ impl Visible {
             match t.kind() {
                 Some(Kind::Put) => {
                     self.at = At::Entry;
+                    self.note_shown();
                     return Ok(());
                 }
                 Some(Kind::Delete) => {
@@ -392,6 +406,7 @@ impl Visible {
                 Some(Kind::Merge) => {
                     if self.fold_forward()? {
                         self.at = At::Held;
+                        self.note_shown();
                         return Ok(());
                     }
                     self.skip_held()?;
@@ -492,6 +507,7 @@ impl Visible {
             }
             if present {
                 self.at = At::Held;
+                self.note_shown();
                 return Ok(());
             }
             absent += 1;

@@ -111,6 +111,11 @@ impl TableCursor {
         &self.table
     }
 
+    /// The block in which it stands, and the entry of it.
+    pub fn place(&self) -> (usize, usize) {
+        (self.block, self.pos)
+    }
+
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.source.bytes(&self.buffer, &self.table)

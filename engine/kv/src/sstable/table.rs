@@ -524,6 +524,28 @@ impl Table {
         TableValue(Owner::Map(self.file.clone(), start + value.start as u64..start + value.end as u64))
     }
 
+    /// For each of these blocks whether it is cached now.
+    pub fn cached_blocks(&self, blocks: Range<usize>) -> Vec<bool> {
+        let guard = epoch::pin();
+        blocks.map(|i| self.slots.peek(i, &guard).is_some()).collect()
+    }
+
+    /// Where block `i` begins in the file, what it takes there, and whether it is stored as it is.
+    pub fn stored_block(&self, i: usize) -> (u64, u64, bool) {
+        let (offset, len) = self.index.place(i);
+        (offset, len as u64, self.index.flags(i) & RAW != 0)
+    }
+
+    /// Whether block `i` is served from the map of the file.
+    pub fn serves_from_map(&self, i: usize) -> bool {
+        self.is_mapped(i)
+    }
+
+    /// Whether there is a filter to be asked.
+    pub fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// The table's range tombstones.
     pub fn tombstones(&self) -> &Arc<Fragments> {
         &self.tombstones

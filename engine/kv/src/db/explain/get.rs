@@ -1,0 +1,195 @@
+//! A get whose cost is recorded.
+
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor;
+use crate::base::error::Result;
+use crate::base::hash::key_hash;
+use crate::base::hooks::Folded;
+use crate::base::key::{Kind, Seq, Trailer};
+use crate::base::sync::epoch::{self, Guard};
+use crate::env::Env;
+use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
+use crate::merge::run::Run;
+use crate::merge::traced::Blocks;
+use crate::merge::value::Value;
+use crate::merge::visible::fold;
+
+use super::super::core::Core;
+use super::super::read::{filter_hash, unknown_kind};
+use super::super::tree::TreeCore;
+use super::super::view::{MemHandle, View};
+use super::{Noted, ReadCost, ReadOf};
+
+/// The value of `key` as a reader at `read` sees it, or the newest one.
+#[cold]
+pub fn get(core: &Core, tree: &TreeCore, key: &[u8], read: Option<Seq>) -> Result<Option<Value>> {
+    let guard = epoch::pin();
+    let (view, now) = View::at_one_moment(tree, &core.visible, &guard);
+    tree.check_live()?;
+    get_in(view, key, read.unwrap_or(now), &guard)
+}
+
+/// The same in a view that is held already.
+#[cold]
+pub fn get_in(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+    let recorder = &view.meters.recorder;
+    let env = &recorder.env;
+    let began = env.monotonic_nanos();
+    let mut reading = Reading { key, read, hash: None, env, view, guard, operands: vec![], base: None, decided: false };
+    let mut sources = vec![];
+    for (i, m) in view.memtables().enumerate() {
+        let place = if i == 0 { Place::Active } else { Place::Sealed };
+        sources.push(reading.timed(place, |r, cost| r.memtable(m, cost))?);
+    }
+    for run in &view.version.runs {
+        let place = Place::Run { level: run.level, number: run.number, tables: run.tables.len() };
+        sources.push(reading.timed(place, |r, cost| r.run(run, cost))?);
+    }
+    let value = reading.value()?;
+    let nanos = env.monotonic_nanos().saturating_sub(began);
+    let (of, found) = (ReadOf::Key(key.to_vec()), u64::from(value.is_some()));
+    let cost = ReadCost { tree: view.name.to_string(), of, found, sources, nanos };
+    recorder.note(|| Noted::Done(cost.clone()));
+    Ok(value)
+}
+
+/// A read of one key under way.
+struct Reading<'a> {
+    key: &'a [u8],
+    read: Seq,
+    /// Of what filters hold of the key, once it was needed.
+    hash: Option<u64>,
+    env: &'a Arc<dyn Env>,
+    view: &'a View,
+    guard: &'a Guard,
+    /// Newest first.
+    operands: Vec<Vec<u8>>,
+    base: Option<Value>,
+    /// Nothing older counts.
+    decided: bool,
+}
+
+impl Reading<'_> {
+    fn timed(&mut self, place: Place, ask: impl FnOnce(&mut Self, &mut SourceCost) -> Result<()>) -> Result<SourceCost> {
+        let mut cost = SourceCost::of(place);
+        if self.decided {
+            cost.skipped = Some(Skipped::Decided);
+            return Ok(cost);
+        }
+        let from = self.env.monotonic_nanos();
+        ask(self, &mut cost)?;
+        cost.nanos = self.env.monotonic_nanos().saturating_sub(from);
+        Ok(cost)
+    }
+
+    /// The versions of the key in one source, newest first, until one decides.
+    fn versions(&mut self, c: &mut impl Cursor, cover: Seq, cost: &mut SourceCost) -> Result<()> {
+        cost.seeks += 1;
+        c.seek(self.key, Trailer::at(self.read))?;
+        while c.valid() && c.key() == self.key {
+            let t = c.trailer();
+            cost.entries.count(t, self.read, cover);
+            if t.seq() < cover {
+                break;
+            }
+            match t.kind() {
+                Some(Kind::Merge) => self.operands.push(c.value().to_vec()),
+                Some(Kind::Put) => {
+                    self.base = Some(c.value().into());
+                    self.decided = true;
+                }
+                Some(Kind::Delete) => self.decided = true,
+                None => return Err(unknown_kind(self.key, t)),
+            }
+            if self.decided {
+                break;
+            }
+            c.next()?;
+        }
+        Ok(())
+    }
+
+    /// Takes note of a range deletion over the key.
+    fn covered(cover: Option<Seq>, cost: &mut SourceCost) -> Seq {
+        cost.covered_by = cover;
+        cost.range_deletions = u64::from(cover.is_some());
+        cover.unwrap_or(0)
+    }
+
+    fn memtable(&mut self, m: &MemHandle, cost: &mut SourceCost) -> Result<()> {
+        let cover = Self::covered(m.mem.newest_covering(self.key, self.read, self.guard), cost);
+        let maybe = m.mem.may_contain(key_hash(self.key));
+        if m.mem.entries() == 0 {
+            cost.skipped = Some(Skipped::Empty);
+        } else if !maybe {
+            cost.filters.push(FilterAnswer { table: 0, maybe, right: Some(true) });
+            cost.skipped = Some(Skipped::Filter);
+        } else {
+            self.versions(&mut m.mem.cursor(), cover, cost)?;
+            cost.filters.push(FilterAnswer { table: 0, maybe, right: Some(cost.entries.all() > 0) });
+        }
+        self.decided |= cover > 0;
+        Ok(())
+    }
+
+    fn run(&mut self, run: &Run, cost: &mut SourceCost) -> Result<()> {
+        let Some(t) = run.find(self.key) else {
+            cost.skipped = Some(Skipped::Bounds);
+            return Ok(());
+        };
+        let mut blocks = Blocks::default();
+        blocks.note(t, self.key, Some(self.key));
+        let table = t.table()?;
+        let cover = Self::covered(table.tombstones().newest_covering(self.key, self.read), cost);
+        let hash = *self.hash.get_or_insert_with(|| filter_hash(&self.view.options, self.key));
+        let maybe = table.may_contain(hash);
+        let newest: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
+        let settled = |m: &dyn crate::Merge| m.decided(self.key, &newest, &table.properties().summary_bytes);
+        if !maybe {
+            cost.skipped = Some(Skipped::Filter);
+        } else if !newest.is_empty() && self.view.options.merge.as_deref().is_some_and(settled) {
+            cost.skipped = Some(Skipped::Facts);
+        } else {
+            // As a get does: an ordinary key is found by one search, its operands by a cursor.
+            if let Some(i) = table.locate(self.key) {
+                blocks.visit(t, i);
+            }
+            let hit = table.get(self.key, None, self.read, self.guard)?;
+            match hit {
+                Some(hit) if hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Merge) => {
+                    self.versions(&mut table.cursor(true), cover, cost)?;
+                }
+                Some(hit) => {
+                    cost.seeks += 1;
+                    cost.entries.count(hit.trailer, self.read, cover);
+                    self.decided = true;
+                    let is_value = hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Put);
+                    self.base = is_value.then(|| hit.pin().into());
+                }
+                None => cost.seeks += 1,
+            }
+            cost.tables.push((t.meta.id, cost.entries));
+        }
+        // What bounds and facts decided was not asked of the filter.
+        if table.has_filter() {
+            let right = (cost.skipped != Some(Skipped::Facts)).then_some(!maybe || cost.entries.all() > 0);
+            cost.filters.push(FilterAnswer { table: t.meta.id, maybe, right });
+        }
+        cost.opened = blocks.opened();
+        cost.blocks = blocks.read();
+        self.decided |= cover > 0;
+        Ok(())
+    }
+
+    fn value(mut self) -> Result<Option<Value>> {
+        if self.operands.is_empty() {
+            return Ok(self.base);
+        }
+        self.operands.reverse();
+        Ok(match fold(self.view.options.merge.as_deref(), self.key, self.base.as_deref(), &self.operands)? {
+            Folded::Value(v) => Some(v.into()),
+            Folded::Absent => None,
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! What reads cost, and why: a recording of every get and every cursor, made by the read itself while it is under way.
+//!
+//! ```
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-explain-{}", std::process::id()));
+//! use firn_kv::{Db, TreeOptions};
+//! let db = Db::open(&dir)?;
+//! let tree = db.tree("t", TreeOptions::default())?;
+//! tree.put(b"apple", b"red")?;
+//! tree.flush()?;
+//! let recording = db.record_reads();
+//! tree.get(b"apple")?;
+//! let recorded = recording.finish();
+//! assert_eq!(recorded.reads[0].total().blocks.len(), 1);
+//! # drop((tree, db)); std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), firn_kv::Error>(())
+//! ```
+//!
+//! Invariants:
+//! - A recorded read gives what it would have given: a cursor is the same [`Visible`](crate::merge::visible::Visible), over sources that
+//!   count; a get asks the same sources in the same order, and ends where a get ends.
+//! - A read that nobody records asks one flag, once for a get or a cursor.
+//! - What is kept is bounded: of more than [`MOST_READS`] reads the others are only counted.
+
+mod get;
+mod walk;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::sync::Mutex;
+use crate::env::Env;
+
+use super::meters::Meters;
+
+pub(super) use get::{get, get_in};
+pub(super) use walk::visible;
+
+pub use crate::merge::cost::{BlockRead, Entries, FilterAnswer, Origin, Place, Skipped, SourceCost};
+
+/// So many reads a recording keeps.
+pub const MOST_READS: usize = 10_000;
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadOf {
+    /// The value of a key.
+    Key(Vec<u8>),
+    /// By a cursor or an iterator, as far as it was walked: keys of a range.
+    Range {
+        /// The first key of the range.
+        from: Vec<u8>,
+        /// The first key after it; `None` for no end.
+        until: Option<Vec<u8>>,
+    },
+}
+
+/// What one read cost.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReadCost {
+    /// The tree that was read.
+    pub tree: String,
+    /// What of it.
+    pub of: ReadOf,
+    /// How many keys the reader was shown.
+    pub found: u64,
+    /// All that could have been looked at, newest first, and what was done with it.
+    pub sources: Vec<SourceCost>,
+    /// How long it took, in nanoseconds, counting included; of a cursor only the time that it spent in its sources.
+    pub nanos: u64,
+}
+
+impl ReadCost {
+    /// The sum over all sources.
+    pub fn total(&self) -> SourceCost {
+        let mut all = SourceCost::default();
+        self.sources.iter().for_each(|s| all.add(s));
+        all
+    }
+
+    /// How many memtables and runs were searched.
+    pub fn searched(&self) -> usize {
+        self.sources.iter().filter(|s| s.skipped.is_none()).count()
+    }
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// The reads in the order in which they began, up to [`MOST_READS`].
+    pub reads: Vec<ReadCost>,
+    /// How many more there were.
+    pub more: u64,
+}
+
+/// A read whose cost is known, or is being found out.
+enum Noted {
+    Done(ReadCost),
+    Walk(walk::Walked),
+}
+
+#[derive(Default)]
+struct List {
+    reads: Vec<Noted>,
+    more: u64,
+}
+
+/// A recording under way: see [`Db::record_reads`](super::Db::record_reads). It ends when it goes.
+pub struct Recording {
+    meters: Arc<Meters>,
+    list: Arc<Mutex<List>>,
+}
+
+impl Recording {
+    pub(super) fn begin(meters: Arc<Meters>) -> Recording {
+        let list = Arc::default();
+        let mut lists = meters.recorder.lists.lock();
+        lists.push(Arc::clone(&list));
+        meters.recorder.on.store(true, Ordering::Relaxed);
+        drop(lists);
+        Recording { meters, list }
+    }
+
+    /// Ends it: what was recorded. Of a cursor that still lives what it has cost so far.
+    pub fn finish(self) -> Recorded {
+        let mut list = self.list.lock();
+        let told = |noted| match noted {
+            Noted::Done(cost) => cost,
+            Noted::Walk(walked) => walked.told(),
+        };
+        Recorded { reads: std::mem::take(&mut list.reads).into_iter().map(told).collect(), more: list.more }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let recorder = &self.meters.recorder;
+        let mut lists = recorder.lists.lock();
+        lists.retain(|l| !Arc::ptr_eq(l, &self.list));
+        recorder.on.store(!lists.is_empty(), Ordering::Relaxed);
+    }
+}
+
+/// Where reads tell their cost.
+pub struct Recorder {
+    /// Whether anybody records. Of the standard library, so that schedules and models do not grow by a choice that decides nothing.
+    on: AtomicBool,
+    lists: Mutex<Vec<Arc<Mutex<List>>>>,
+    env: Arc<dyn Env>,
+}
+
+impl Recorder {
+    pub(super) fn new(env: Arc<dyn Env>) -> Recorder {
+        Recorder { on: AtomicBool::new(false), lists: Mutex::default(), env }
+    }
+
+    /// Whether anybody records.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, read: impl Fn() -> Noted) {
+        for list in &*self.lists.lock() {
+            let mut list = list.lock();
+            if list.reads.len() < MOST_READS { list.reads.push(read()) } else { list.more += 1 }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A cursor whose cost is recorded.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::error::Result;
+use crate::base::hash::key_hash;
+use crate::base::key::Seq;
+use crate::base::sync::Mutex;
+use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
+use crate::merge::merging::Source;
+use crate::merge::run::{Run, RunCursor};
+use crate::merge::shadow::{Cover, Shadow};
+use crate::merge::traced::{Blocks, Count, Traced, Walk};
+use crate::merge::visible::{KeyRange, Visible};
+
+use super::super::view::{MemHandle, View};
+use super::{Noted, ReadCost, ReadOf};
+
+/// What is counted of a source, and the run that it is.
+type Counted = (Arc<Mutex<Count>>, Option<Arc<Run>>);
+
+/// What is counted of a cursor.
+#[derive(Clone)]
+pub(super) struct Walked {
+    tree: Arc<str>,
+    range: KeyRange,
+    shown: Arc<AtomicU64>,
+    read: Seq,
+    sources: Vec<Counted>,
+}
+
+impl Walked {
+    /// What it has cost until now.
+    pub(super) fn told(self) -> ReadCost {
+        let told = |(count, run): &Counted| {
+            let mut cost = count.lock().told();
+            if let Some(run) = run {
+                (cost.range_deletions, cost.covered_by) = inside_run(run, &self.range, self.read);
+            }
+            cost
+        };
+        let sources: Vec<SourceCost> = self.sources.iter().map(told).collect();
+        ReadCost {
+            tree: self.tree.to_string(),
+            of: ReadOf::Range { from: self.range.from, until: self.range.until },
+            found: self.shown.load(Ordering::Relaxed),
+            nanos: sources.iter().map(|s| s.nanos).sum(),
+            sources,
+        }
+    }
+}
+
+/// What a reader at `read` sees of `range`, as [`visible`](super::super::iter::visible) has it, with a count for each source.
+#[cold]
+pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
+    let env = view.meters.recorder.env.clone();
+    let walk = Arc::new(Walk { read, env });
+    let mut making = Making { range: &range, hash: None, counts: vec![], sources: vec![], shadows: vec![] };
+    if let Some((f, until)) = view.options.filter_prefix.as_deref().zip(range.until.as_deref())
+        && !range.is_empty()
+    {
+        making.hash = f.shared_len(&range.from, until).map(|n| key_hash(&range.from[..n]));
+    }
+    for (i, m) in view.memtables().enumerate() {
+        making.memtable(m, if i == 0 { Place::Active } else { Place::Sealed }, read);
+    }
+    for run in &view.version.runs {
+        let from = walk.env.monotonic_nanos();
+        let (mut cost, blocks, source) = making.run(run)?;
+        cost.nanos = walk.env.monotonic_nanos().saturating_sub(from);
+        making.add(cost, blocks, Some(run.clone()), source);
+    }
+    let Making { counts, sources, shadows, .. } = making;
+    let traced = |(inner, count): (Source, Arc<Mutex<Count>>)| {
+        let shadow = Shadow::new(shadows.clone(), read);
+        Source::Run(RunCursor::traced(Traced::new(inner, count, shadow, walk.clone())))
+    };
+    let sources: Vec<Source> = sources.into_iter().map(traced).collect();
+    let shown = Arc::new(AtomicU64::new(0));
+    let walked = Walked { tree: view.name.clone(), range: range.clone(), shown: shown.clone(), read, sources: counts };
+    view.meters.recorder.note(|| Noted::Walk(walked.clone()));
+    let visible = Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
+    Ok(visible.counting(shown))
+}
+
+/// The sources of a walk in the making.
+struct Making<'a> {
+    range: &'a KeyRange,
+    /// Of the prefix that all keys of the range share, where filters hold prefixes.
+    hash: Option<u64>,
+    counts: Vec<Counted>,
+    sources: Vec<(Source, Arc<Mutex<Count>>)>,
+    shadows: Vec<Cover>,
+}
+
+impl Making<'_> {
+    fn add(&mut self, cost: SourceCost, blocks: Blocks, run: Option<Arc<Run>>, source: Option<Source>) {
+        let count = Arc::new(Mutex::new(Count { cost, blocks, tables: Default::default() }));
+        self.counts.push((count.clone(), run));
+        self.sources.extend(source.map(|inner| (inner, count)));
+    }
+
+    fn memtable(&mut self, m: &MemHandle, place: Place, read: Seq) {
+        let mut cost = SourceCost::of(place);
+        if !self.range.is_empty() {
+            let deletions = m.mem.deletions();
+            let all = deletions.iter().flat_map(|d| d.iter());
+            (cost.range_deletions, cost.covered_by) = inside(all, self.range, read);
+            self.shadows.extend(deletions.into_iter().map(Cover::Mem));
+        }
+        if self.range.is_empty() || m.mem.entries() == 0 {
+            cost.skipped = Some(Skipped::Empty);
+        } else if let Some(h) = self.hash {
+            let maybe = m.mem.may_contain_prefix(h);
+            cost.filters.push(FilterAnswer { table: 0, maybe, right: None });
+            cost.skipped = (!maybe).then_some(Skipped::Prefix);
+        }
+        let source = cost.skipped.is_none().then(|| Source::Mem(m.mem.cursor()));
+        self.add(cost, Blocks::default(), None, source);
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<(SourceCost, Blocks, Option<Source>)> {
+        let place = Place::Run { level: run.level, number: run.number, tables: run.tables.len() };
+        let (mut cost, mut blocks) = (SourceCost::of(place), Blocks::default());
+        let (from, until) = (self.range.from.as_slice(), self.range.until.as_deref());
+        if self.range.is_empty() || !run.overlaps(from, until) {
+            cost.skipped = Some(Skipped::Bounds);
+            return Ok((cost, blocks, None));
+        }
+        let first = run.lower_bound(from);
+        let inside_of = run.tables[first..].iter().take_while(|t| t.overlaps(None, until));
+        let last = first + inside_of.clone().count();
+        // A walk may come to a table beyond either end before it sees that it has come too far.
+        for t in &run.tables[first.saturating_sub(1)..(last + 1).min(run.tables.len())] {
+            blocks.note(t, from, until);
+        }
+        if run.has_range_deletes(from, until) {
+            self.shadows.push(Cover::Run(run.clone()));
+        }
+        if let Some(h) = self.hash {
+            let mut maybe = false;
+            for t in inside_of {
+                let table = t.table()?;
+                maybe = table.may_contain(h);
+                if table.has_filter() {
+                    cost.filters.push(FilterAnswer { table: t.meta.id, maybe, right: None });
+                }
+                if maybe {
+                    break;
+                }
+            }
+            cost.skipped = (!maybe).then_some(Skipped::Prefix);
+        }
+        let source = cost.skipped.is_none().then(|| Source::Run(RunCursor::new(run.clone(), true)));
+        Ok((cost, blocks, source))
+    }
+}
+
+/// How many range deletions lie in a range, and the newest that a reader may see.
+fn inside<'a>(all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>, range: &KeyRange, read: Seq) -> (u64, Option<Seq>) {
+    let meets = |(start, end, seq): &(&[u8], &[u8], Seq)| {
+        *seq <= read && *end > range.from.as_slice() && range.until.as_deref().is_none_or(|u| *start < u)
+    };
+    // Those that overlap are cut into pieces, which keep their numbers.
+    let seqs: BTreeSet<Seq> = all.filter(meets).map(|(.., seq)| seq).collect();
+    (seqs.len() as u64, seqs.last().copied())
+}
+
+/// The same of the tables of a run, as far as they have been opened: of others nothing was asked.
+fn inside_run(run: &Run, range: &KeyRange, read: Seq) -> (u64, Option<Seq>) {
+    let opened =
+        run.tables.iter().filter(|t| t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), range.until.as_deref()));
+    let fragments = opened.filter_map(|t| t.opened()).flat_map(|t| t.tombstones().as_slice());
+    let all = fragments.flat_map(|f| f.seqs.iter().map(|seq| (f.start.as_slice(), f.end.as_slice(), *seq)));
+    inside(all, range, read)
+}

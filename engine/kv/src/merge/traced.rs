@@ -1,0 +1,284 @@
+//! A source that counts what is done with it, for reads whose cost is recorded.
+//!
+//! Invariants:
+//! - It moves exactly as the source within it does, but that no block is walked unchecked: so every entry that is met is counted.
+//! - What is called cached was in the cache before the read looked at that part of the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor;
+use crate::base::error::Result;
+use crate::base::key::{Seq, Trailer};
+use crate::base::sync::Mutex;
+use crate::env::Env;
+use crate::sstable::Table;
+
+use super::cost::{BlockRead, Entries, Origin, SourceCost};
+use super::merging::Source;
+use super::run::{Run, RunCursor, RunPlace, TableHandle, is_inside};
+use super::shadow::Shadow;
+use super::value::Value;
+
+/// Which blocks of tables were cached before a read, and which of them it stood in.
+#[derive(Default)]
+pub struct Blocks {
+    noted: BTreeMap<u64, Noted>,
+}
+
+struct Noted {
+    handle: Arc<TableHandle>,
+    /// Whether the table had yet to be opened.
+    was_closed: bool,
+    /// Number of the first block that was looked at before.
+    first: usize,
+    /// For it and those behind it whether they were cached.
+    cached: Vec<bool>,
+    visited: BTreeSet<usize>,
+}
+
+impl Blocks {
+    /// Looks at the part of a table that a read between these keys may touch, before it does.
+    pub fn note(&mut self, t: &Arc<TableHandle>, from: &[u8], until: Option<&[u8]>) {
+        let (first, cached) = t.opened().map_or_else(Default::default, |table| {
+            // A walk may look at one block beyond either end.
+            let last = table.blocks().len().saturating_sub(1);
+            let at = |key: &[u8]| table.locate(key).unwrap_or(last);
+            let first = at(from).saturating_sub(1);
+            (first, table.cached_blocks(first..(until.map_or(last, at) + 2).min(last + 1)))
+        });
+        let was_closed = t.opened().is_none();
+        self.noted.insert(t.meta.id, Noted { handle: t.clone(), was_closed, first, cached, visited: BTreeSet::new() });
+    }
+
+    /// The read stands in this block.
+    pub fn visit(&mut self, t: &Arc<TableHandle>, block: usize) {
+        let new = || Noted { handle: t.clone(), was_closed: false, first: block, cached: vec![], visited: BTreeSet::new() };
+        self.noted.entry(t.meta.id).or_insert_with(new).visited.insert(block);
+    }
+
+    /// The tables that were opened for the read.
+    pub fn opened(&self) -> Vec<u64> {
+        let opened = self.noted.iter().filter(|(_, n)| n.was_closed && n.handle.opened().is_some());
+        opened.map(|(id, _)| *id).collect()
+    }
+
+    /// What was looked at: where the read stood, and what it has brought into the cache on its way.
+    pub fn read(&self) -> Vec<BlockRead> {
+        let mut all = vec![];
+        for noted in self.noted.values() {
+            let Some(table) = noted.handle.opened() else { continue };
+            let was_cached = |i: usize| i >= noted.first && noted.cached.get(i - noted.first).copied().unwrap_or(false);
+            let known = if noted.was_closed { table.blocks().len() } else { noted.cached.len() };
+            let range = noted.first..noted.first + known;
+            let now = table.cached_blocks(range.clone());
+            let loaded = range.zip(now).filter(|(i, now)| *now && !was_cached(*i)).map(|(i, _)| i);
+            let blocks: BTreeSet<usize> = noted.visited.iter().copied().chain(loaded).collect();
+            all.extend(blocks.into_iter().map(|i| block_read(table, i, was_cached(i))));
+        }
+        all
+    }
+}
+
+fn block_read(table: &Table, i: usize, cached: bool) -> BlockRead {
+    let (offset, stored, raw) = table.stored_block(i);
+    let origin = match (table.serves_from_map(i), cached) {
+        (true, _) => Origin::Map,
+        (_, true) => Origin::Cache,
+        _ => Origin::File,
+    };
+    BlockRead { table: table.id(), offset, stored, decompressed: origin == Origin::File && !raw, origin }
+}
+
+/// What is counted of one source while it is walked.
+pub struct Count {
+    /// What was done with it, but for what the fields below know.
+    pub cost: SourceCost,
+    /// What it has looked at.
+    pub blocks: Blocks,
+    /// Entries of each table.
+    pub tables: BTreeMap<u64, Entries>,
+}
+
+impl Count {
+    /// What was done with the source until now.
+    pub fn told(&self) -> SourceCost {
+        let tables = self.tables.iter().map(|(id, e)| (*id, *e)).collect();
+        SourceCost { opened: self.blocks.opened(), blocks: self.blocks.read(), tables, ..self.cost.clone() }
+    }
+
+    fn entries(&mut self, table: Option<u64>, count: impl Fn(&mut Entries)) {
+        count(&mut self.cost.entries);
+        if let Some(id) = table {
+            count(self.tables.entry(id).or_default());
+        }
+    }
+}
+
+/// What the sources of one walk have in common.
+pub struct Walk {
+    /// The read point.
+    pub read: Seq,
+    /// The clock.
+    pub env: Arc<dyn Env>,
+}
+
+/// A source that counts what is done with it.
+pub struct Traced {
+    inner: Source,
+    count: Arc<Mutex<Count>>,
+    /// The range deletions of all sources.
+    shadow: Shadow,
+    walk: Arc<Walk>,
+}
+
+impl Traced {
+    /// `inner`, counted into `count`; `shadow` are all range deletions that the reader is under.
+    pub fn new(inner: Source, count: Arc<Mutex<Count>>, shadow: Shadow, walk: Arc<Walk>) -> Traced {
+        Traced { inner, count, shadow, walk }
+    }
+
+    fn run(&self) -> Option<&RunCursor> {
+        if let Source::Run(c) = &self.inner { Some(c) } else { None }
+    }
+
+    /// Moves the source, and counts the entry that it comes to. Nothing is counted where `to` says that it did not move.
+    fn step(&mut self, to: impl FnOnce(&mut Source) -> Result<bool>) -> Result<bool> {
+        let from = self.walk.env.monotonic_nanos();
+        let done = to(&mut self.inner);
+        let took = self.walk.env.monotonic_nanos().saturating_sub(from);
+        let counts = *done.as_ref().unwrap_or(&false) && self.inner.valid();
+        let cover = if counts { self.shadow.covering(self.inner.key())?.unwrap_or(0) } else { 0 };
+        let mut count = self.count.lock();
+        count.cost.nanos += took;
+        let place = self.run().and_then(|c| Some((c.run().tables.get(c.place()?.table)?, c.place()?.block)));
+        if let Some((table, block)) = place {
+            count.blocks.visit(table, block);
+        }
+        if counts {
+            let (read, t) = (self.walk.read, self.inner.trailer());
+            count.entries(place.map(|(table, _)| table.meta.id), |e| e.count(t, read, cover));
+        }
+        done
+    }
+
+    fn go(&mut self, to: impl FnOnce(&mut Source) -> Result<()>) -> Result<()> {
+        self.step(|s| to(s).map(|()| true)).map(|_| ())
+    }
+
+    fn seek_by(&mut self, to: impl FnOnce(&mut Source) -> Result<()>) -> Result<()> {
+        self.count.lock().cost.seeks += 1;
+        self.go(to)
+    }
+
+    /// Moves a cursor over a run by more than an entry, and counts into `which` what it did not look at.
+    fn leap(
+        &mut self,
+        forward: bool,
+        which: fn(&mut Entries) -> &mut u64,
+        to: impl FnOnce(&mut Source) -> Result<bool>,
+    ) -> Result<bool> {
+        let from = self.run().and_then(RunCursor::place);
+        let moved = self.step(to)?;
+        if let (true, Some(c), Some(from)) = (moved, self.run(), from) {
+            let mut count = self.count.lock();
+            for (id, n) in between(c.run(), from, c.place(), forward) {
+                count.entries(Some(id), |e| *which(e) += n);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// See [`Source::pass_deletes`].
+    #[cold]
+    pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
+        self.leap(forward, |e| &mut e.leapt_deletes, |s| s.pass_deletes(forward, limit))
+    }
+
+    /// See [`Source::pass_older`].
+    #[cold]
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+        if matches!(self.inner, Source::Run(_)) {
+            return self.leap(forward, |e| &mut e.leapt_covered, |s| s.pass_older(seq, forward, edge));
+        }
+        let mut moved = false;
+        while self.inner.valid() && self.inner.trailer().seq() < seq && is_inside(self.inner.key(), forward, edge) {
+            self.go(|s| if forward { s.next() } else { s.prev() })?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// See [`Source::pin_value`].
+    #[cold]
+    pub fn pin_value(&self) -> Option<Value> {
+        self.inner.pin_value()
+    }
+}
+
+/// How many entries of which tables lie strictly between two places of a run; `None` is the end that the cursor ran off.
+fn between(run: &Run, from: RunPlace, to: Option<RunPlace>, forward: bool) -> Vec<(u64, u64)> {
+    let (low, high) = if forward { (Some(from), to) } else { (to, Some(from)) };
+    let first = low.map_or(0, |p| p.table);
+    let tables = run.tables.iter().enumerate().skip(first);
+    let tables = tables.take_while(|(i, _)| high.is_none_or(|p| *i <= p.table));
+    let count = |(i, t): (usize, &Arc<TableHandle>)| {
+        let until = high.filter(|p| p.table == i).map_or(t.meta.entries, |p| rank(t, p));
+        let from = low.filter(|p| p.table == i).map_or(0, |p| rank(t, p) + 1);
+        (t.meta.id, until.saturating_sub(from))
+    };
+    tables.map(count).filter(|(_, n)| *n > 0).collect()
+}
+
+/// How many entries of a table lie before a place in it.
+fn rank(t: &TableHandle, p: RunPlace) -> u64 {
+    let before = t.opened().map_or(0, |table| table.blocks().take(p.block).map(|b| u64::from(b.entries)).sum());
+    before + p.entry as u64
+}
+
+impl Cursor for Traced {
+    #[cold]
+    fn valid(&self) -> bool {
+        self.inner.valid()
+    }
+    #[cold]
+    fn key(&self) -> &[u8] {
+        self.inner.key()
+    }
+    #[cold]
+    fn trailer(&self) -> Trailer {
+        self.inner.trailer()
+    }
+    #[cold]
+    fn value(&self) -> &[u8] {
+        self.inner.value()
+    }
+    #[cold]
+    fn head(&self) -> u64 {
+        self.inner.head()
+    }
+    #[cold]
+    fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
+        self.seek_by(|s| s.seek(key, at))
+    }
+    #[cold]
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_by(|s| s.seek_before(key))
+    }
+    #[cold]
+    fn first(&mut self) -> Result<()> {
+        self.seek_by(|s| s.first())
+    }
+    #[cold]
+    fn last(&mut self) -> Result<()> {
+        self.seek_by(|s| s.last())
+    }
+    #[cold]
+    fn next(&mut self) -> Result<()> {
+        self.go(|s| s.next())
+    }
+    #[cold]
+    fn prev(&mut self) -> Result<()> {
+        self.go(|s| s.prev())
+    }
+}
