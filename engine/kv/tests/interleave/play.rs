@@ -573,7 +573,8 @@ impl Caller {
                 if power {
                     x.tx.set_durability(Durability::Power);
                 }
-                let handles: Vec<Handle> = x.writes.iter().map(|w| w.0).chain(x.reads.iter().filter_map(Look::handle)).collect();
+                let handles: Vec<Handle> =
+                    x.writes.iter().map(|w| w.0).chain(x.reads.iter().filter_map(Look::handle)).collect();
                 let what = match x.writes.is_empty() {
                     true => What::Nothing,
                     false => What::Commit(x.reads, x.writes),
