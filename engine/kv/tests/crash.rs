@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use firn_kv::Durability;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
 
@@ -37,6 +36,8 @@ struct Mark {
     start: usize,
     end: usize,
     durable: usize,
+    /// Whether it had returned when its life ended.
+    returned: bool,
 }
 
 /// A history from one opening on, up to a crash.
@@ -56,13 +57,14 @@ struct Bounds {
 
 impl Life {
     /// Takes steps on the disk `env`, which shows the last of `states`; `marks` are the steps that led there.
-    fn live(env: MemEnv, states: Vec<Trees>, marks: Vec<Mark>, rng: &mut Rng) -> Life {
+    /// Steps are numbered from `first` on.
+    fn live(env: MemEnv, states: Vec<Trees>, marks: Vec<Mark>, first: usize, rng: &mut Rng) -> Life {
         env.start_journal();
         let mut store = Store::closed(Arc::new(env.clone()));
         let mut life = Life { env, states, marks };
         life.take(&mut store, Step::Open);
         for n in 0..STEPS {
-            let next = step(rng, life.now(), n as u32);
+            let next = step(rng, life.now(), (first + n) as u32);
             life.take(&mut store, next);
         }
         store.close();
@@ -77,18 +79,19 @@ impl Life {
         let start = self.env.journal_len();
         store.run(&step).unwrap_or_else(|e| panic!("{step:?}: {e}"));
         let end = self.env.journal_len();
-        let mut state = self.now().clone();
+        let before = self.now().clone();
+        let mut state = before.clone();
         step.apply(&mut state);
         self.states.push(state);
         let all = self.states.len() - 1;
         let durable = match &step {
-            Step::Write(_, Durability::Process) => 0,
+            step if step.is_durable(&before) => all,
             // A flush makes durable what the tree had been given, and what came before that.
             Step::Flush(t) | Step::Compact(t) => self.marks.iter().rposition(|m| m.step.touches(t)).map_or(0, |i| i + 1),
-            _ => all,
+            _ => 0,
         };
         let durable = durable.max(self.marks.last().map_or(0, |m| m.durable));
-        self.marks.push(Mark { step, start, end, durable });
+        self.marks.push(Mark { step, start, end, durable, returned: true });
     }
 
     /// The states that may be seen after a crash with the first `at` operations done.
@@ -239,9 +242,19 @@ fn cuts(last_write: Option<u64>, rng: &mut Rng) -> Vec<Cut> {
     cuts
 }
 
-/// The checkpoints that were acknowledged by then open with what they were made of.
+/// The checkpoints that were acknowledged by then open with what they were made of, and the exported files are whole.
 fn check_copies(life: &Life, image: &MemEnv, at: usize) -> Outcome<()> {
-    for (i, m) in life.marks.iter().enumerate().filter(|(_, m)| m.end <= at) {
+    for (i, m) in life.marks.iter().enumerate().filter(|(_, m)| m.end <= at && m.returned) {
+        if let Step::Copy(from, _, n) = m.step {
+            let scratch = firn_kv::Db::open_in(Arc::new(image.fork()), "/scratch", history::db_options());
+            let tree =
+                scratch.and_then(|db| db.tree("t", firn_kv::TreeOptions::default())).map_err(|e| format!("scratch: {e}"))?;
+            let imported = tree.import(history::export_file(n)).map_err(|e| format!("export {n}: {e}"))?;
+            let want = life.states[i].get(from).map_or(0, |m| m.len() as u64);
+            if imported != want {
+                return Err(format!("export {n} has {imported} pairs instead of {want}"));
+            }
+        }
         let Step::Checkpoint(n) = m.step else { continue };
         let copy = Store::open(Arc::new(image.fork()), &checkpoint_dir(n)).map_err(|e| format!("checkpoint {n}: {e}"))?;
         let content = copy.content().map_err(|e| format!("checkpoint {n}: {e}"))?;
@@ -288,7 +301,7 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
         disk.set_memory(Some(64 << 10));
     }
     for n in 0..LIVES {
-        let mut life = Life::live(disk, states, marks, &mut rng.fork());
+        let mut life = Life::live(disk, states, marks, n * STEPS, &mut rng.fork());
         enumerate(&life, &mut rng.fork(), tally).map_err(|e| format!("seed {seed}, life {n}, {e}"))?;
         // The next life begins at a crash close to the end of this one.
         let at = life.env.journal_len() - rng.below(20) as usize;
@@ -300,7 +313,7 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
         states = life.states.drain(from..=k).collect();
         // A step that had not returned acknowledged nothing, though it may show.
         let durable = life.bounds(at, &Cut::PowerNone).low;
-        let past = |m: Mark| Mark { start: 0, end: 0, durable: m.durable.min(durable), ..m };
+        let past = |m: Mark| Mark { start: 0, end: 0, durable: m.durable.min(durable), returned: m.end <= at, ..m };
         marks = life.marks.drain(from..k).map(past).collect();
     }
     tally.histories.fetch_add(1, Ordering::Relaxed);

@@ -99,10 +99,10 @@ impl Known {
     }
 
     fn acknowledge(&mut self, step: &Step) {
+        let durable = step.is_durable(&self.now);
         step.apply(&mut self.now);
         self.or = None;
-        let kept = matches!(step, Step::Write(_, Durability::Process) | Step::Flush(_) | Step::Compact(_));
-        if !kept {
+        if durable {
             self.since_durable.clear();
         }
         self.since_durable.push(self.now.clone());

@@ -248,9 +248,24 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
     Ok(table)
 }
 
+/// The keyspace that a record of a table or type belongs to, and the table's number.
+///
+/// # Errors
+/// `Server` with the name of a record that is neither.
+pub fn place_of_record(key: &[u8], value: &[u8]) -> Result<(String, Option<u32>)> {
+    let key = String::from_utf8_lossy(key).into_owned();
+    let wrong = || corrupt(format!("system.schema, record {key}: it is of no table and of no type"));
+    if let Some(id) = key.strip_prefix(TABLE) {
+        let table = load_table(&key, id.parse().map_err(|_| wrong())?, value)?;
+        return Ok((table.keyspace, Some(table.id)));
+    }
+    let (keyspace, _) = key.strip_prefix(TYPE).and_then(|k| k.split_once('/')).ok_or_else(wrong)?;
+    Ok((keyspace.to_owned(), None))
+}
+
 impl Catalog {
-    /// The definitions that these records describe, over these keyspaces. Tables and types of a keyspace that is no more are left out:
-    /// they went with it.
+    /// The definitions that these records describe, over these keyspaces. Tables and types of a keyspace that isn't there are left
+    /// out.
     ///
     /// # Errors
     /// `Server` with the name of the record that can't be read or contradicts another one.

@@ -7,12 +7,12 @@ use firn_kv::{Batch, Durability};
 use firn_wide::Wide;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::KsDef;
-use firn_wide::store::{Family, FamilySpec, Store, TreeName};
+use firn_wide::store::{Dropped, Family, FamilySpec, Store, TreeName};
 use parking_lot::{Mutex, RwLock};
 
 use super::change::lists::ListClock;
-use crate::catalog::{Catalog, FIRST_ID, Keyspace, RECORD_PREFIX, Table};
-use crate::error::{Result, invalid};
+use crate::catalog::{Catalog, FIRST_ID, Keyspace, RECORD_PREFIX, Table, place_of_record};
+use crate::error::{Result, corrupt, invalid};
 
 /// An open database. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -61,8 +61,9 @@ impl Engine {
             cursor.next()?;
         }
         let catalog = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
+        let gone = gone(store, &catalog, &records)?;
         if !store.db().is_read_only() {
-            clean(store, &catalog, &records)?;
+            clean(store, &catalog, gone)?;
         }
         for table in catalog.tables() {
             store.open_family(spec(table, wide.partitioner()))?;
@@ -169,6 +170,8 @@ impl Engine {
     fn carry_out(&self, before: &Catalog, after: Catalog) -> Result<Arc<Catalog>> {
         let store = self.store();
         let diff = before.diff(&after);
+        let is_new = |t: &&Arc<Table>| before.tables().all(|b| b.id != t.id);
+        diff.opened.iter().filter(is_new).try_for_each(|t| store.check_new(t.id))?;
         for table in &diff.opened {
             if let Err(e) = store.open_family(spec(table, self.partitioner())) {
                 self.take_back(before, &diff.opened);
@@ -181,6 +184,12 @@ impl Engine {
                 Some(value) => batch.put(store.schema_tree(), key, value)?,
                 None => batch.delete(store.schema_tree(), key)?,
             }
+        }
+        for table in &diff.dropped {
+            store.note_dropped(&mut batch, Dropped::Family(table.id))?;
+        }
+        for gone in before.keyspaces().filter(|k| after.keyspace(&k.name).is_none()) {
+            store.forget_dropped(&mut batch, Dropped::Keyspace(&gone.name))?;
         }
         store.db().write_with(batch, Durability::Power)?;
         let after = Arc::new(after);
@@ -215,28 +224,45 @@ fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
     }
 }
 
-/// Carries out what a crash has left undone.
-fn clean(store: &Store, catalog: &Catalog, records: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+/// The records of tables and types that went with their keyspaces, each with the keyspace and the table's number.
+type Gone<'a> = Vec<(&'a [u8], String, Option<u32>)>;
+
+/// The records of keyspaces that were dropped with the older interface. A keyspace that isn't there and was not dropped lost its record.
+fn gone<'a>(store: &Store, catalog: &Catalog, records: &'a [(Vec<u8>, Vec<u8>)]) -> Result<Gone<'a>> {
     let kept = catalog.records();
-    let mut batch = Batch::new();
-    // Of keyspaces that were dropped with the older interface.
-    for (key, _) in records.iter().filter(|(k, _)| !kept.contains_key(k)) {
-        batch.delete(store.schema_tree(), key)?;
+    let mut all = vec![];
+    for (key, value) in records.iter().filter(|(k, _)| !kept.contains_key(k)) {
+        let (keyspace, table) = place_of_record(key, value)?;
+        if !store.was_dropped(Dropped::Keyspace(&keyspace))? {
+            let key = String::from_utf8_lossy(key);
+            return Err(corrupt(format!(
+                "system.schema, record {key}: its keyspace {keyspace} is not there, and nobody dropped it; make it again with `firn cli`, \
+                 and what it held is there again"
+            )));
+        }
+        all.push((&key[..], keyspace, table));
     }
-    store.db().write_with(batch, Durability::Power)?;
-    drop_orphans(store, catalog)
+    Ok(all)
 }
 
-/// Drops the trees of tables and indexes that were dropped when a crash came in between.
-fn drop_orphans(store: &Store, catalog: &Catalog) -> Result<()> {
-    let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
-    let indexes: Vec<u32> = catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
-    for tree in store.db().tree_names() {
-        match TreeName::parse(&tree) {
-            Some(TreeName::Family(id)) if id >= FIRST_ID && !tables.contains(&id) => store.db().drop_tree(&tree)?,
-            Some(TreeName::Index(id)) if id >= FIRST_ID && !indexes.contains(&id) => store.drop_lost_index(id)?,
-            _ => {}
+/// Carries out what a crash has left undone.
+fn clean(store: &Store, catalog: &Catalog, gone: Gone<'_>) -> Result<()> {
+    let mut batch = Batch::new();
+    for (key, keyspace, table) in gone {
+        batch.delete(store.schema_tree(), key)?;
+        store.forget_dropped(&mut batch, Dropped::Keyspace(&keyspace))?;
+        if let Some(id) = table {
+            store.note_dropped(&mut batch, Dropped::Family(id))?;
         }
     }
-    Ok(())
+    store.db().write_with(batch, Durability::Power)?;
+    let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
+    let indexes: Vec<u32> = catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
+    let defined = |tree| match tree {
+        TreeName::Schema => true,
+        TreeName::Family(id) => tables.contains(&id),
+        TreeName::Index(id) => indexes.contains(&id),
+    };
+    // What is left lost its definition: nobody can say here what it is.
+    Ok(store.drop_undefined(FIRST_ID..u32::MAX, defined).map(|_left| ())?)
 }

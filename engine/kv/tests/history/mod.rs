@@ -12,9 +12,13 @@ use std::sync::Arc;
 
 use firn_kv::env::Env;
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, Durability, FilterKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement, Policy, Result, Snapshot,
+    Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
+
+#[path = "../draw/mod.rs"]
+mod draw;
 
 /// Where the store lies.
 pub const DIR: &str = "/data/db";
@@ -46,8 +50,19 @@ pub enum Step {
     Create(&'static str),
     Drop(&'static str),
     Checkpoint(u32),
+    Ingest(&'static str, Vec<(Vec<u8>, Vec<u8>)>),
+    DropRange(&'static str, Vec<u8>, Vec<u8>),
+    /// Exports a tree into the file of this number and imports it into another, or the same.
+    Copy(&'static str, &'static str, u32),
+    /// Other options for a tree that is open.
+    Options(&'static str, u64),
+    /// Takes a snapshot with a name, which stays until the store closes or as many have been taken after it.
+    Snapshot,
     Reopen,
 }
+
+/// Snapshots that are held at most.
+const SNAPSHOTS: usize = 2;
 
 /// Values are appended to: order and number of the operands can be seen in the result.
 pub struct Append;
@@ -122,7 +137,30 @@ impl Step {
             }
             Step::Create(t) => drop(trees.insert(t, Arc::default())),
             Step::Drop(t) => drop(trees.remove(t)),
+            Step::Ingest(t, pairs) => {
+                let pairs = pairs.iter().map(|(k, v)| (k.clone(), v.as_slice().into()));
+                Arc::make_mut(trees.get_mut(t).unwrap()).extend(pairs);
+            }
+            Step::DropRange(t, a, z) => {
+                Change::DeleteRange(t, a.clone(), z.clone()).apply(Arc::make_mut(trees.get_mut(t).unwrap()))
+            }
+            Step::Copy(from, to, _) => {
+                let pairs = trees[from].clone();
+                Arc::make_mut(trees.get_mut(to).unwrap()).extend(pairs.iter().map(|(k, v)| (k.clone(), v.clone())));
+            }
             _ => {}
+        }
+    }
+
+    /// Whether all that was written so far, and the step itself, survives a power cut once it has returned; `before` is what was there.
+    /// (A flush makes durable what its tree had been given, so it isn't one of these.)
+    pub fn is_durable(&self, before: &Trees) -> bool {
+        match self {
+            Step::Write(_, durability) => *durability == Durability::Power,
+            Step::Flush(_) | Step::Compact(_) | Step::Options(..) | Step::Snapshot => false,
+            // Of nothing no table is made.
+            Step::Copy(from, ..) => !before[from].is_empty(),
+            _ => true,
         }
     }
 
@@ -130,7 +168,7 @@ impl Step {
     pub fn touches(&self, tree: &str) -> bool {
         match self {
             Step::Write(changes, _) => changes.iter().any(|c| c.tree() == tree),
-            Step::Create(t) => *t == tree,
+            Step::Create(t) | Step::Ingest(t, _) | Step::DropRange(t, ..) | Step::Copy(_, t, _) => *t == tree,
             _ => false,
         }
     }
@@ -184,6 +222,18 @@ pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
         10 if names.len() > 1 => Step::Drop(tree),
         11 if rng.one_in(2) => Step::Checkpoint(n),
         12 => Step::Reopen,
+        13 => {
+            let pairs: BTreeMap<_, _> = (0..1 + rng.below(12)).map(|_| (key(rng), value(rng))).collect();
+            Step::Ingest(tree, pairs.into_iter().collect())
+        }
+        14 if rng.one_in(2) => {
+            let (a, z) = (key(rng), key(rng));
+            let end = [&a.clone().max(z.clone())[..], b"x"].concat();
+            Step::DropRange(tree, a.min(z), end)
+        }
+        15 if rng.one_in(2) => Step::Copy(tree, rng.choose(&names).unwrap(), n),
+        16 => Step::Options(tree, rng.next_u64()),
+        17 if rng.one_in(2) => Step::Snapshot,
         d => {
             let n = if d < 40 { 1 } else { 2 + rng.below(4) };
             let durability = if rng.one_in(4) { Durability::Power } else { Durability::Process };
@@ -197,6 +247,7 @@ pub struct Store {
     env: Arc<dyn Env>,
     options: DbOptions,
     open: Option<(Db, BTreeMap<String, Tree>)>,
+    snapshots: Vec<Snapshot>,
 }
 
 impl Store {
@@ -207,7 +258,7 @@ impl Store {
 
     /// A store that is not open yet, with other options.
     pub fn closed_with(env: Arc<dyn Env>, options: DbOptions) -> Store {
-        Store { env, options, open: None }
+        Store { env, options, open: None, snapshots: vec![] }
     }
 
     /// Opens the store in `dir` and all its trees.
@@ -222,7 +273,7 @@ impl Store {
         for name in db.tree_names() {
             trees.insert(name.clone(), db.tree(&name, tree_options(&name))?);
         }
-        Ok(Store { env, options, open: Some((db, trees)) })
+        Ok(Store { env, options, open: Some((db, trees)), snapshots: vec![] })
     }
 
     pub fn db(&self) -> &Db {
@@ -244,6 +295,7 @@ impl Store {
 
     /// Closes it.
     pub fn close(&mut self) {
+        self.snapshots.clear();
         self.open = None;
     }
 
@@ -251,7 +303,7 @@ impl Store {
     pub fn run(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Open | Step::Reopen => {
-                self.open = None;
+                self.close();
                 *self = Store::open_with(self.env.clone(), DIR, self.options.clone())?;
                 Ok(())
             }
@@ -270,7 +322,34 @@ impl Store {
                 Ok(())
             }
             Step::Checkpoint(n) => self.db().checkpoint(checkpoint_dir(*n)),
+            Step::Ingest(t, pairs) => self.tree(t).ingest(pairs.iter().map(|(k, v)| (k, v))).map(|_| ()),
+            Step::DropRange(t, a, z) => self.tree(t).drop_range(a, z),
+            Step::Copy(from, to, n) => self.copy(from, to, &export_file(*n)),
+            Step::Options(t, seed) => {
+                let drawn = draw::tree(&mut Rng::new(*seed));
+                self.db().tree(t, TreeOptions { merge: tree_options(t).merge, ..drawn }).map(|_| ())
+            }
+            Step::Snapshot => {
+                let snapshot = self.db().snapshot_named("of the history");
+                self.snapshots.push(snapshot);
+                if self.snapshots.len() > SNAPSHOTS {
+                    self.snapshots.remove(0);
+                }
+                Ok(())
+            }
         }
+    }
+
+    fn copy(&self, from: &str, to: &str, file: &str) -> Result<()> {
+        // Of an earlier life, or of a first try.
+        match self.env.remove(Path::new(file)) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let out = self.tree(from).export::<&[u8]>(.., file)?;
+        let n = self.tree(to).import(file)?;
+        assert_eq!(n, out, "of {out} exported pairs {n} were imported");
+        Ok(())
     }
 
     fn write(&self, changes: &[Change], durability: Durability) -> Result<()> {
@@ -311,6 +390,11 @@ pub type Content = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
 /// Where the checkpoint of step `n` goes.
 pub fn checkpoint_dir(n: u32) -> String {
     format!("/data/copy{n}")
+}
+
+/// Where what step `n` exports goes.
+pub fn export_file(n: u32) -> String {
+    format!("/data/export{n}")
 }
 
 /// Whether a store holds exactly this.

@@ -310,20 +310,13 @@ fn stored_schema(store: &Store, registry: Arc<Registry>) -> Result<Schema> {
     Schema::from_records(registry, records.iter().map(|(k, v)| (&**k, &**v)))
 }
 
-/// Drops the trees of families and indexes that were dropped when a crash came in between.
+/// Drops what a crash left of families and indexes that were being dropped or made.
 fn drop_orphans(store: &Store, schema: &Schema) -> Result<()> {
-    for tree in store.db().tree_names() {
-        match TreeName::parse(&tree) {
-            Some(TreeName::Family(id)) if id < FOREIGN_IDS && schema.family_by_id(id).is_none() => {
-                store.db().drop_tree(&tree)?
-            }
-            Some(TreeName::Index(id))
-                if id < FOREIGN_IDS && !schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)) =>
-            {
-                store.drop_lost_index(id)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    let defined = |tree| match tree {
+        TreeName::Schema => true,
+        TreeName::Family(id) => schema.family_by_id(id).is_some(),
+        TreeName::Index(id) => schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id)),
+    };
+    // What is left lost its definition: nobody can say here what it is.
+    store.drop_undefined(0..FOREIGN_IDS, defined).map(|_left| ())
 }

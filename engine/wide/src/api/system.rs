@@ -14,6 +14,7 @@ use super::state::State;
 use super::{Keyspace, TokenRange, Wide};
 use crate::base::error::{Error, Result};
 use crate::schema::{CfDef, Diff, KsDef, Schema};
+use crate::store::Dropped;
 
 /// The version of Thrift's interface that the operations follow.
 const API_VERSION: &str = "19.33.0";
@@ -28,6 +29,7 @@ impl Wide {
         let schema = change(&before.schema)?;
         let diff = before.schema.diff(&schema);
         let store = &self.0.store;
+        diff.added_families.iter().try_for_each(|f| store.check_new(f.id()))?;
         let after = match State::open(schema, store, self.0.partitioner, self.0.memtable_size) {
             Ok(after) => after,
             Err(e) => {
@@ -41,6 +43,16 @@ impl Wide {
                 Some(value) => batch.put(store.schema_tree(), key, value)?,
                 None => batch.delete(store.schema_tree(), key)?,
             }
+        }
+        for family in &diff.dropped_families {
+            store.note_dropped(&mut batch, Dropped::Family(family.id()))?;
+        }
+        let lacks = |schema: &Schema, name: &str| schema.keyspace(name).is_err();
+        for gone in before.schema.keyspaces().filter(|k| lacks(&after.schema, k.name())) {
+            store.note_dropped(&mut batch, Dropped::Keyspace(gone.name()))?;
+        }
+        for new in after.schema.keyspaces().filter(|k| lacks(&before.schema, k.name())) {
+            store.forget_dropped(&mut batch, Dropped::Keyspace(new.name()))?;
         }
         store.db().write_with(batch, Durability::Power)?;
         let version = after.schema.version();

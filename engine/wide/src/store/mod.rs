@@ -13,6 +13,7 @@
 //! - A stripe's bound on record is at least as large as every timestamp that was written to its partitions.
 
 mod clock;
+mod drops;
 mod family;
 mod index;
 mod indexed;
@@ -41,6 +42,7 @@ use parking_lot::RwLock;
 use crate::base::error::{Error, Result, invalid};
 
 pub use clock::{Clock, ManualClock};
+pub use drops::Dropped;
 pub use family::{Family, FamilySpec};
 pub use index::{Hit, IndexScan};
 pub use indexed::{IndexPart, IndexSpec};
@@ -196,7 +198,13 @@ impl Store {
         self.0.stripes.pass_through();
         self.take_indexes(&family, &[])?;
         self.0.db.drop_tree(&TreeName::Family(id).to_string())?;
+        self.forget_family(id)
+    }
+
+    /// Takes away what is on record of a family whose tree has gone.
+    fn forget_family(&self, id: u32) -> Result<()> {
         let mut batch = Batch::new();
+        self.forget_dropped(&mut batch, Dropped::Family(id))?;
         for kind in [family::PARTITIONS, family::RANGES, family::ROWS, family::COMPLEX] {
             batch.delete(&self.0.schema, &kind_record(id, kind))?;
         }
