@@ -1,68 +1,30 @@
 //! A module imports only lower floors, and every file says what it is.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-const FLOORS: &[(&str, u32)] = &[
-    ("base", 0),
-    ("types", 0),
-    ("ring", 0),
-    ("key", 1),
-    ("cell", 1),
-    ("schema", 1),
-    ("store", 2),
-    ("api", 3),
-    ("json", 4),
-    ("cli", 4),
-    ("demo", 5),
-];
+use firn_testkit::floors::{Plan, check};
 
 /// Siblings that know each other: tokens are of types, and what compactions may forget depends on where keys lie.
-const NEIGHBOURS: &[(&str, &str)] = &[("types", "base"), ("ring", "base"), ("ring", "types"), ("cell", "key"), ("cli", "json")];
-
-fn floor(module: &str) -> Option<u32> {
-    FLOORS.iter().find(|(m, _)| *m == module).map(|(_, f)| *f)
-}
-
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
-
-/// The modules that a source file names after `crate::`, tests left out.
-fn imports(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or(text);
-    let code: String = code.lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    let names = code.split("crate::").skip(1);
-    names.map(|s| s.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()).collect()
-}
+const PLAN: Plan<'_> = Plan {
+    floors: &[
+        ("base", 0),
+        ("types", 0),
+        ("ring", 0),
+        ("key", 1),
+        ("cell", 1),
+        ("schema", 1),
+        ("store", 2),
+        ("api", 3),
+        ("json", 4),
+        ("cli", 4),
+        ("demo", 5),
+    ],
+    neighbours: &[("types", "base"), ("ring", "base"), ("ring", "types"), ("cell", "key"), ("cli", "json")],
+};
 
 #[test]
 fn imports_go_downwards_and_every_file_says_what_it_is() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = vec![];
-    sources(&root, &mut files);
-    assert!(files.len() > 20, "{}", files.len());
-    let mut wrong = vec![];
-    for file in files {
-        let text = std::fs::read_to_string(&file).unwrap();
-        let name = file.strip_prefix(&root).unwrap().display().to_string();
-        if !text.starts_with("//!") {
-            wrong.push(format!("{name} does not open with //!"));
-        }
-        let module = name.split('/').next().unwrap_or_default();
-        let Some(own) = floor(module) else { continue };
-        for import in imports(&text) {
-            let knows = import == module || NEIGHBOURS.contains(&(module, import.as_str()));
-            if floor(&import).is_some_and(|f| f >= own) && !knows {
-                wrong.push(format!("{name} imports {import}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (files, imports) = check(&src, &PLAN).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(files > 20 && imports > 50, "{files} files, {imports} imports");
 }

@@ -130,7 +130,7 @@ pub(super) fn describe(engine: &Engine, current: Option<&str>, statement: &Descr
     let named = |rows: Vec<Vec<String>>| Ok(Rows::texts(&STATEMENTS, rows));
     let of_keyspace = |name: &str, only| {
         let missing = || invalid(format!("'{name}' not found in keyspaces"));
-        Ok::<_, crate::Error>(keyspace_rows(catalog.keyspace(name).ok_or_else(missing)?, only, inside))
+        Ok::<_, crate::error::Error>(keyspace_rows(catalog.keyspace(name).ok_or_else(missing)?, only, inside))
     };
     match &statement.what {
         Described::Cluster => Ok(Rows::texts(
