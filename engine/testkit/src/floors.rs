@@ -135,7 +135,7 @@ fn without_tests(tokens: TokenStream, of_tests: &mut dyn FnMut(&[TokenTree])) ->
 
 /// The files, or folders, of modules that this file declares only for tests.
 fn test_files(path: &Path, tokens: &TokenStream) -> Vec<PathBuf> {
-    let stem = path.file_stem().map(PathBuf::from).unwrap_or_else(PathBuf::new);
+    let stem = Path::new(path.file_stem().unwrap_or_default());
     let parent = path.parent().unwrap_or(Path::new(""));
     let is_root = ["mod", "lib", "main"].iter().any(|s| stem == Path::new(s));
     let dir = if is_root { parent.to_path_buf() } else { parent.join(stem) };
