@@ -16,6 +16,7 @@ seq:
       min: 1
   - id: len_prefix
     type: u2
+    doc: Of a prefix that all keys share; they may share more.
   - id: flags
     type: u1
     valid:

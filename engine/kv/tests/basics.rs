@@ -8,7 +8,9 @@ use std::time::Duration;
 use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
-use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions};
+use firn_kv::{
+    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, Merge, Movement, Policy, Result, Tree, TreeOptions,
+};
 
 /// A directory that goes with the test.
 struct Place {
@@ -265,7 +267,7 @@ fn batches_are_whole_and_cross_trees() {
         batch.put(&b, b"k", b"2").unwrap();
         batch.delete(&a, b"k").unwrap();
         batch.delete_range(&b, b"a", b"b").unwrap();
-        assert!(batch.put(&a, &vec![0; 70_000], b"").is_err());
+        assert!(batch.put(&a, &vec![0; MAX_KEY_LEN + 1], b"").is_err());
         assert_eq!(batch.len(), 4);
         db.write_with(batch, Durability::Power).unwrap();
         assert!(a.get(b"k").unwrap().is_none());

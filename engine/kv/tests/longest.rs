@@ -1,5 +1,6 @@
 //! Keys of the greatest length, and bounds beyond it: in range deletions that are cut between tables, in seeks, ranges and dropped
-//! ranges, in exported files, before and after the store is opened again.
+//! ranges, in exported files, before and after the store is opened again. And keys about 65,535 bytes, where lengths in memory and shared
+//! prefixes in blocks come to the end of their 16 bits.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -34,8 +35,11 @@ fn large() -> Vec<u8> {
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+fn own(item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>) -> (Vec<u8>, Vec<u8>) {
+    item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()
+}
+
 fn check(tree: &Tree, map: &Map) {
-    let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap();
     assert!(tree.iter().map(own).eq(map.clone()), "forwards");
     assert!(tree.iter().rev().map(own).eq(map.clone().into_iter().rev()), "backwards");
     for key in map.keys() {
@@ -141,4 +145,97 @@ fn bounds_may_be_longer_than_any_key() {
     }
     drop((tree, db));
     check(&open(&env).1, &map);
+}
+
+/// The bytes of a key of `len` bytes that differs from all other such keys of its length at `at` at the first.
+fn about(len: usize, at: usize, byte: u8) -> Vec<u8> {
+    let mut key = vec![b'p'; len];
+    key[at] = byte;
+    key
+}
+
+#[test]
+fn keys_that_share_more_than_a_prefix_can_be_long() {
+    let env = MemEnv::new(1);
+    let (db, tree) = open(&env);
+    let mut map = Map::new();
+    let mut snapshots = vec![];
+    // Twice, so that each key has an older version.
+    for round in 0..2u8 {
+        for len in [65_534, 65_535, 65_536, 65_544, MAX_KEY_LEN] {
+            for at in [0, 65_533, 65_534, 65_535, len - 9, len - 1].into_iter().filter(|&at| at < len) {
+                for byte in [b'a', 0xff] {
+                    let key = about(len, at, byte);
+                    let value = [&[round, byte][..], &at.to_le_bytes(), &len.to_le_bytes()].concat();
+                    tree.put(&key, &value).unwrap();
+                    map.insert(key, value);
+                }
+            }
+        }
+        snapshots.push((db.snapshot(), map.clone()));
+        check(&tree, &map);
+        for _ in 0..2 {
+            for (snapshot, then) in &snapshots {
+                assert!(snapshot.range::<Vec<u8>>(&tree, ..).map(own).eq(then.clone()));
+            }
+            tree.flush().unwrap();
+        }
+    }
+    let seeks = |tree: &Tree, map: &Map| {
+        let mut c = tree.cursor::<Vec<u8>>(..).unwrap();
+        for key in map.keys() {
+            for probe in
+                [key.clone(), key[..key.len() - 1].to_vec(), [key, &b"\0"[..]].concat(), about(key.len(), 65_533, b'q')]
+            {
+                c.seek(&probe).unwrap();
+                let want = map.range(probe.clone()..).next();
+                assert_eq!(c.valid().then(|| (c.key(), c.value())), want.map(|(k, v)| (k.as_slice(), v.as_slice())));
+                c.seek_before(&probe).unwrap();
+                let want = map.range(..probe.clone()).next_back();
+                assert_eq!(c.valid().then(|| (c.key(), c.value())), want.map(|(k, v)| (k.as_slice(), v.as_slice())));
+            }
+        }
+        for n in [1, 65_533, 65_535, 65_536, 300_000] {
+            let prefix = vec![b'p'; n];
+            let want = map.keys().filter(|k| k.starts_with(&prefix)).count();
+            assert!(want > 0);
+            assert_eq!((tree.prefix(&prefix).count(), tree.prefix(&prefix).rev().count()), (want, want));
+        }
+    };
+    seeks(&tree, &map);
+    tree.compact().unwrap();
+    seeks(&tree, &map);
+    drop(snapshots);
+    // All between two keys that only their last bytes tell apart goes, and what is written afterwards stays.
+    let (from, to) = (about(MAX_KEY_LEN, MAX_KEY_LEN - 9, b'a'), about(MAX_KEY_LEN, MAX_KEY_LEN - 9, 0xff));
+    tree.delete_range(&from, &to).unwrap();
+    let gone: Vec<Vec<u8>> = map.range(from.clone()..to.clone()).map(|(k, _)| k.clone()).collect();
+    assert_eq!(gone.len(), 3);
+    gone.iter().for_each(|k| assert!(map.remove(k).is_some()));
+    tree.put(&from, b"again").unwrap();
+    map.insert(from, b"again".to_vec());
+    check(&tree, &map);
+    drop((tree, db));
+    let (db, tree) = open(&env.crash_image(0, &Cut::PowerNone));
+    check(&tree, &map);
+    tree.compact().unwrap();
+    seeks(&tree, &map);
+    assert!(db.verify(|_, _| {}).unwrap().errors.is_empty());
+}
+
+#[test]
+fn an_error_shows_the_beginning_of_a_long_key() {
+    let env = MemEnv::new(1);
+    let (db, tree) = open(&env);
+    tree.put(&longest(b"m"), b"v").unwrap();
+    tree.flush().unwrap();
+    drop((tree, db));
+    let path = env.list(Path::new("/db")).unwrap().into_iter().find(|f| f.ends_with(".sst")).unwrap();
+    let path = Path::new("/db").join(path);
+    let mut bytes = env.read_file(&path).unwrap();
+    bytes[40] ^= 1;
+    env.remove(&path).unwrap();
+    env.create(&path).unwrap().append(&bytes).unwrap();
+    let report = open(&env).0.verify(|_, _| {}).unwrap();
+    assert!(!report.errors.is_empty() && report.errors.iter().all(|e| e.to_string().len() < 2000), "{:?}", report.errors);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::identity::TableIdentity;
-use firn_kv::base::key::{Kind, MAX_SEQ, Trailer, compare};
+use firn_kv::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, compare};
 use firn_kv::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::cache::Cache;
 use firn_kv::env::Env;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::made::{Made, hex};
 
 /// What the entries of a table look like.
-pub const SHAPES: [&str; 19] = [
+pub const SHAPES: [&str; 20] = [
     "empty",
     "one empty entry",
     "puts",
@@ -38,6 +38,7 @@ pub const SHAPES: [&str; 19] = [
     "random bytes",
     "far sequence numbers",
     "a wide block",
+    "longest keys",
 ];
 
 /// How one table is made.
@@ -175,6 +176,12 @@ fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
             let key = |i: usize| format!("key{:02}", i / 9).into_bytes();
             (0..63).map(|i| (key(i), Trailer::new(seqs[i % 9], any(rng)), vec![])).collect()
         }
+        "longest keys" => {
+            // About where prefixes end, that have 16 bits for their length, and heads behind them; then a key twice, and its neighbours.
+            let prefixes = [65_534, 65_535, 65_536, 65_543, 65_544].map(|n| vec![b'k'; n]);
+            let longest = [&b"j"[..], b"k", b"k", b"l"].map(|end| [&vec![b'k'; MAX_KEY_LEN - 1], end].concat());
+            puts([&prefixes[..], &longest].concat(), 5, rng, short)
+        }
         "a wide block" => puts((0..3).map(number), 8, rng, |rng| text(rng, 70).repeat(1000)),
         _ => vec![],
     }
@@ -183,6 +190,10 @@ fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
 fn tombstones(shape: &str, rng: &mut Rng) -> Fragments {
     let n = if shape.starts_with("range deletions") { 12 } else { 0 };
     let key = |i: u64| format!("tree/row{i:05}").into_bytes();
+    if shape == "longest keys" {
+        let [start, end] = [b'i', b'm'].map(|end| [&vec![b'k'; MAX_KEY_LEN - 1][..], &[end]].concat());
+        return Fragments::build(vec![RangeTombstone { start, end, seq: 4 }]);
+    }
     let any = |rng: &mut Rng| {
         let start = rng.below(120);
         RangeTombstone { start: key(start), end: key(start + 1 + rng.below(60)), seq: rng.below(2_000_000) }
@@ -281,7 +292,7 @@ pub fn all() -> Vec<Recipe> {
             for (i, (filter, prefix)) in filters.into_iter().enumerate() {
                 for (j, block_size) in [512, 4032, 65_536].into_iter().enumerate() {
                     let id = out.len() as u64 + 1;
-                    let heavy = shape == "more keys than a block may gather";
+                    let heavy = ["more keys than a block may gather", "longest keys"].contains(&shape);
                     if heavy && (i + j != 3 || compression == Compression::None) {
                         continue;
                     }

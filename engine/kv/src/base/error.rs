@@ -8,6 +8,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::key::Shown;
+
 /// The engine's result type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -246,7 +248,7 @@ impl fmt::Display for Error {
             sep = ", ";
         }
         if let Some((a, b)) = &i.keys {
-            write!(f, "{sep}keys {} to {}", a.escape_ascii(), b.escape_ascii())?;
+            write!(f, "{sep}keys {} to {}", Shown(a), Shown(b))?;
             sep = ", ";
         }
         if sep == ", " {

@@ -4,9 +4,13 @@
 //! of a key comes first. Sequence numbers are 56 bits; 0 means "older than everything that anyone can still ask about".
 
 use std::cmp::Ordering;
+use std::fmt;
 
-/// The longest user key, in bytes.
-pub const MAX_KEY_LEN: usize = 65_535;
+/// The longest user key, in bytes (512 KiB less one).
+///
+/// Layers above make a key of several parts, each in a form that sorts like it and says where it ends; zero bytes make such a form up to
+/// half as long again. Five parts of 65,535 bytes fit in this form, whatever they hold.
+pub const MAX_KEY_LEN: usize = (512 << 10) - 1;
 /// The longest value, in bytes (256 MiB).
 pub const MAX_VALUE_LEN: usize = 256 << 20;
 /// The largest encoded batch, in bytes (512 MiB).
@@ -131,6 +135,19 @@ pub fn successor(key: &[u8]) -> Option<Vec<u8>> {
     Some(next)
 }
 
+/// Prints a key in a message: escaped, and of a long one the first bytes and how many there are.
+pub(crate) struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 256;
+        match self.0.split_at_checked(MOST) {
+            Some((first, rest)) if !rest.is_empty() => write!(f, "{}… ({} bytes)", first.escape_ascii(), self.0.len()),
+            _ => write!(f, "{}", self.0.escape_ascii()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +176,14 @@ mod tests {
         // Of the keys that begin with `m…mn` all but itself would be too long to lie between.
         assert_eq!(successor(&longest(b"m\xff\xff")), Some(longest(b"n\xff\xff")[..MAX_KEY_LEN - 2].to_vec()));
         assert_eq!(successor(&vec![0xff; MAX_KEY_LEN]), None);
+    }
+
+    #[test]
+    fn messages_are_short_whatever_the_key() {
+        assert_eq!(Shown(b"").to_string(), "");
+        assert_eq!(Shown(b"a\xff").to_string(), "a\\xff");
+        assert_eq!(Shown(&[b'k'; 256]).to_string(), "k".repeat(256));
+        assert_eq!(Shown(&[b'k'; MAX_KEY_LEN]).to_string(), format!("{}… ({MAX_KEY_LEN} bytes)", "k".repeat(256)));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use super::fields::{Writer, fields, need};
 use super::options::PersistedOptions;
 use crate::base::error::{Error, Result};
 use crate::base::identity::{IDENTITY, LogWriter, TableIdentity};
-use crate::base::key::{MAX_SEQ, Seq};
+use crate::base::key::{MAX_SEQ, Seq, Shown};
 use crate::base::ops::{NO_TREE, TreeId};
 
 /// Everything that makes up a Db, except what is still only in its log.
@@ -125,7 +125,7 @@ pub struct TableMeta {
 
 impl fmt::Debug for TableMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table {} [{} .. {}]", self.id, self.first_key.escape_ascii(), self.last_key.escape_ascii())?;
+        write!(f, "table {} [{} .. {}]", self.id, Shown(&self.first_key), Shown(&self.last_key))?;
         write!(f, " seq {}..{} {} bytes, {} raw,", self.min_seq, self.max_seq, self.size, self.raw_bytes)?;
         write!(f, " {} entries, {} deletes, {} merges,", self.entries, self.deletes, self.merges)?;
         write!(f, " {} range deletes, created {}", self.range_deletes, self.created_micros)?;

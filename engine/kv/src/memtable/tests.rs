@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::cursor::Cursor;
 use crate::base::epoch::pin;
-use crate::base::key::MAX_SEQ;
+use crate::base::key::{MAX_KEY_LEN, MAX_SEQ};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -168,7 +168,15 @@ fn extreme_entries() {
     }
     add(&t, &mut oracle, &long, Trailer::new(MAX_SEQ, Kind::Merge), b"");
     add(&t, &mut oracle, b"", Trailer::new(77, Kind::Delete), b"");
-    check(&t, &oracle, &[vec![], b"kk".to_vec(), long]);
+    let mut probes = vec![vec![], b"kk".to_vec(), long];
+    for (i, len) in [65_534, 65_535, 65_536, MAX_KEY_LEN - 1, MAX_KEY_LEN].into_iter().enumerate() {
+        let key = [&vec![b'k'; len - 1][..], b"x"].concat();
+        for value in [0, 9, 65_534, 65_535] {
+            add(&t, &mut oracle, &key, Trailer::new(1000 + 5 * value + i as u64, Kind::Put), &vec![b'v'; value as usize]);
+        }
+        probes.push(key);
+    }
+    check(&t, &oracle, &probes);
     assert_eq!(t.deletes(), 1);
     assert!(
         Memtable::new(&ArenaPool::new(0), MIN_CAPACITY - 1).is_err()

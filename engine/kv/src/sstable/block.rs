@@ -3,7 +3,7 @@
 //! Decoded form (what is compressed, and what is kept in memory), all integers little-endian:
 //! ```text
 //! 0   u32  n: number of entries, at least 1
-//! 4   u16  prefix_len: length of the prefix that all user keys of the block share
+//! 4   u16  prefix_len: length of a prefix that all user keys of the block share: the longest one, up to 65,535 bytes
 //! 6   u8   flags: 1 UNIFORM, 2 PLAIN, 4 WIDE; others 0
 //! 7   u8   width: bytes of the trailer in each entry: 0 with UNIFORM, else 1 to 8
 //! 8   u64  base: with UNIFORM the trailer (seq << 8 | kind) of every entry, otherwise the smallest sequence number
@@ -35,6 +35,8 @@ pub(crate) const UNIFORM: u8 = 1;
 pub(crate) const PLAIN: u8 = 2;
 /// Flag: offsets are `u32`.
 pub(crate) const WIDE: u8 = 4;
+/// The longest prefix that is shared; of longer keys the rest is in their entries.
+const MAX_PREFIX: usize = u16::MAX as usize;
 /// A block is cut when its keys, prefix and all, take this much.
 pub(crate) const MAX_RAW_KEYS: usize = 1 << 20;
 
@@ -123,7 +125,7 @@ impl BlockBuilder {
     pub fn fit(&self, key: &[u8], trailer: Trailer, value_len: usize) -> Fit {
         let n = self.trailers.len();
         let (prefix, key_bytes) = if n == 0 {
-            (key.len(), 0)
+            (key.len().min(MAX_PREFIX), 0)
         } else {
             let prefix = common_prefix(self.key(0), key).min(self.prefix);
             let bytes =

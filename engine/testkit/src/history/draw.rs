@@ -57,7 +57,9 @@ impl History {
             }
             Space::Odd => {
                 if r.one_in(2000) {
-                    return vec![*r.choose(&[0, b'k', 0xff]).unwrap_or(&0); LONGEST_KEY - r.below(2) as usize];
+                    // About where 16 bits end, too: shorter lengths and shared prefixes are kept in so many.
+                    let len = r.choose(&[65_534, 65_535, 65_536, 65_543, LONGEST_KEY - 1, LONGEST_KEY, LONGEST_KEY]);
+                    return vec![*r.choose(&[0, b'k', 0xff]).unwrap_or(&0); *len.unwrap_or(&LONGEST_KEY)];
                 }
                 let len = if r.one_in(10) { r.below(11) } else { r.below(5) };
                 (0..len).map(|_| *r.choose(&[0, 0, 1, b'a', 0xfe, 0xff, 0xff]).unwrap_or(&0)).collect()

@@ -25,7 +25,7 @@ pub const TREES: usize = 4;
 /// How many snapshots, iterators, cursors, transactions and exported files there are at most, of each.
 pub const SLOTS: usize = 3;
 /// The longest key that histories use.
-pub const LONGEST_KEY: usize = 65_535;
+pub const LONGEST_KEY: usize = (512 << 10) - 1;
 
 /// A key.
 pub type Key = Vec<u8>;

@@ -1,7 +1,7 @@
 //! The arena over raw memory: one anonymous mapping, a bump pointer, offsets as references.
 //!
-//! An entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖ [value length u32] ‖ key ‖ value`; the long
-//! length is there when the short one is 0xffff. (In memory only: native byte order.)
+//! An entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖ [value length u32 ‖ key length u32] ‖ key ‖ value`; the
+//! long lengths are there, and count, when the short one of the value is 0xffff. (In memory only: native byte order.)
 //!
 //! Invariants (beside those of the module above): A7: the bump pointer only grows, every allocation is of bytes that no other has,
 //! and none goes past the mapping: a caller that added more than it reserved is stopped by a panic, not by a stray write.
@@ -9,9 +9,9 @@
 use super::super::pool::Lease;
 use super::super::sync::atomic::AtomicU64;
 use super::super::sync::atomic::Ordering::Relaxed;
-use super::{LONG_VALUE, Node, RECORD_HEADER, Record, Ref};
+use super::{LONG, LONG_LENGTHS, Node, RECORD_HEADER, Record, Ref};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::Trailer;
+use crate::base::key::{MAX_KEY_LEN, Trailer};
 use crate::base::prefetch::fetch_line;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -145,21 +145,22 @@ impl Arena {
     /// Copies an entry into the arena.
     #[inline]
     pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8], counted: bool) -> Ref<Record> {
-        assert!(key.len() <= u16::MAX as usize && value.len() < 1 << 30, "the key or the value is too long");
+        assert!(key.len() <= MAX_KEY_LEN && value.len() < 1 << 30, "the key or the value is too long");
         let size = super::record_size(key.len(), value.len());
         let start = self.top.fetch_add((counted as u64) << 32 | size as u64, Relaxed) & 0xffff_ffff;
         self.check(start + size as u64);
-        let long = value.len() >= LONG_VALUE;
+        let long = super::is_long(key.len(), value.len());
         // SAFETY: in bounds and nobody else's (A7). The trailer may lie at an odd multiple of 4, hence unaligned.
         unsafe {
             let p = self.at(start as u32);
             p.cast::<u64>().write_unaligned(trailer.0);
             p.add(8).cast::<u16>().write(key.len() as u16);
-            p.add(10).cast::<u16>().write(if long { u16::MAX } else { value.len() as u16 });
+            p.add(10).cast::<u16>().write(if long { LONG as u16 } else { value.len() as u16 });
             let mut bytes = p.add(RECORD_HEADER);
             if long {
                 bytes.cast::<u32>().write(value.len() as u32);
-                bytes = bytes.add(4);
+                bytes.add(4).cast::<u32>().write(key.len() as u32);
+                bytes = bytes.add(LONG_LENGTHS);
             }
             bytes.copy_from_nonoverlapping(key.as_ptr(), key.len());
             bytes.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
@@ -271,7 +272,11 @@ impl<'a> Entry<'a> {
             let key = self.start.add(8).cast::<u16>().read() as usize;
             let value = self.start.add(10).cast::<u16>().read() as usize;
             let bytes = self.start.add(RECORD_HEADER);
-            if value < LONG_VALUE { (key, value, bytes) } else { (key, bytes.cast::<u32>().read() as usize, bytes.add(4)) }
+            if value < LONG {
+                return (key, value, bytes);
+            }
+            let (value, key) = (bytes.cast::<u32>().read(), bytes.add(4).cast::<u32>().read());
+            (key as usize, value as usize, bytes.add(LONG_LENGTHS))
         }
     }
 }

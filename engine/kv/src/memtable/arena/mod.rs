@@ -409,7 +409,7 @@ pub(super) fn before(a: &Entry<'_>, b: &Entry<'_>) -> bool {
 
 /// Bytes of arena that one entry takes by itself.
 pub(super) fn record_size(key_len: usize, value_len: usize) -> usize {
-    (RECORD_HEADER + if value_len < LONG_VALUE { 0 } else { 4 } + key_len + value_len).next_multiple_of(4)
+    (RECORD_HEADER + if is_long(key_len, value_len) { LONG_LENGTHS } else { 0 } + key_len + value_len).next_multiple_of(4)
 }
 
 /// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding included.
@@ -419,5 +419,14 @@ pub(super) const TOMBSTONE: usize = size_of::<Tombstone>() + 4;
 
 /// Trailer, key length, value length.
 const RECORD_HEADER: usize = size_of::<Trailer>() + 2 + 2;
-/// Values of this many bytes and more have their length in four bytes that follow the header.
-const LONG_VALUE: usize = u16::MAX as usize;
+/// Where a value or a key has this many bytes or more, both lengths follow the header in four bytes each. A reader asks the value's length
+/// alone, which then is this.
+const LONG: usize = u16::MAX as usize;
+#[cfg_attr(loom, allow(dead_code))] // lengths are not kept in bytes there
+const LONG_LENGTHS: usize = 4 + 4;
+
+/// Whether the lengths of such an entry follow its header.
+#[inline]
+fn is_long(key_len: usize, value_len: usize) -> bool {
+    key_len.max(value_len) >= LONG
+}
