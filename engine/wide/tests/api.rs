@@ -256,12 +256,6 @@ fn what_is_too_long_is_refused() {
     let row = ks.family("S").unwrap().row("k").super_column(&long);
     assert_eq!(why(row.insert("n", "v")), "column name length must not be greater than 65535");
     assert_eq!(why(row.get("n")), "supercolumn name length must not be greater than 65535");
-    // The engine's keys hold the row key and the names together.
-    let row = ks.family("F").unwrap().row(&long[..40_000]);
-    let refused = why(row.insert(&long[..40_000], "v"));
-    assert!(refused.starts_with("the row's key and the names are too long together"), "{refused}");
-    assert_eq!(row.get(&long[..40_000]).unwrap(), None);
-    row.delete(&long[..20_000]).unwrap();
     let indexed = CfDef { column_metadata: vec![ColumnDef::new("i", "BytesType").indexed()], ..utf8("I") };
     ks.wide().system_add_column_family(&indexed).unwrap();
     let family = ks.family("I").unwrap();
@@ -302,19 +296,46 @@ fn with_old_indexed() -> CfDef {
 }
 
 #[test]
+fn an_index_without_a_name_may_be_over_a_column_of_any_name() {
+    let env = MemEnv::new(1);
+    for (n, len) in [40, 48, 60, 65_535].into_iter().enumerate() {
+        let wide = open(&env, options()).unwrap();
+        if n == 0 {
+            wide.system_add_keyspace(&KsDef::new("K")).unwrap();
+        }
+        let name = "n".repeat(len);
+        let columns = vec![ColumnDef::new(name.clone(), "UTF8Type").indexed()];
+        let family = format!("F{len}");
+        wide.system_add_column_family(&CfDef { column_metadata: columns, ..utf8(&family) }).unwrap();
+        wide.keyspace("K").unwrap().family(&family).unwrap().row("r").insert(&name, "v").unwrap();
+        drop(wide);
+        let wide = open(&env, options()).unwrap();
+        let found = wide.keyspace("K").unwrap().family(&family).unwrap().find().eq(&name, "v").rows().unwrap();
+        assert_eq!(found.len(), 1, "{len}");
+        let definition = wide.describe_keyspace("K").unwrap().cf_defs.into_iter().find(|d| d.name == family).unwrap();
+        assert_eq!(definition.column_metadata[0].index_name, Some(format!("{family}_{name}_idx")));
+    }
+    // A name that is given is short.
+    let wide = open(&env, options()).unwrap();
+    let column = ColumnDef { index_name: Some("i".repeat(49)), ..ColumnDef::new("n", "UTF8Type").indexed() };
+    let refused = why(wide.system_add_column_family(&CfDef { column_metadata: vec![column], ..utf8("G") }));
+    assert_eq!(refused, format!("Illegal index name {}", "i".repeat(49)));
+}
+
+#[test]
 fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     let env = MemEnv::new(1);
     let wide = open(&env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
     let family = wide.keyspace("K").unwrap().family("F").unwrap();
-    family.row("long").insert("old", "x".repeat(65_530)).unwrap();
+    family.row("long").insert("old", "x".repeat(530_000)).unwrap();
     family.row("short").insert("old", "v").unwrap();
     let refused = why(wide.system_update_column_family(&with_old_indexed()));
-    assert!(refused.starts_with("Cannot index value of size 65530: "), "{refused}");
+    assert!(refused.starts_with("Cannot index value of size 530000: "), "{refused}");
     assert!(!wide.schema().family("K", "F").unwrap().has_indexes());
     assert!(!wide.store().db().tree_names().iter().any(|t| t.starts_with("ix-")));
     // Neither the open database nor one that is opened again knows of it.
-    family.row("long").insert("old", "y".repeat(65_530)).unwrap();
+    family.row("long").insert("old", "y".repeat(530_000)).unwrap();
     drop((wide, family));
     env.advance(Duration::from_secs(1));
     let wide = open(&env, options()).unwrap();
@@ -322,7 +343,8 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     family.row("long").delete("old").unwrap();
     wide.system_update_column_family(&with_old_indexed()).unwrap();
     assert_eq!(family.find().eq("old", "v").rows().unwrap().len(), 1);
-    assert!(why(family.row("long").insert("old", "y".repeat(65_530))).starts_with("Cannot index value of size 65530: "));
+    let refused = why(family.row("long").insert("old", "y".repeat(65_536)));
+    assert_eq!(refused, "Can't index column value of size 65536 for index F_old_idx in CF F of KS K");
 }
 
 /// Definitions come, change and go while there is data.

@@ -174,7 +174,7 @@ impl Schema {
     }
 
     fn around<'a>(&'a self, keyspace: &'a Keyspace, present: Option<&'a Family>, name: &str) -> Surroundings<'a> {
-        Surroundings { registry: &self.registry, present, index_names: keyspace.index_names(name) }
+        Surroundings { registry: &self.registry, present, index_names: keyspace.index_names(name), is_stored: false }
     }
 
     fn put(&mut self, keyspace: Keyspace) {

@@ -201,6 +201,9 @@ pub struct Surroundings<'a> {
     pub present: Option<&'a Family>,
     /// The names of indexes of the other families of the keyspace.
     pub index_names: BTreeSet<&'a str>,
+    /// Whether the definition comes from the store. The indexes in it have names, also those that were given none; and such names may be longer
+    /// than those that may be given.
+    pub is_stored: bool,
 }
 
 /// Checks a definition and makes the family of it.
@@ -215,7 +218,7 @@ pub fn resolve(def: &CfDef, around: &Surroundings<'_>, numbers: &mut dyn Numbers
         return Err(invalid("CounterColumnType is not a valid key validator"));
     }
     let mut metadata = resolve_metadata(&mut family, around)?;
-    default_index_names(&family, &mut metadata, around.present)?;
+    default_index_names(&family, &mut metadata, around)?;
     check_columns(&family, &metadata, around)?;
     family.id = numbers.family()?;
     for (column, validator) in &metadata {
@@ -284,15 +287,16 @@ fn resolve_metadata(family: &mut Family, around: &Surroundings<'_>) -> Result<Ve
 }
 
 /// Indexes without a name take the one they have, or `<family>_<column>_idx`. One that has a name keeps it.
-fn default_index_names(family: &Family, metadata: &mut [(ColumnDef, Type)], present: Option<&Family>) -> Result<()> {
+fn default_index_names(family: &Family, metadata: &mut [(ColumnDef, Type)], around: &Surroundings<'_>) -> Result<()> {
     for (column, _) in metadata.iter_mut().filter(|(c, _)| c.index_type.is_some()) {
-        let had = present.and_then(|f| f.def.column_metadata.iter().find(|c| c.name == column.name)?.index_name.as_deref());
+        let had =
+            around.present.and_then(|f| f.def.column_metadata.iter().find(|c| c.name == column.name)?.index_name.as_deref());
         match (had, &column.index_name) {
             (Some(had), Some(given)) if had != given => {
                 return Err(invalid(format!("Can't modify index name: was '{had}' changed to '{given}'.")));
             }
             (Some(had), _) => column.index_name = Some(had.to_owned()),
-            (None, Some(given)) if given.len() > rules::MAX_NAME_LEN => {
+            (None, Some(given)) if given.len() > rules::MAX_NAME_LEN && !around.is_stored => {
                 return Err(invalid(format!("Illegal index name {given}")));
             }
             (None, Some(_)) => {}

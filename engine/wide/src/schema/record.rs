@@ -181,8 +181,8 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
     if keyspace.families.contains_key(&record.definition.name) {
         return Err(corrupt(&key, format_args!("there are two families {:?}", record.definition.name)));
     }
-    let around =
-        Surroundings { registry: &schema.registry, present: None, index_names: keyspace.index_names(&record.definition.name) };
+    let index_names = keyspace.index_names(&record.definition.name);
+    let around = Surroundings { registry: &schema.registry, present: None, index_names, is_stored: true };
     check_types(&key, &record.definition, &schema.registry)?;
     let family = family::resolve(&record.definition, &around, &mut &*record).map_err(|e| match e {
         Error::Corrupt(what) => corrupt(&key, what),
