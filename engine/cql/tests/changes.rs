@@ -99,14 +99,14 @@ fn changes() {
 fn what_is_too_long_is_refused() {
     let session = session(&MemEnv::new(1));
     session.execute("CREATE TABLE t (k text, c text, s set<text>, PRIMARY KEY (k, c))", ()).unwrap();
-    let long = "x".repeat(70_000);
+    let (long, element) = ("x".repeat(70_000), "x".repeat(600_000));
     let insert = "INSERT INTO t (k, c, s) VALUES (?, ?, ?)";
     let conditional = format!("{insert} IF NOT EXISTS");
     for (text, k, c, s) in [
         (insert, &*long, "c", vec![]),
         (insert, "k", &*long, vec![]),
-        (insert, "k", "c", vec!["short".to_owned(), long.clone()]),
-        (&*conditional, "k", "c", vec![long.clone()]),
+        (insert, "k", "c", vec!["short".to_owned(), element.clone()]),
+        (&*conditional, "k", "c", vec![element.clone()]),
     ] {
         let e = session.execute(text, (k, c, s)).unwrap_err();
         assert_eq!(e.class(), Class::Invalid, "{e}");

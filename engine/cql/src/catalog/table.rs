@@ -10,9 +10,9 @@ use firn_wide::types::Type;
 use uuid::Uuid;
 
 use super::{Column, ColumnKind, ColumnType, TableOptions};
-use crate::error::{Result, corrupt, invalid};
+use crate::error::{Error, Result, corrupt, invalid};
 
-/// The longest partition key and the longest value of a clustering column, in bytes.
+/// The longest partition key, and the most that the values of a row's clustering columns have together, in bytes.
 pub const MAX_KEY: usize = 65535;
 
 /// A column that is no more.
@@ -228,7 +228,6 @@ impl Table {
     /// `Invalid` when it is empty or longer than 65535 bytes.
     pub fn put_partition_key(&self, parts: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
-        let too_long = |n: usize| invalid(format!("Key length of {n} is longer than maximum of {MAX_KEY}"));
         match parts {
             [only] => out.extend_from_slice(only.as_ref()),
             _ => {
@@ -248,9 +247,24 @@ impl Table {
         }
     }
 
+    /// Refuses clustering values of a row that is to be written where they are too long together.
+    ///
+    /// # Errors
+    /// `Invalid` for more than 65535 bytes.
+    pub fn check_clustering(values: &[impl AsRef<[u8]>]) -> Result<()> {
+        match values.iter().map(|v| v.as_ref().len()).sum() {
+            n if n > MAX_KEY => Err(too_long(n)),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn index_of(&self, column: &str, target: IndexTarget) -> Option<&Index> {
         self.indexes.iter().find(|i| i.column == column && i.target == target)
     }
+}
+
+fn too_long(n: usize) -> Error {
+    invalid(format!("Key length of {n} is longer than maximum of {MAX_KEY}"))
 }
 
 /// The key of a partition, and where the values of its columns lie in it. One is used for many partitions, one after the other.

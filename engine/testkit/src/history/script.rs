@@ -360,7 +360,7 @@ mod tests {
         let script = Script { seed: 3, steps };
         let text = script.to_string();
         assert!(Script::parse(&text).as_ref() == Ok(&script));
-        // Keys of 64 KiB are no lines of 64 KiB.
+        // A key of 512 KiB is no line of 512 KiB.
         let keys = vec![vec![], vec![0; LONGEST_KEY], b" %\"*;\n".to_vec(), [b"-".repeat(9), b"8;".to_vec()].concat()];
         let script = Script { seed: 0, steps: vec![Op::MultiGet { tree: 1, keys }] };
         let text = script.to_string();

@@ -89,7 +89,8 @@ impl Writer<'_> {
     }
 }
 
-/// What the engine refuses before it writes is the caller's.
+/// What the engine refuses before it writes is the caller's: keys and names always fit, but not in every form that a custom comparator may
+/// give them.
 pub fn refused(e: Error) -> Error {
     match e {
         Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {

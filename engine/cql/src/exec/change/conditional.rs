@@ -38,7 +38,7 @@ fn target(given: &Given<'_>, env: &Env<'_>) -> Result<Target> {
         _ => change.concerns_rows(),
     };
     Ok(match is_about_row {
-        true => change.restrictions.rows(&given.env(env))?.into_iter().next(),
+        true => change.rows(&given.env(env))?.into_iter().next(),
         false => None,
     })
 }

@@ -213,7 +213,7 @@ fn alone<T>(engine: &Engine, keys: &[&[u8]], work: impl FnOnce(&View) -> Result<
     engine.store().update(keys, engine.wide().durability(), work).map_err(refused)?
 }
 
-/// What the engine refuses before it writes anything is the statement's fault: a primary key and a path that are too long together.
+/// What the engine refuses before it writes anything is the statement's fault: an element of a collection whose path is too long.
 fn refused(e: firn_wide::Error) -> Error {
     match e {
         firn_wide::Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => invalid(e.to_string()),

@@ -325,11 +325,18 @@ impl Change {
         Ok(())
     }
 
+    /// The clustering values of the rows that are named.
+    pub fn rows(&self, values: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
+        let rows = self.restrictions.rows(values)?;
+        rows.iter().try_for_each(|row| Table::check_clustering(row))?;
+        Ok(rows)
+    }
+
     /// The places of the rows that are named, each once.
     fn places(&self, family: &Family, values: &Env<'_>) -> Result<Vec<Vec<u8>>> {
         let mut places = vec![];
         if self.concerns_rows() && self.restrictions.names_rows() {
-            for row in self.restrictions.rows(values)? {
+            for row in self.rows(values)? {
                 let row: Vec<&[u8]> = row.iter().map(|v| &**v).collect();
                 let mut place = vec![];
                 family.layout().put_row(&row, &mut place)?;
