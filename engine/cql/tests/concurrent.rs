@@ -1,9 +1,13 @@
 //! Changes by many threads at once (model 3.2): a condition and its change are one, increments are never lost, one of many inserts wins.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 use firn_cql::Session;
+use firn_cql::session::Run;
 use firn_kv::env::mem::MemEnv;
+use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 
 const THREADS: i32 = 8;
@@ -103,4 +107,72 @@ fn elements_of_lists_are_all_kept() {
         assert!(mine(0).is_sorted(), "later elements are behind");
         assert!(mine(1).is_sorted_by(|a, b| a > b), "what is prepended later is before");
     }
+}
+
+/// Each thread says of each change when it was: whoever comes first, the last one counts. A batch is seen whole, in pages too.
+#[test]
+fn the_greatest_timestamp_wins_and_batches_are_whole() {
+    let session = session("CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))");
+    let (clock, done, all) =
+        (AtomicI64::new(1), AtomicBool::new(false), Mutex::new(BTreeMap::<(i32, i32), (i64, Option<i32>)>::new()));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let all = session.prepare("SELECT c, v FROM t WHERE k = 9").unwrap();
+            let mut seen = 0;
+            while !done.load(Ordering::Relaxed) {
+                let rows: Vec<(i32, i32)> = session.run(&all, (), &Run::default()).unwrap().typed().unwrap();
+                assert!(rows.iter().all(|(_, v)| *v == rows[0].1) && [0, 3].contains(&rows.len()), "half a batch: {rows:?}");
+                seen = rows.first().map_or(seen, |(_, v)| *v);
+            }
+            seen
+        });
+        let catalog = scope.spawn(|| {
+            // Statements are compiled again while definitions change.
+            while !done.load(Ordering::Relaxed) {
+                session.execute("CREATE TABLE short (k int PRIMARY KEY)", ()).unwrap();
+                session.execute("DROP TABLE short", ()).unwrap();
+                assert!(session.engine().fresh_catalog().unwrap().keyspace("ks").unwrap().table("t").is_some());
+            }
+        });
+        on_each_thread(&session, |thread, session| {
+            let put = session.prepare("INSERT INTO t (k, c, v) VALUES (?, ?, ?)").unwrap();
+            let batch = "BEGIN BATCH INSERT INTO t (k, c, v) VALUES (9, 0, ?); INSERT INTO t (k, c, v) VALUES (9, 1, ?); \
+                         UPDATE t SET v = ? WHERE k = 9 AND c = 2; APPLY BATCH";
+            let mut rng = Rng::new(thread as u64);
+            for i in 0..60 {
+                let (k, c) = (rng.below(3) as i32, rng.below(4) as i32);
+                let at = clock.fetch_add(1, Ordering::Relaxed);
+                let how = Run { timestamp: Some(at), ..Run::default() };
+                let value = (i % 5 != 4).then_some(thread * 100 + i);
+                match value {
+                    Some(v) => drop(session.run(&put, (k, c, v), &how).unwrap()),
+                    None => drop(session.execute_as("DELETE v FROM t WHERE k = ? AND c = ?", (k, c), &how).unwrap()),
+                }
+                let mut all = all.lock().unwrap();
+                let newest = all.entry((k, c)).or_insert((at, value));
+                *newest = if at > newest.0 { (at, value) } else { *newest };
+                drop(all);
+                session.execute_as(batch, (i, i, i), &how).unwrap();
+            }
+        });
+        done.store(true, Ordering::Relaxed);
+        catalog.join().unwrap();
+        reader.join().unwrap();
+    });
+    let want: Vec<(i32, i32, i32)> = all.lock().unwrap().iter().filter_map(|((k, c), (_, v))| Some((*k, *c, (*v)?))).collect();
+    // Page by page.
+    let (mut got, mut paging) = (vec![], None);
+    loop {
+        let how = Run { page_size: Some(3), paging, timestamp: None };
+        let page = session.execute_as("SELECT k, c, v FROM t", (), &how).unwrap();
+        assert!(page.len() <= 3 && page.warnings().is_empty());
+        got.extend(page.typed::<(i32, i32, Option<i32>)>().unwrap().into_iter().filter_map(|(k, c, v)| Some((k, c, v?))));
+        paging = page.paging().cloned();
+        if paging.is_none() {
+            break;
+        }
+    }
+    got.retain(|(k, ..)| *k < 9);
+    got.sort();
+    assert_eq!(got, want);
 }

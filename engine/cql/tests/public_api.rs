@@ -1,0 +1,16 @@
+//! Every public method of a session, its statements and its results is called by a history, by threads or by a run of crashes, or
+//! `public_api.txt` says where it is tried instead.
+
+use std::path::Path;
+
+#[test]
+fn every_public_method_is_in_a_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let runs =
+        ["histories.rs", "concurrent.rs", "lost.rs", "living.rs", "select_random.rs"].map(|r| root.join("tests").join(r));
+    let types = ["Session", "Prepared", "Rows", "Row", "PagingState", "Engine"];
+    let checked = firn_testkit::public_api::check(&root.join("src"), &types, &runs, &root.join("tests/public_api.txt"));
+    let (methods, called) = checked.unwrap_or_else(|wrong| panic!("{wrong}"));
+    println!("{called} of {methods} public methods are in a run");
+    assert!(methods > 20);
+}

@@ -1,0 +1,37 @@
+//! Every public method of the store, of Thrift's operations and of the builder is called by a model or by a run of crashes or threads, or
+//! `public_api.txt` says where it is tried instead.
+
+use std::path::Path;
+
+#[test]
+fn every_public_method_is_in_a_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // The histories of CQL go through the store too.
+    let runs =
+        ["tests/store", "tests/threads.rs", "../cql/tests/histories.rs", "../cql/tests/concurrent.rs", "../cql/tests/lost.rs"];
+    let runs = runs.map(|r| root.join(r));
+    let types = [
+        "Store",
+        "Family",
+        "Mutation",
+        "Reader",
+        "View",
+        "IndexScan",
+        "CellValue",
+        "Slice",
+        "Partitions",
+        "PurgeReport",
+        "Wide",
+        "Keyspace",
+        "ColumnFamily",
+        "Row",
+        "Rows",
+        "Find",
+        "Batch",
+        "RowReader",
+    ];
+    let checked = firn_testkit::public_api::check(&root.join("src"), &types, &runs, &root.join("tests/public_api.txt"));
+    let (methods, called) = checked.unwrap_or_else(|wrong| panic!("{wrong}"));
+    println!("{called} of {methods} public methods are in a run");
+    assert!(methods > 100);
+}
