@@ -174,6 +174,13 @@ fn a_cold_read_reads_what_a_warm_one_finds() {
     assert!(blocks(&cold, Origin::File) > 60 && blocks(&cold, Origin::Cache) == 0, "{cold:?}");
     assert_eq!((blocks(&warm, Origin::File), blocks(&warm, Origin::Cache)), (0, blocks(&cold, Origin::File)));
     assert!(cold.total().seeks >= 3);
+    // Each read tells of its own blocks, also where another reads on behind it while both are recorded.
+    let (_, both) = recorded(&tree, || {
+        walk(&tree, &key(2400), &key(2401), 1, false);
+        walk(&tree, &key(2400), &key(2500), 100, false);
+    });
+    let told: Vec<usize> = both.reads.iter().map(|r| r.total().blocks.len()).collect();
+    assert!(told[0] <= 3 && told[1] > 6, "{told:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod cql;
 mod define;
 mod demo;
 mod edit;
+mod explain;
 mod fields;
 mod inspect;
 mod load;
@@ -76,6 +77,9 @@ enum Command {
     /// Delete keys, or a range of them
     #[command(after_help = edit::DELETE_EXAMPLES)]
     Delete(edit::DeleteArgs),
+    /// Say what one read costs, and why
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(explain::ExplainArgs),
     /// Show what the store holds and what it costs
     #[command(after_help = inspect::STATS_EXAMPLES)]
     Stats(inspect::StatsArgs),
@@ -124,6 +128,7 @@ fn main() -> ExitCode {
         Command::Get(args) => read::get(global, args),
         Command::Scan(args) => read::scan(global, args),
         Command::Delete(args) => edit::delete(global, args),
+        Command::Explain(args) => explain::run(global, args),
         Command::Stats(args) => inspect::stats(global, args),
         Command::Trees(args) => inspect::trees(global, args),
         Command::Verify(args) => verify::run(global, args),
@@ -147,7 +152,7 @@ fn advice(e: &Error) -> Option<&'static str> {
             "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
         }
         ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait; get, scan, export, stats, trees, purge-report and verify work beside it"
+            "another program has the store open for writing: end it or wait; get, scan, explain, export, stats, trees, purge-report and verify work beside it"
         }
         ErrorKind::NotFound => {
             "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"

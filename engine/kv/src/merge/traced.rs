@@ -37,6 +37,12 @@ struct Noted {
     visited: BTreeSet<usize>,
 }
 
+impl Noted {
+    fn was_cached(&self, block: usize) -> bool {
+        block.checked_sub(self.first).and_then(|i| self.cached.get(i)).copied().unwrap_or(false)
+    }
+}
+
 impl Blocks {
     /// Looks at the part of a table that a read between these keys may touch, before it does.
     pub fn note(&mut self, t: &Arc<TableHandle>, from: &[u8], until: Option<&[u8]>) {
@@ -63,20 +69,22 @@ impl Blocks {
         opened.map(|(id, _)| *id).collect()
     }
 
-    /// What was looked at: where the read stood, and what it has brought into the cache on its way.
-    pub fn read(&self) -> Vec<BlockRead> {
-        let mut all = vec![];
-        for noted in self.noted.values() {
+    /// The read has just moved by more than a step: what it has brought into the cache on its way counts as looked at.
+    pub fn note_loaded(&mut self) {
+        for noted in self.noted.values_mut() {
             let Some(table) = noted.handle.opened() else { continue };
-            let was_cached = |i: usize| i >= noted.first && noted.cached.get(i - noted.first).copied().unwrap_or(false);
             let known = if noted.was_closed { table.blocks().len() } else { noted.cached.len() };
             let range = noted.first..noted.first + known;
             let now = table.cached_blocks(range.clone());
-            let loaded = range.zip(now).filter(|(i, now)| *now && !was_cached(*i)).map(|(i, _)| i);
-            let blocks: BTreeSet<usize> = noted.visited.iter().copied().chain(loaded).collect();
-            all.extend(blocks.into_iter().map(|i| block_read(table, i, was_cached(i))));
+            let loaded: Vec<usize> = range.zip(now).filter(|(i, now)| *now && !noted.was_cached(*i)).map(|(i, _)| i).collect();
+            noted.visited.extend(loaded);
         }
-        all
+    }
+
+    /// What was looked at.
+    pub fn read(&self) -> Vec<BlockRead> {
+        let opened = self.noted.values().filter_map(|n| Some((n, n.handle.opened()?)));
+        opened.flat_map(|(n, table)| n.visited.iter().map(move |&i| block_read(table, i, n.was_cached(i)))).collect()
     }
 }
 
@@ -182,6 +190,7 @@ impl Traced {
         let moved = self.step(to)?;
         if let (true, Some(c), Some(from)) = (moved, self.run(), from) {
             let mut count = self.count.lock();
+            count.blocks.note_loaded();
             for (id, n) in between(c.run(), from, c.place(), forward) {
                 count.entries(Some(id), |e| *which(e) += n);
             }

@@ -176,6 +176,7 @@ impl Reading<'_> {
             let right = (cost.skipped != Some(Skipped::Facts)).then_some(!maybe || cost.entries.all() > 0);
             cost.filters.push(FilterAnswer { table: t.meta.id, maybe, right });
         }
+        blocks.note_loaded();
         cost.opened = blocks.opened();
         cost.blocks = blocks.read();
         self.decided |= cover > 0;

@@ -1,0 +1,139 @@
+//! What stands out in the cost of reads, and what to do about it.
+
+use std::collections::BTreeMap;
+
+use firn_kv::explain::{Entries, Place, ReadCost, ReadOf, SourceCost};
+use firn_tools::output::{count, things};
+use firn_tools::shell;
+
+use super::Told;
+
+/// So many entries passed in vain for each key found, and so many at all, stand out.
+const MANY_PASSED: (u64, u64) = (4, 100);
+/// So many runs searched stand out, on average over the reads of a tree.
+const MANY_RUNS: u64 = 4;
+/// So many operands folded stand out.
+const MANY_OPERANDS: u64 = 16;
+
+/// All reads of one tree together.
+#[derive(Default)]
+struct OfTree<'a> {
+    reads: u64,
+    found: u64,
+    searched: u64,
+    sum: SourceCost,
+    tables: BTreeMap<u64, Entries>,
+    cells: u64,
+    dead: u64,
+    last: Option<&'a ReadCost>,
+}
+
+/// How `firn compact` is asked for what a read read: of a range only that, of a tree of cells the whole tree.
+fn compact(read: &ReadCost) -> String {
+    let tree = shell::quote(&read.tree);
+    let (from, until) = match &read.of {
+        ReadOf::Range { from, until: Some(until) } if !from.is_empty() => (from, until),
+        _ => return format!("firn compact --tree {tree}"),
+    };
+    match (std::str::from_utf8(from), std::str::from_utf8(until)) {
+        (Ok(from), Ok(until)) if !from.chars().chain(until.chars()).any(char::is_control) => {
+            format!("firn compact --tree {tree} --from {} --to {}", shell::quote(from), shell::quote(until))
+        }
+        _ => {
+            let hex = firn_tools::escape::hex;
+            format!("firn compact --tree {tree} --hex --from {} --to {}", hex(from), hex(until))
+        }
+    }
+}
+
+/// The table with most of something, named with how much of it.
+fn at_most(tables: &BTreeMap<u64, Entries>, of: impl Fn(&Entries) -> u64) -> Option<String> {
+    let (id, most) = tables.iter().map(|(id, e)| (id, of(e))).max_by_key(|(_, n)| *n)?;
+    (most > 0).then(|| format!("{id:08}.sst has {}", count(most)))
+}
+
+/// What stands out, one thing a line; empty when nothing does.
+pub fn lines(told: &Told) -> Vec<String> {
+    let mut trees: BTreeMap<&str, OfTree<'_>> = BTreeMap::new();
+    for read in &told.reads {
+        let t = trees.entry(&read.cost.tree).or_default();
+        t.reads += 1;
+        t.found += read.cost.found;
+        t.searched += read.cost.sources.iter().filter(|s| is_run(s) && s.skipped.is_none()).count() as u64;
+        t.sum.add(&read.cost.total());
+        for (id, e) in read.cost.sources.iter().flat_map(|s| &s.tables) {
+            t.tables.entry(*id).or_default().add(e);
+        }
+        let (cells, dead) = read.cells.unwrap_or_default();
+        t.cells += cells;
+        t.dead += dead;
+        t.last = Some(&read.cost);
+    }
+    trees.values().filter_map(|t| Some(of_tree(t, t.last?))).flatten().collect()
+}
+
+fn is_run(s: &SourceCost) -> bool {
+    matches!(s.place, Place::Run { .. })
+}
+
+fn of_tree(t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
+    let (e, found, tree) = (&t.sum.entries, t.found, &last.tree);
+    let stands_out = |n: u64| n > MANY_PASSED.1 && n > MANY_PASSED.0 * found;
+    let place = |of: fn(&Entries) -> u64| {
+        at_most(&t.tables, of).map_or_else(|| "all in memtables".to_owned(), |most| format!("most: {most}"))
+    };
+    let compact = || format!("`{}`", compact(last));
+    let mut said = vec![];
+    if stands_out(e.tombstones()) {
+        said.push(format!(
+            "passed {} of {tree} ({}) for {}: {} takes them away with what they hide, but for what a snapshot needs",
+            things(e.tombstones(), "tombstone", "tombstones"),
+            place(Entries::tombstones),
+            things(found, "key", "keys"),
+            compact(),
+        ));
+    }
+    if stands_out(e.beneath()) {
+        said.push(format!(
+            "passed {} of {tree} beneath range deletions ({}): {} takes both away",
+            things(e.beneath(), "entry", "entries"),
+            place(Entries::beneath),
+            compact(),
+        ));
+    }
+    if t.searched > MANY_RUNS * t.reads {
+        said.push(format!("searched {} in {} of {tree}: {} leaves one", runs(t.searched), reads(t.reads), compact()));
+    }
+    if stands_out(e.unseen) {
+        said.push(format!("passed {} of {tree} that came after the read began", things(e.unseen, "entry", "entries")));
+    }
+    if e.operands > MANY_OPERANDS * found.max(1) {
+        said.push(format!("folded {} of {tree}: {} leaves one value", things(e.operands, "operand", "operands"), compact()));
+    }
+    if t.dead > MANY_PASSED.1 && t.dead * 2 > t.cells {
+        said.push(format!(
+            "{} of {} in what was read of {tree} are deleted or have expired: `firn purge-report` says what keeps them, and until when",
+            count(t.dead),
+            things(t.cells, "cell", "cells"),
+        ));
+    }
+    let wrong = t.sum.filters.iter().filter(|f| f.right == Some(false)).count() as u64;
+    if wrong > 1 + t.reads / 20 {
+        said.push(format!(
+            "{} of {tree} said maybe of what was not there, each for a block: `sstable-dump filters` measures them",
+            things(wrong, "filter", "filters"),
+        ));
+    }
+    if let (Some(seq), 0) = (t.sum.covered_by, found) {
+        said.push(format!("a range deletion of {tree} (sequence number {seq}) lies over what was read, and nothing was found"));
+    }
+    said
+}
+
+fn runs(n: u64) -> String {
+    things(n, "run", "runs")
+}
+
+fn reads(n: u64) -> String {
+    things(n, "read", "reads")
+}

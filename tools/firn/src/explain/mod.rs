@@ -1,0 +1,223 @@
+//! `firn explain`: what one read cost, and why: which memtables and runs were there, what was skipped and by what, which blocks were read
+//! from where, what was passed on the way; and what could be done about it.
+//!
+//! Invariant: what is told was recorded while the read was made, by the store that was opened for it: so a first read finds nothing cached.
+
+mod advice;
+mod show;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Args;
+use firn_cql::session::Run;
+use firn_cql::syntax::quote_if_needed;
+use firn_kv::explain::{ReadCost, ReadOf, Recorded};
+use firn_kv::{Db, Error, Tree};
+use firn_tools::escape::words;
+use firn_tools::io::stdout;
+use firn_tools::keys::{self, RangeArgs};
+use firn_tools::output::{Done, Failure};
+use firn_wide::cell::{Cell, Stored};
+use firn_wide::store::{SCHEMA_TREE, TreeName};
+
+use crate::names::Names;
+use crate::store::{self, Global, Holding};
+
+pub const EXAMPLES: &str = "\
+Says of one read which memtables and runs were there, which were skipped and by what (bounds, filter, prefix), what each filter said and
+whether that was right, which blocks came from the cache, the file or its map, what was passed on the way (tombstones, old versions,
+what range deletions cover) and in which files, and how long each part took; then what stands out, and what to do about it.
+
+The store is opened for reading only and its cache is empty: these are the costs of a first read. With --warm the read is made once
+before. Times have the counting in them. Of a statement of CQL every read is told that it asks the engine for; it is one page long.
+
+Examples:
+  firn explain apple
+  firn explain --prefix user: --limit 100
+  firn explain --tree fruit --from a --to b --reverse --json
+  firn explain --cql \"SELECT * FROM shop.items WHERE id = 1\"
+  firn explain --cql \"SELECT * FROM items WHERE id = 1\" -k shop --warm";
+
+/// What `firn explain` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ExplainArgs {
+    /// The key, byte for byte
+    #[arg(value_name = "KEY", conflicts_with_all = ["from", "to", "prefix", "cql", "reverse"])]
+    key: Option<OsString>,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// A statement of CQL that reads
+    #[arg(long, value_name = "SELECT", conflicts_with_all = ["from", "to", "prefix", "tree", "hex", "reverse"])]
+    cql: Option<String>,
+    /// The keyspace of the statement
+    #[arg(short, long, value_name = "NAME", requires = "cql")]
+    keyspace: Option<String>,
+    /// The tree to read [default: the tree "default", or the only one]
+    #[arg(long, value_name = "NAME")]
+    tree: Option<String>,
+    /// Walk a range from its end
+    #[arg(long)]
+    reverse: bool,
+    /// Walk so many keys of a range; of a statement, rows of a page
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    limit: usize,
+    /// Make the read once before, and explain the second one
+    #[arg(long)]
+    warm: bool,
+    /// Keys are given in hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+/// What was read, and what it cost.
+struct Told {
+    /// Rows of a statement.
+    rows: Option<usize>,
+    reads: Vec<Read>,
+    /// Reads of which only the number is known.
+    more: u64,
+    names: Names,
+}
+
+/// One read of the engine.
+struct Read {
+    cost: ReadCost,
+    /// In a tree of cells: how many lie in what was read, and how many of them are deletions, deleted or expired.
+    cells: Option<(u64, u64)>,
+}
+
+/// Of more cells than these in one range nobody counts the dead ones.
+const MOST_CELLS: u64 = 200_000;
+
+/// Runs `firn explain`.
+pub fn run(global: &Global, args: &ExplainArgs) -> Done {
+    let told = match &args.cql {
+        Some(text) => of_statement(global, args, text)?,
+        None => of_keys(global, args)?,
+    };
+    let mut out = stdout();
+    if global.json {
+        writeln!(out, "{:#}", show::json(&told))?;
+    } else {
+        show::print(global.style(), &mut out, &told)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Makes the read, maybe twice, and records the last one.
+fn record<T>(db: &Db, args: &ExplainArgs, read: impl Fn() -> Done<T>) -> Done<(T, Recorded)> {
+    if args.warm {
+        read()?;
+    }
+    let recording = db.record_reads();
+    let given = read()?;
+    Ok((given, recording.finish()))
+}
+
+fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<Told> {
+    global.check_model()?;
+    let session = global.model(global.to_read())?;
+    let refused = |e: firn_cql::Error| Failure::new(e.to_string());
+    if let Some(name) = &args.keyspace {
+        session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(refused)?;
+    }
+    let how = Run { page_size: Some(args.limit.max(1)), ..Run::default() };
+    let db = session.engine().store().db();
+    let (rows, recorded) = record(db, args, || session.execute_as(text, (), &how).map_err(refused))?;
+    let names = Names::of_session(&session);
+    told(db, recorded, names, Some(rows.len()))
+}
+
+fn of_keys(global: &Global, args: &ExplainArgs) -> Done<Told> {
+    // In a tree of a table or family the hooks fold counters, and know what is in the filters.
+    let session = if global.holding()? == Holding::Model { Some(global.model(global.to_read())?) } else { None };
+    let (db, names) = match &session {
+        Some(s) => (s.engine().store().db().clone(), Names::of_session(s)),
+        None => (global.open_to_read()?, Names::default()),
+    };
+    let tree = store::tree(&db, args.tree.as_deref())?;
+    let recorded = match &args.key {
+        Some(key) => {
+            let key = keys::key(key, args.hex)?;
+            record(&db, args, || Ok(tree.get(&key).map(drop)?))?.1
+        }
+        None if args.range.is_empty() => {
+            let next = "give a key, --prefix, --from and --to, or --cql; `firn explain --help` has examples";
+            return Err(Failure::with_next("nothing is named to be read", next));
+        }
+        None => {
+            let range = args.range.range(args.hex)?;
+            record(&db, args, || Ok(walk(&tree, range.bounds(), args)?))?.1
+        }
+    };
+    told(&db, recorded, names, None)
+}
+
+type Bounds<'a> = (std::ops::Bound<&'a [u8]>, std::ops::Bound<&'a [u8]>);
+
+fn walk(tree: &Tree, bounds: Bounds<'_>, args: &ExplainArgs) -> Result<(), Error> {
+    let mut cursor = tree.cursor::<&[u8]>(bounds)?;
+    if args.limit > 0 {
+        if args.reverse { cursor.last()? } else { cursor.first()? }
+    }
+    let mut left = args.limit;
+    while cursor.valid() && left > 1 {
+        left -= 1;
+        if args.reverse { cursor.prev()? } else { cursor.next()? }
+    }
+    Ok(())
+}
+
+fn told(db: &Db, recorded: Recorded, names: Names, rows: Option<usize>) -> Done<Told> {
+    let mut reads = vec![];
+    for cost in recorded.reads.into_iter().filter(|r| r.tree != SCHEMA_TREE) {
+        let cells = match TreeName::parse(&cost.tree) {
+            Some(TreeName::Family(_)) => cells(&db.existing_tree(&cost.tree)?, &cost.of)?,
+            _ => None,
+        };
+        reads.push(Read { cost, cells });
+    }
+    Ok(Told { rows, reads, more: recorded.more, names })
+}
+
+/// How many cells lie in a range, and how many of those are dead: they stay until their grace is over, and are passed by each read.
+fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
+    let ReadOf::Range { from, until } = of else { return Ok(None) };
+    let now = firn_kv::env::os::OsEnv::new().wall_micros() as i64 / 1_000_000;
+    let end = until.as_deref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+    let mut cursor = tree.cursor::<&[u8]>((std::ops::Bound::Included(from.as_slice()), end))?;
+    cursor.first()?;
+    let (mut all, mut dead) = (0, 0);
+    while cursor.valid() {
+        all += 1;
+        if all > MOST_CELLS {
+            return Ok(None);
+        }
+        let is_live = matches!(Stored::decode(cursor.value()), Ok(Stored::Cell(cell)) if Cell::is_live(&cell, now));
+        dead += u64::from(!is_live);
+        cursor.next()?;
+    }
+    Ok(Some((all, dead)))
+}
+
+/// What was read, in words.
+fn subject(read: &ReadCost, names: &Names) -> String {
+    let tree = names.of_tree(&read.tree).map_or_else(|| format!("tree {}", read.tree), |n| format!("{n} (tree {})", read.tree));
+    let of = |key: &[u8]| names.partition(&read.tree, key);
+    match &read.of {
+        ReadOf::Key(key) => match of(key) {
+            Some(partition) => format!("a cell of {tree}, partition {partition}"),
+            None => format!("key {} of {tree}", words(key)),
+        },
+        ReadOf::Range { from, until } => match of(from) {
+            Some(partition) => format!("cells of {tree}, partition {partition}"),
+            None if names.of_tree(&read.tree).is_some() => format!("partitions of {tree}"),
+            None => {
+                let from = if from.is_empty() { "the first".into() } else { words(from) };
+                let until = until.as_ref().map_or("the last".into(), |u| format!("before {}", words(u)));
+                format!("keys of {tree} from {from} to {until}")
+            }
+        },
+    }
+}

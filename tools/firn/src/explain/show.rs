@@ -1,0 +1,257 @@
+//! An explanation as text and as JSON.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use firn_kv::explain::{BlockRead, Entries, Origin, Place, ReadCost, ReadOf, Skipped, SourceCost};
+use firn_tools::json::put_field;
+use firn_tools::output::{Style, bytes, count, nanos, things};
+use serde_json::{Map, Value, json};
+
+use super::{Read, Told, advice, subject};
+
+/// Of more reads than these only the costliest are told one by one.
+const FEW: usize = 4;
+
+fn place(p: Place) -> String {
+    match p {
+        Place::Active => "memtable".into(),
+        Place::Sealed => "memtable waiting for its flush".into(),
+        Place::Run { level, number, tables } => {
+            format!("run {number} on level {level}, {}", things(tables as u64, "table", "tables"))
+        }
+    }
+}
+
+fn why(s: Skipped) -> &'static str {
+    match s {
+        Skipped::Empty => "is empty",
+        Skipped::Bounds => "has no such keys between its bounds",
+        Skipped::Filter => "has no such key, says its filter",
+        Skipped::Prefix => "has no such prefix, says its filter",
+        Skipped::Decided => "was not reached: something newer decided",
+        Skipped::Facts => "cannot count, say the facts of its table",
+    }
+}
+
+fn entries(e: &Entries) -> Vec<String> {
+    let all = [
+        (e.puts, "put", "puts"),
+        (e.tombstones(), "tombstone", "tombstones"),
+        (e.operands, "operand", "operands"),
+        (e.beneath(), "beneath range deletions", "beneath range deletions"),
+        (e.unseen, "newer than the read", "newer than the read"),
+    ];
+    all.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| things(n, one, many)).collect()
+}
+
+/// What was done in a source, in the order in which a read does it.
+fn parts(c: &SourceCost) -> Vec<String> {
+    let mut all = vec![];
+    if !c.opened.is_empty() {
+        all.push(format!("{} opened (index and filter read)", things(c.opened.len() as u64, "table", "tables")));
+    }
+    if !c.filters.is_empty() {
+        let maybe = c.filters.iter().filter(|f| f.maybe).count();
+        let wrong = c.filters.iter().filter(|f| f.right == Some(false)).count() as u64;
+        let wrongly = if wrong > 0 { format!(", {} of them wrongly", count(wrong)) } else { String::new() };
+        let no = count((c.filters.len() - maybe) as u64);
+        all.push(format!(
+            "{} asked: {no} no, {} maybe{wrongly}",
+            things(c.filters.len() as u64, "filter", "filters"),
+            count(maybe as u64)
+        ));
+    }
+    let from = |origin| c.blocks.iter().filter(move |b| b.origin == origin);
+    for (origin, name) in [(Origin::Cache, "the cache"), (Origin::File, "the file"), (Origin::Map, "the map of the file")] {
+        let n = from(origin).count() as u64;
+        if n > 0 {
+            let stored = bytes(from(origin).map(|b| b.stored).sum());
+            let unpacked = from(origin).filter(|b| b.decompressed).count() as u64;
+            let unpacked = if unpacked > 0 { format!(", {} decompressed", count(unpacked)) } else { String::new() };
+            all.push(format!("{} from {name} ({stored}{unpacked})", things(n, "block", "blocks")));
+        }
+    }
+    if c.range_deletions > 0 {
+        all.push(things(c.range_deletions, "range deletion", "range deletions"));
+    }
+    all.extend(entries(&c.entries));
+    all
+}
+
+fn read(style: Style, out: &mut impl Write, r: &Read, told: &Told) -> io::Result<()> {
+    let cost = &r.cost;
+    let found = match &cost.of {
+        ReadOf::Key(_) if cost.found == 0 => "not found".into(),
+        ReadOf::Key(_) => "found".into(),
+        ReadOf::Range { .. } => format!("{} found", things(cost.found, "key", "keys")),
+    };
+    writeln!(out, "{}: {found} in {}", style.heading(subject(cost, &told.names)), nanos(cost.nanos))?;
+    let last = cost.sources.len().saturating_sub(1);
+    for (i, s) in cost.sources.iter().enumerate() {
+        let (branch, under) = if i == last { ("└─", "  ") } else { ("├─", "│ ") };
+        match s.skipped {
+            Some(reason) => writeln!(out, "{branch} {} {}", place(s.place), why(reason))?,
+            None => writeln!(out, "{branch} {} searched in {}", place(s.place), nanos(s.nanos))?,
+        }
+        let parts = parts(s);
+        if !parts.is_empty() {
+            writeln!(out, "{under}    {}", parts.join(", "))?;
+        }
+        // Which file is at fault is of interest where there are several.
+        for (id, e) in s.tables.iter().filter(|_| s.tables.len() > 1) {
+            writeln!(out, "{under}    {id:08}.sst: {}", entries(e).join(", "))?;
+        }
+    }
+    if let Some((cells, dead)) = r.cells.filter(|(_, dead)| *dead > 0) {
+        writeln!(
+            out,
+            "   of {} there, {} deletions, deleted or expired",
+            things(cells, "cell", "cells"),
+            things(dead, "is", "are")
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints an explanation for people.
+pub fn print(style: Style, out: &mut impl Write, told: &Told) -> io::Result<()> {
+    let number = told.reads.len() as u64 + told.more;
+    if let Some(rows) = told.rows {
+        writeln!(
+            out,
+            "{}, {}",
+            things(rows as u64, "row", "rows"),
+            things(number, "read of the engine", "reads of the engine")
+        )?;
+    }
+    let mut costliest: Vec<&Read> = told.reads.iter().collect();
+    if costliest.len() > FEW {
+        costliest.sort_by_key(|r| std::cmp::Reverse(r.cost.nanos));
+        costliest.truncate(FEW);
+        writeln!(out, "The {FEW} that took longest:")?;
+    }
+    for r in costliest {
+        read(style, out, r, told)?;
+    }
+    if number > 1 {
+        writeln!(out, "{}", style.heading("All together:"))?;
+        for (tree, (n, sum)) in sums(told) {
+            let tree = told.names.of_tree(tree).unwrap_or(tree);
+            writeln!(out, "   {tree}: {} in {}, {}", things(n, "read", "reads"), nanos(sum.nanos), parts(&sum).join(", "))?;
+        }
+        if told.more > 0 {
+            writeln!(out, "   and {} that were not recorded", things(told.more, "read", "reads"))?;
+        }
+    }
+    let lines = advice::lines(told);
+    for line in &lines {
+        writeln!(out, "{} {line}", style.heading("stands out:"))?;
+    }
+    if lines.is_empty() && !told.reads.is_empty() {
+        writeln!(out, "Nothing stands out: this is what such a read costs.")?;
+    }
+    Ok(())
+}
+
+/// All reads of each tree.
+fn sums(told: &Told) -> BTreeMap<&str, (u64, SourceCost)> {
+    let mut sums: BTreeMap<&str, (u64, SourceCost)> = BTreeMap::new();
+    for r in &told.reads {
+        let (n, sum) = sums.entry(&r.cost.tree).or_default();
+        *n += 1;
+        sum.add(&r.cost.total());
+    }
+    sums
+}
+
+fn source_json(c: &SourceCost) -> Map<String, Value> {
+    let block = |b: &BlockRead| {
+        let from = format!("{:?}", b.origin).to_lowercase();
+        json!({"table": b.table, "offset": b.offset, "bytes": b.stored, "decompressed": b.decompressed, "from": from})
+    };
+    let tables = c.tables.iter().map(|(id, e)| -> Value {
+        let mut o = entries_json(e);
+        o.insert("table".into(), (*id).into());
+        o.into()
+    });
+    let mut o = entries_json(&c.entries);
+    o.insert("opened".into(), json!(c.opened));
+    let filters = c.filters.iter().map(|f| json!({"table": f.table, "maybe": f.maybe, "right": f.right}));
+    o.insert("filters".into(), filters.collect());
+    o.insert("blocks".into(), c.blocks.iter().map(block).collect());
+    o.insert("tables".into(), tables.collect());
+    o.insert("seeks".into(), c.seeks.into());
+    o.insert("range_deletions".into(), c.range_deletions.into());
+    o.insert("covered_by".into(), c.covered_by.into());
+    o.insert("nanos".into(), c.nanos.into());
+    o
+}
+
+fn entries_json(e: &Entries) -> Map<String, Value> {
+    let all = [
+        ("puts", e.puts),
+        ("tombstones", e.tombstones()),
+        ("operands", e.operands),
+        ("beneath_range_deletions", e.beneath()),
+        ("unseen", e.unseen),
+    ];
+    all.into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect()
+}
+
+fn place_json(s: &SourceCost) -> Value {
+    let mut o = source_json(s);
+    let (kind, run) = match s.place {
+        Place::Active => ("memtable", None),
+        Place::Sealed => ("sealed memtable", None),
+        Place::Run { level, number, tables } => ("run", Some((level, number, tables))),
+    };
+    o.insert("kind".into(), kind.into());
+    if let Some((level, number, tables)) = run {
+        o.insert("level".into(), level.into());
+        o.insert("number".into(), number.into());
+        o.insert("tables_in_run".into(), tables.into());
+    }
+    o.insert("skipped".into(), s.skipped.map(|s| format!("{s:?}").to_lowercase()).into());
+    o.into()
+}
+
+fn read_json(r: &Read, told: &Told) -> Value {
+    let ReadCost { tree, of, found, sources, nanos, .. } = &r.cost;
+    let mut o = Map::new();
+    o.insert("tree".into(), tree.as_str().into());
+    o.insert("of".into(), told.names.of_tree(tree).into());
+    let first = match of {
+        ReadOf::Key(key) => {
+            put_field(&mut o, "key", key, false);
+            key
+        }
+        ReadOf::Range { from, until } => {
+            put_field(&mut o, "from", from, false);
+            if let Some(until) = until {
+                put_field(&mut o, "until", until, false);
+            }
+            from
+        }
+    };
+    o.insert("partition".into(), told.names.partition(tree, first).into());
+    o.insert("found".into(), (*found).into());
+    o.insert("nanos".into(), (*nanos).into());
+    o.insert("searched".into(), r.cost.searched().into());
+    let (cells, dead) = (r.cells.map(|c| c.0), r.cells.map(|c| c.1));
+    o.insert("cells".into(), cells.into());
+    o.insert("dead_cells".into(), dead.into());
+    o.insert("sources".into(), sources.iter().map(place_json).collect());
+    o.insert("total".into(), source_json(&r.cost.total()).into());
+    o.into()
+}
+
+/// An explanation for programs.
+pub fn json(told: &Told) -> Value {
+    json!({
+        "rows": told.rows,
+        "reads": told.reads.iter().map(|r| read_json(r, told)).collect::<Vec<_>>(),
+        "not_recorded": told.more,
+        "stands_out": advice::lines(told),
+    })
+}
