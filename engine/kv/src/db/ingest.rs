@@ -203,6 +203,8 @@ impl Core {
                 let version = Arc::new(build_version(&view.version, state, &files).map_err(|e| self.latch(e))?);
                 tree.change_view(|v| View { version, ..v.clone() });
             }
+            let until = [last.as_slice(), &[0]].concat();
+            tree.gaps.cut_range(&first, &until);
             w.next_seq = seq + 1;
             self.visible.publish(seq, 1);
             drop((w, files, c));

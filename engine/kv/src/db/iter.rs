@@ -35,6 +35,8 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
     // Most reads of a narrow range find one source, and room for four would be more than a kilobyte.
     let mut sources: Vec<Source> = Vec::with_capacity(1);
     let mut shadows = vec![];
+    // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of it.
+    let mut has_deletes = false;
     if !range.is_empty() {
         let prefix = view.options.filter_prefix.as_deref().zip(range.until.as_deref());
         let shared = prefix.and_then(|(f, until)| f.shared_len(&range.from, until));
@@ -43,6 +45,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
             if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
                 sources.push(Source::Mem(m.mem.cursor()));
             }
+            has_deletes |= m.mem.deletes() > 0;
             shadows.extend(m.mem.deletions().into_iter().map(Cover::Mem));
         }
         let until = range.until.as_deref();
@@ -54,11 +57,14 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
                 shadows.push(Cover::Run(run.clone()));
             }
             if hash.map_or(Ok(true), |h| run.may_contain(h, &range.from, until))? {
+                has_deletes |= run.has_deletes();
                 sources.push(Source::Run(RunCursor::new(run.clone(), true)));
             }
         }
     }
-    Ok(Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range))
+    has_deletes |= !shadows.is_empty();
+    let visible = Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
+    Ok(if has_deletes { visible.with_gaps(view.gaps.clone()) } else { visible })
 }
 
 /// A cursor over the keys of a range: moves both ways and lends out slices of the key and value it stands on.

@@ -40,6 +40,7 @@ use crate::base::sync::{Mutex, Ordering, epoch};
 use crate::env::{Env, Thread};
 use crate::manifest::{Edit, PersistedOptions};
 use crate::memtable::Memtable;
+use crate::merge::gaps::Writers;
 use crate::merge::value::Value;
 use crate::wal::{TornTail, Wal};
 
@@ -187,6 +188,10 @@ impl Db {
     }
 
     fn wrap(&self, core: Arc<TreeCore>) -> Tree {
+        core.gaps.set_writers(|| {
+            let writers: Arc<dyn Writers> = self.core().clone();
+            Arc::downgrade(&writers)
+        });
         Tree { handle: self.handle.clone(), core }
     }
 

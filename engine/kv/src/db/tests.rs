@@ -386,3 +386,45 @@ fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+/// What one look has passed no other passes again: forward and backward, in memtables and tables, behind deletions of keys and of ranges;
+/// and what is put there is met.
+#[test]
+fn nobody_walks_twice_over_what_is_deleted() {
+    let key = |i: u32| i.to_be_bytes();
+    let leap = |t: &Tree, forward| {
+        let mut to = vec![];
+        t.core.gaps.leap(&key(250), forward, t.handle.core.read_point(), &mut to).then_some(to)
+    };
+    for range in [false, true] {
+        for flushed in [false, true] {
+            for forward in [false, true] {
+                let (_db, t) = open();
+                (0..500).for_each(|i| t.put(&key(i), b"v").unwrap());
+                if range {
+                    t.delete_range(&key(10), &key(490)).unwrap();
+                } else {
+                    (10..490).for_each(|i| t.delete(&key(i)).unwrap());
+                }
+                if flushed {
+                    t.flush().unwrap();
+                }
+                assert_eq!(leap(&t, forward), None);
+                let mut c = t.cursor::<&[u8]>(..).unwrap();
+                let (from, to) = if forward { (key(9), key(490)) } else { (key(490), key(9)) };
+                let look = |c: &mut Cursor| {
+                    c.seek(&from).unwrap();
+                    if forward { c.next() } else { c.prev() }.unwrap();
+                    c.key().to_vec()
+                };
+                assert_eq!(look(&mut c), to);
+                // A flush leaves nothing behind where a range was deleted: nothing was passed.
+                assert_eq!(leap(&t, forward).is_some(), !(range && flushed), "{range} {flushed} {forward}");
+                assert_eq!(look(&mut t.cursor::<&[u8]>(..).unwrap()), to);
+                t.put(&key(250), b"w").unwrap();
+                assert_eq!(look(&mut c), to);
+                assert_eq!(look(&mut t.cursor::<&[u8]>(..).unwrap()), key(250));
+            }
+        }
+    }
+}

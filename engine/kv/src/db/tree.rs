@@ -10,6 +10,7 @@ use crate::base::shared::Shared;
 use crate::base::sync::{AtomicBool, Mutex, Ordering};
 use crate::compaction::{RunShape, TableShape};
 use crate::manifest::{RunState, TableMeta, TreeState};
+use crate::merge::gaps::Gaps;
 use crate::merge::run::{Run, TableHandle};
 
 use super::core::{PutOff, Watch};
@@ -29,6 +30,8 @@ pub struct TreeCore {
     pins: Arc<Pins>,
     /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a time.
     pub flushing: Mutex<()>,
+    /// Where its readers have found nothing.
+    pub gaps: Arc<Gaps>,
     /// How fast its memtables fill and empty.
     pub fill: Fill,
     /// Flushes that have been put off.
@@ -62,8 +65,8 @@ impl TreeCore {
         watch: &Watch,
     ) -> Result<Arc<TreeCore>> {
         let version = Arc::new(build_version(&Version::default(), state, &files)?);
-        let (name, meters) = (Arc::from(&*state.name), watch.meters.clone());
-        let view = View { active, sealed: vec![], version, options: Arc::new(options), name, meters };
+        let (name, meters, gaps) = (Arc::from(&*state.name), watch.meters.clone(), Arc::<Gaps>::default());
+        let view = View { active, sealed: vec![], version, options: Arc::new(options), name, meters, gaps: gaps.clone() };
         Ok(Arc::new(TreeCore {
             id: state.id,
             name: state.name.clone(),
@@ -71,6 +74,7 @@ impl TreeCore {
             view_lock: Mutex::new(()),
             pins: watch.pins.clone(),
             flushing: Mutex::new(()),
+            gaps,
             fill: Fill::default(),
             put_off: Mutex::default(),
             files: Mutex::new(files),

@@ -16,6 +16,7 @@ use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::compaction::RunShape;
 use crate::manifest::RunState;
 use crate::memtable::Memtable;
+use crate::merge::gaps::Gaps;
 use crate::merge::run::Run;
 use crate::wal::Lsn;
 
@@ -121,6 +122,8 @@ pub struct View {
     pub name: Arc<str>,
     /// Where seeks are timed.
     pub meters: Arc<Meters>,
+    /// Where nothing is to be seen.
+    pub gaps: Arc<Gaps>,
 }
 
 impl View {

@@ -25,6 +25,7 @@ use crate::base::sync::MutexGuard;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
+use crate::merge::gaps::Writers;
 use crate::wal::{Lsn, Wal};
 
 use super::batch::{Batch, check_key, check_value};
@@ -105,6 +106,14 @@ fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
     &buf[..n]
 }
 
+impl Writers for Core {
+    fn hold(&self, f: &mut dyn FnMut(Seq)) {
+        if let Some(w) = self.write.try_lock() {
+            f(w.next_seq - 1);
+        }
+    }
+}
+
 impl Core {
     /// Writes one point operation.
     #[inline]
@@ -145,6 +154,9 @@ impl Core {
             (seq, lsn, mem)
         };
         mem.mem.add(key, Trailer::new(seq, kind), value);
+        if kind != Kind::Delete {
+            tree.gaps.cut(key);
+        }
         self.visible.publish(seq, 1);
         mem.leave();
         drop(guard);
@@ -197,6 +209,9 @@ impl Core {
         let inserted = insert_ops(first, &batch.bytes, |tree| {
             mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &*mems[at].1.mem)
         });
+        if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
+            cut_gaps(&batch.bytes, |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| mems[at].0));
+        }
         debug_assert_eq!(inserted, Some(batch.count), "a batch that does not decode as it was encoded");
         if inserted != Some(batch.count) {
             // Its numbers must become visible all the same, or every later writer would wait for ever; but nobody writes after it.
@@ -306,6 +321,15 @@ impl Core {
         self.begin_fill(tree, now, capacity, waiting);
         self.rebalance();
         Ok(())
+    }
+}
+
+/// Cuts the gaps at the keys of encoded operations that were inserted.
+fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeCore>) {
+    for (tree, op) in Ops::new(bytes).flatten() {
+        if let (Op::Point { kind: Kind::Put | Kind::Merge, key, .. }, Some(t)) = (op, of(tree)) {
+            t.gaps.cut(key);
+        }
     }
 }
 

@@ -39,17 +39,17 @@ impl Source {
     }
 
     /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
-    /// forward, before it going backward. True when it moved.
-    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+    /// forward, before it going backward. Gives the number of steps.
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         match self {
             Source::Run(c) => c.pass_older(seq, forward, edge),
             Source::Mem(c) => {
-                let mut moved = false;
+                let mut steps = 0;
                 while c.valid() && c.trailer().seq() < seq && is_inside(c.key(), forward, edge) {
                     if forward { c.next() } else { c.prev() }?;
-                    moved = true;
+                    steps += 1;
                 }
-                Ok(moved)
+                Ok(steps)
             }
         }
     }
@@ -294,18 +294,20 @@ impl Merging<Source> {
     }
 
     /// Passes over all entries of all children that are older than `seq`: see [`Source::pass_older`].
-    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<()> {
-        let mut moved = Ok(false);
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
+        let mut steps = Ok(0);
         for r in &self.order[..self.live] {
-            moved = match self.children[r.child as usize].pass_older(seq, forward, edge) {
-                Ok(m) => moved.map(|before| before | m),
+            steps = match self.children[r.child as usize].pass_older(seq, forward, edge) {
+                Ok(n) => steps.map(|before| before + n),
                 e => e,
             };
-            if moved.is_err() {
+            if steps.is_err() {
                 break;
             }
         }
-        self.rearrange(moved)
+        let count = *steps.as_ref().unwrap_or(&0);
+        self.rearrange(steps.map(|n| n > 0))?;
+        Ok(count)
     }
 
     fn rearrange(&mut self, moved: Result<bool>) -> Result<()> {

@@ -9,6 +9,7 @@
 //! - [`traced`], [`cost`]: a source that counts what is done with it, and what is counted.
 
 pub mod cost;
+pub mod gaps;
 pub mod merging;
 pub mod retain;
 pub mod run;

@@ -295,6 +295,7 @@ pub struct Run {
     last_heads: Vec<u64>,
     /// How many tables with range deletions come before each table, and after the last; empty when there are none.
     with_range_deletes: Vec<u32>,
+    has_deletes: bool,
 }
 
 impl Run {
@@ -310,7 +311,13 @@ impl Run {
             with_range_deletes.push(0);
             with_range_deletes.extend(tables.iter().scan(0, count));
         }
-        Run { level, number, tables, last_heads, with_range_deletes }
+        let has_deletes = tables.iter().any(|t| t.meta.deletes > 0);
+        Run { level, number, tables, last_heads, with_range_deletes, has_deletes }
+    }
+
+    /// Whether any of its tables holds a deletion of a key.
+    pub fn has_deletes(&self) -> bool {
+        self.has_deletes
     }
 
     /// Whether a table of the run may hold keys in `[from, until]`; `None` is unbounded. Looks at two tables at most: the facts of each lie
@@ -518,14 +525,14 @@ impl RunCursor {
     }
 
     /// Passes over all entries older than `seq` up to the first one that is not, or that lies beyond `edge`: at or after it going
-    /// forward, before it going backward. Tables that hold nothing newer are not read. True when it moved.
-    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+    /// forward, before it going backward. Tables that hold nothing newer are not read. Gives the number of steps.
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         if let Some(t) = &mut self.traced {
             return t.pass_older(seq, forward, edge);
         }
-        let mut moved = false;
+        let mut steps = 0;
         while self.valid() && self.trailer().seq() < seq && is_inside(self.key(), forward, edge) {
-            moved = true;
+            steps += 1;
             let older = |t: &Arc<TableHandle>| t.meta.max_seq < seq;
             if !self.run.tables.get(self.at).is_some_and(older) {
                 if forward { self.next() } else { self.prev() }?;
@@ -542,7 +549,7 @@ impl RunCursor {
             };
             self.jump(stop, seq, forward, edge)?;
         }
-        Ok(moved)
+        Ok(steps)
     }
 
     /// To the edge in table `stop` if all of that table is older than `seq`, else to where the table begins.

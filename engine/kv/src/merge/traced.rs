@@ -206,16 +206,17 @@ impl Traced {
 
     /// See [`Source::pass_older`].
     #[cold]
-    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<bool> {
+    pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         if matches!(self.inner, Source::Run(_)) {
-            return self.leap(forward, |e| &mut e.leapt_covered, |s| s.pass_older(seq, forward, edge));
+            let pass = |s: &mut Source| s.pass_older(seq, forward, edge).map(|steps| steps > 0);
+            return self.leap(forward, |e| &mut e.leapt_covered, pass).map(u64::from);
         }
-        let mut moved = false;
+        let mut steps = 0;
         while self.inner.valid() && self.inner.trailer().seq() < seq && is_inside(self.inner.key(), forward, edge) {
             self.go(|s| if forward { s.next() } else { s.prev() })?;
-            moved = true;
+            steps += 1;
         }
-        Ok(moved)
+        Ok(steps)
     }
 
     /// See [`Source::pin_value`].

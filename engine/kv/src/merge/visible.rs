@@ -7,6 +7,8 @@
 //!   maybe on older versions of it; after a step backward it stands before all of them.
 //! - A block that is *plain* (puts of distinct keys) of a lone source whose entries are all at or before the read point needs no
 //!   checks at all: that is the path of a scan over a compacted tree.
+//! - A *walk* passes what is not to be shown, up to a key that is, or the end. All keys from where it was noted to begin up to there show
+//!   nothing at the read point, whatever their entries are; only operands, which a hook may fold to nothing, end a walk.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,9 +19,11 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::{Kind, Seq, Trailer, head};
 
+use super::gaps::Gaps;
 use super::merging::{Merging, Source};
 use super::shadow::Shadow;
 use super::value::Value;
+use walk::Walk;
 
 /// After how many versions or deletes that must be passed over a seek is tried instead of steps.
 const PATIENCE: u32 = 8;
@@ -81,6 +85,9 @@ macro_rules! each {
     };
 }
 
+// Behind the macro, which it takes.
+mod walk;
+
 impl Inner {
     #[inline]
     fn current(&self) -> &Source {
@@ -97,9 +104,9 @@ impl Inner {
         }
     }
 
-    fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<()> {
+    fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         match self {
-            Inner::One(s) => s.pass_older(seq, forward, edge).map(|_| ()),
+            Inner::One(s) => s.pass_older(seq, forward, edge),
             Inner::Many(m) => m.pass_older(seq, forward, edge),
         }
     }
@@ -129,6 +136,9 @@ pub struct Visible {
     operands: Vec<Vec<u8>>,
     /// Counts the keys that are shown, where somebody records.
     shown: Option<Arc<AtomicU64>>,
+    /// What others have learnt; `None` where nothing is deleted.
+    gaps: Option<Arc<Gaps>>,
+    start: Vec<u8>,
 }
 
 impl Visible {
@@ -154,6 +164,8 @@ impl Visible {
             value: vec![],
             operands: vec![],
             shown: None,
+            gaps: None,
+            start: vec![],
         }
     }
 
@@ -167,6 +179,11 @@ impl Visible {
         if let Some(shown) = &self.shown {
             shown.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The same cursor, which leaps over what others have found empty and notes what it finds empty itself.
+    pub fn with_gaps(self, gaps: Arc<Gaps>) -> Visible {
+        Visible { gaps: Some(gaps), ..self }
     }
 
     /// Whether the cursor stands on a key.
@@ -366,7 +383,7 @@ impl Visible {
     }
 
     fn settle_forward_checking(&mut self) -> Result<()> {
-        let (mut hidden, mut deletes) = (0, 0);
+        let (mut hidden, mut walk) = (0, Walk::default());
         while each!(&self.inner, c => c.valid()) && !self.beyond() {
             let t = each!(&self.inner, c => c.trailer());
             if t.seq() > self.read {
@@ -385,25 +402,32 @@ impl Visible {
             if let Some(s) = self.shadow.covering(each!(&self.inner, c => c.key()))?
                 && s > t.seq()
             {
-                let ends = [self.shadow.until(), self.range.until.as_deref()];
-                self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
+                self.hold_key();
+                if !self.leap(&mut walk, true)? {
+                    let ends = [self.shadow.until(), self.range.until.as_deref()];
+                    walk.steps += self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
+                }
                 continue;
             }
             match t.kind() {
                 Some(Kind::Put) => {
                     self.at = At::Entry;
                     self.note_shown();
+                    self.end_walk(&walk, true, true);
                     return Ok(());
                 }
                 Some(Kind::Delete) => {
                     self.hold_key();
+                    if self.pass(&mut walk, true)? {
+                        continue;
+                    }
                     self.skip_held()?;
-                    deletes += 1;
-                    if deletes % PATIENCE == 0 {
+                    if walk.steps.is_multiple_of(PATIENCE.into()) {
                         self.inner.pass_deletes(true, self.range.until.as_deref())?;
                     }
                 }
                 Some(Kind::Merge) => {
+                    self.end_walk(&std::mem::take(&mut walk), true, true);
                     if self.fold_forward()? {
                         self.at = At::Held;
                         self.note_shown();
@@ -414,6 +438,7 @@ impl Visible {
                 None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))),
             }
         }
+        self.end_walk(&walk, true, false);
         Ok(())
     }
 
@@ -468,19 +493,28 @@ impl Visible {
     }
 
     fn settle_backward_checking(&mut self) -> Result<()> {
-        let mut absent = 0;
+        let mut walk = Walk::default();
         while each!(&self.inner, c => c.valid()) && !self.before() {
             self.hold_key();
             let h = each!(&self.inner, c => c.head());
             let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
             if each!(&self.inner, c => c.trailer()).seq() < cover {
-                self.inner.pass_older(cover, false, Some(self.shadow.from().max(&self.range.from)))?;
+                if !self.leap(&mut walk, false)? {
+                    walk.steps += self.inner.pass_older(cover, false, Some(self.shadow.from().max(&self.range.from)))?;
+                }
                 continue;
             }
             // Versions come oldest first: a newer one replaces what was gathered from older ones.
-            let mut present = false;
+            let (mut present, mut versions, mut merged) = (false, 0, false);
             self.operands.clear();
             while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice()) {
+                versions += 1;
+                if versions > PATIENCE {
+                    present = self.newest_of_held(cover)?;
+                    merged = !self.operands.is_empty();
+                    self.operands.clear();
+                    break;
+                }
                 let t = each!(&self.inner, c => c.trailer());
                 if t.seq() <= self.read && t.seq() >= cover {
                     let value = each!(&self.inner, c => c.value());
@@ -502,20 +536,48 @@ impl Visible {
                 each!(&mut self.inner, c => c.prev())?;
             }
             if !self.operands.is_empty() {
+                merged = true;
                 let base = present.then(|| std::mem::take(&mut self.value));
                 present = self.fold(base)?;
+            }
+            if present || merged {
+                self.end_walk(&std::mem::take(&mut walk), false, true);
             }
             if present {
                 self.at = At::Held;
                 self.note_shown();
                 return Ok(());
             }
-            absent += 1;
-            if absent % PATIENCE == 0 {
+            if !merged && !self.pass(&mut walk, false)? && walk.steps.is_multiple_of(PATIENCE.into()) {
                 self.inner.pass_deletes(false, Some(&self.range.from))?;
             }
         }
+        self.end_walk(&walk, false, false);
         Ok(())
+    }
+
+    /// Puts the value of the held key into `self.value`, given the newest range deletion of it, and the inner cursor before all its versions.
+    /// True when it has one. Costs two seeks, however many versions there are.
+    fn newest_of_held(&mut self, cover: Seq) -> Result<bool> {
+        let at = Trailer::at(self.read);
+        each!(&mut self.inner, c => c.seek(&self.key, at))?;
+        let mut present = false;
+        if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover) {
+            let t = each!(&self.inner, c => c.trailer());
+            match t.kind() {
+                Some(Kind::Put) => {
+                    self.value.clear();
+                    let value = each!(&self.inner, c => c.value());
+                    self.value.extend_from_slice(value);
+                    present = true;
+                }
+                Some(Kind::Delete) => {}
+                Some(Kind::Merge) => present = self.fold_forward()?,
+                None => return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))),
+            }
+        }
+        each!(&mut self.inner, c => c.seek_before(&self.key))?;
+        Ok(present)
     }
 }
 

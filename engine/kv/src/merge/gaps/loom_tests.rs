@@ -1,0 +1,93 @@
+//! Gaps beside writers: a reader never leaps over a key that it may see.
+
+use std::sync::Mutex as Plain;
+
+use loom::thread;
+
+use super::*;
+use crate::base::sync::model;
+
+/// A Db in miniature: entries of single bytes, and the numbers of sequence.
+struct Store {
+    /// The last number given out.
+    last: Mutex<Seq>,
+    visible: AtomicU64,
+    /// Keys with the numbers of their puts. Loom need not see this lock: it stands for a memtable, which is not the question here.
+    entries: Plain<Vec<(u8, Seq)>>,
+    gaps: Gaps,
+}
+
+impl Writers for Store {
+    fn hold(&self, f: &mut dyn FnMut(Seq)) {
+        f(*self.last.lock());
+    }
+}
+
+impl Store {
+    fn new() -> Arc<Store> {
+        let gaps = Gaps::default();
+        let store = Arc::new(Store { last: Mutex::new(1), visible: AtomicU64::new(1), entries: Plain::default(), gaps });
+        let writers: Arc<dyn Writers> = store.clone();
+        store.gaps.set_writers(|| Arc::downgrade(&writers));
+        store
+    }
+
+    fn put(&self, key: u8) {
+        let seq = {
+            let mut last = self.last.lock();
+            *last += 1;
+            *last
+        };
+        self.entries.lock().unwrap().push((key, seq));
+        self.gaps.cut(&[key]);
+        while self.visible.load(Ordering::Acquire) + 1 != seq {
+            thread::yield_now();
+        }
+        self.visible.store(seq, Ordering::Release);
+    }
+
+    /// Looks for the first of the keys 1 to 8, by a gap where one is known; and notes what it has passed.
+    fn first(&self) -> Option<u8> {
+        let read = self.visible.load(Ordering::Acquire);
+        let seen: Vec<u8> = self.entries.lock().unwrap().iter().filter(|e| e.1 <= read).map(|e| e.0).collect();
+        let want = seen.iter().min().copied();
+        let (mut at, mut to) = (vec![1], vec![]);
+        while self.gaps.leap(&at, true, read, &mut to) {
+            assert!(
+                seen.iter().all(|&k| [k].as_slice() < at.as_slice() || [k].as_slice() >= to.as_slice()),
+                "{at:?} to {to:?}"
+            );
+            at.clone_from(&to);
+        }
+        self.gaps.learn(&[1], &[want.unwrap_or(9)], read, 100);
+        want
+    }
+}
+
+/// Two looks of a reader beside these puts, each by a thread of its own.
+fn beside(puts: &'static [u8], preemptions: usize) {
+    model(preemptions, move || {
+        let store = Store::new();
+        let writers: Vec<_> = puts
+            .iter()
+            .map(|&key| {
+                let store = store.clone();
+                thread::spawn(move || store.put(key))
+            })
+            .collect();
+        store.first();
+        store.first();
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        assert_eq!(store.first(), puts.iter().min().copied());
+    });
+}
+
+#[test]
+fn a_gap_is_cut_before_its_key_is_seen() {
+    beside(&[5], 3);
+}
+
+#[test]
+fn a_gap_is_cut_by_two() {
+    beside(&[5, 3], 2);
+}

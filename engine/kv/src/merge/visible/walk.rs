@@ -1,0 +1,71 @@
+//! What a cursor passes on its way to the next key that is to be shown: it leaps over gaps that others know, and notes those that it finds.
+
+use super::{Inner, PATIENCE, Visible, successor};
+use crate::base::cursor::Cursor;
+use crate::base::error::Result;
+use crate::base::key::Trailer;
+use crate::merge::gaps::WORTH;
+
+/// What a cursor has passed since it was moved.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// How many entries, roughly.
+    pub steps: u64,
+    /// Gaps that it leapt over.
+    leaps: u32,
+    /// Whether `start` says where it began, roughly.
+    noted: bool,
+}
+
+impl Visible {
+    /// The held key is not to be shown, and counts as a step. True when the cursor stands behind a gap now that it was in.
+    #[inline]
+    pub(super) fn pass(&mut self, walk: &mut Walk, forward: bool) -> Result<bool> {
+        walk.steps += 1;
+        let is_time = walk.steps == u64::from(PATIENCE) || walk.steps.is_multiple_of(WORTH);
+        if is_time { self.leap(walk, forward) } else { Ok(false) }
+    }
+
+    #[inline(never)]
+    pub(super) fn leap(&mut self, walk: &mut Walk, forward: bool) -> Result<bool> {
+        let Some(gaps) = &self.gaps else { return Ok(false) };
+        if !walk.noted {
+            walk.noted = true;
+            self.start.clone_from(&self.key);
+        }
+        let mut to = vec![];
+        if !gaps.leap(&self.key, forward, self.read, &mut to) {
+            return Ok(false);
+        }
+        walk.leaps += 1;
+        let at = Trailer::at(self.read);
+        if forward {
+            each!(&mut self.inner, c => c.seek(&to, at))?;
+        } else {
+            each!(&mut self.inner, c => c.seek_before(&to))?;
+        }
+        Ok(true)
+    }
+
+    /// Notes what was passed where that is worth it. A walk forward has `found` the key that the inner cursor stands on, one backward the
+    /// held key, or the end of the range.
+    #[inline]
+    pub(super) fn end_walk(&self, walk: &Walk, forward: bool, found: bool) {
+        if walk.steps >= WORTH || walk.leaps > 1 {
+            self.learn(walk, forward, found);
+        }
+    }
+
+    #[cold]
+    fn learn(&self, walk: &Walk, forward: bool, found: bool) {
+        let Some(gaps) = self.gaps.as_ref().filter(|_| walk.noted) else { return };
+        // Two gaps that were leapt over are worth to be one.
+        let steps = walk.steps.max(WORTH);
+        match (forward, found) {
+            (true, true) => gaps.learn(&self.start, each!(&self.inner, c => c.key()), self.read, steps),
+            (true, false) => gaps.learn(&self.start, &successor(&self.key), self.read, steps),
+            (false, true) => gaps.learn(&successor(&self.key), &successor(&self.start), self.read, steps),
+            (false, false) => gaps.learn(&self.key, &successor(&self.start), self.read, steps),
+        }
+    }
+}
