@@ -25,6 +25,7 @@
 // A measuring program reads the machine's clocks, starts threads and looks at files itself: none of it is engine code.
 #![allow(clippy::disallowed_methods)]
 
+pub mod cliffs;
 pub mod dist;
 pub mod keys;
 pub mod limit;
