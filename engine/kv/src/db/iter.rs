@@ -63,8 +63,11 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         }
     }
     has_deletes |= !shadows.is_empty();
-    let visible = Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
-    Ok(if has_deletes { visible.with_gaps(view.gaps.clone()) } else { visible })
+    let mut visible = Visible::new(sources, read, Shadow::new(shadows, read), view.options.merge.clone(), range);
+    if has_deletes {
+        visible.use_gaps(view.gaps.clone());
+    }
+    Ok(visible)
 }
 
 /// A cursor over the keys of a range: moves both ways and lends out slices of the key and value it stands on.

@@ -3,6 +3,7 @@
 //! - [`run`]: tables that are sorted and disjoint, walked as one cursor; opened when first needed.
 //! - [`merging`]: k cursors as one, every version of every key.
 //! - [`shadow`]: which range deletions cover a key.
+//! - [`gaps`]: where readers have found nothing, so that others need not look.
 //! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
 //! - [`retain`]: the versions that a flush or a compaction must keep.
 //! - [`value`]: a value that pins what holds it.

@@ -181,9 +181,9 @@ impl Visible {
         }
     }
 
-    /// The same cursor, which leaps over what others have found empty and notes what it finds empty itself.
-    pub fn with_gaps(self, gaps: Arc<Gaps>) -> Visible {
-        Visible { gaps: Some(gaps), ..self }
+    /// From now on it leaps over what others have found empty, and notes what it finds empty itself.
+    pub fn use_gaps(&mut self, gaps: Arc<Gaps>) {
+        self.gaps = Some(gaps);
     }
 
     /// Whether the cursor stands on a key.
