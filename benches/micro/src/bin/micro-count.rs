@@ -37,7 +37,7 @@ const MANY: usize = 55_000;
 
 type Piece = (&'static str, fn(usize) -> Result<()>);
 
-const PIECES: [Piece; 8] = [
+const PIECES: [Piece; 11] = [
     ("sstable/search/4 KiB", search),
     ("memtable/get-hit/firn", memtable_get),
     ("memtable/get-miss/firn, key filter", memtable_miss),
@@ -46,6 +46,9 @@ const PIECES: [Piece; 8] = [
     ("db/get/memtable", |n| get(n, pieces::store_in_memory(&all())?, 1)),
     ("db/get/cache", |n| get(n, in_cache()?, 1)),
     ("db/get/missing", |n| get(n, in_cache()?, 2)),
+    ("db/seek/memtable", |n| seek(n, pieces::store_in_memory(&all())?)),
+    ("db/seek/cache", |n| seek(n, in_cache()?)),
+    ("db/first/memtable", |n| first(n, pieces::store_in_memory(&all())?)),
 ];
 
 /// The keys of every piece: as many as there are operations at most, so that none is met twice.
@@ -133,6 +136,24 @@ fn run(cli: &Cli) -> std::result::Result<(), String> {
     for (name, _) in chosen {
         let more = collected(name, MANY)?.saturating_sub(collected(name, FEW)?);
         println!("{name}\t{:.1}", more as f64 / (MANY - FEW) as f64);
+    }
+    Ok(())
+}
+
+/// Seeks of one cursor.
+fn seek(n: usize, store: pieces::Store) -> Result<()> {
+    let mut c = store.tree.cursor::<&[u8]>(..)?;
+    for key in all().iter().take(n) {
+        c.seek(key)?;
+        black_box(c.key());
+    }
+    Ok(())
+}
+
+/// Iterators, each for one key.
+fn first(n: usize, store: pieces::Store) -> Result<()> {
+    for key in all().iter().take(n) {
+        black_box(store.tree.range(key.as_slice()..).next().transpose()?);
     }
     Ok(())
 }
