@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod child;
+mod cliffs;
 mod engines;
 mod plan;
 mod table;
@@ -38,6 +39,8 @@ enum Cmd {
     /// Run workloads and print tables of medians
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
+    /// What operations cost after histories that could make them slow: Firn beside RocksDB
+    Cliffs(cliffs::Cliffs),
     /// List workloads, steps and presets
     List,
     /// One engine, one stage; started by `run`
@@ -51,6 +54,7 @@ Examples:
   peers run --engines firn,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
   peers run --engines firn,fjall --workloads ycsb --num 1m --max-time 60
   peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
+  peers cliffs --history 10k
 
 A workload is `name[@operations][:threads]`. `fresh` begins again with an empty store, `wait` waits until the background threads
 are idle, `flush` and `compact` do as they say. With several repetitions a figure is `median (least..greatest)`.";
@@ -229,6 +233,7 @@ fn list() {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Cmd::Run(args) => run(&args),
+        Cmd::Cliffs(args) => cliffs::main(&args),
         Cmd::List => {
             list();
             Ok(())

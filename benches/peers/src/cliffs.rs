@@ -1,0 +1,150 @@
+//! `peers cliffs`: what operations cost after histories that could make them slow, in RocksDB beside Firn. The others have no range deletions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use firn_kv::{Batch, Db, DbOptions, Snapshot, Tree, TreeOptions};
+use firn_workload::Result;
+use firn_workload::cliffs::{Case, Subject, run};
+use firn_workload::spec::parse_count;
+use rocksdb::{DBWithThreadMode, FlushOptions, IteratorMode, MultiThreaded, Options, SnapshotWithThreadMode, WriteBatch};
+
+#[derive(Args)]
+pub struct Cliffs {
+    /// How long the histories are
+    #[arg(long, default_value = "10k", value_parser = parse_count)]
+    history: u64,
+    /// Folder for the stores' data; each store's folder in it is deleted before and after
+    #[arg(long, default_value = "peers-data")]
+    dir: PathBuf,
+}
+
+struct Firn(Db, Tree);
+
+impl Subject for Firn {
+    type Snapshot<'a> = Snapshot;
+
+    fn put(&self, key: &[u8]) -> Result<()> {
+        Ok(self.1.put(key, b"v")?)
+    }
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.1.delete(key)?)
+    }
+    fn delete_range(&self, from: &[u8], until: &[u8]) -> Result<()> {
+        Ok(self.1.delete_range(from, until)?)
+    }
+    fn has(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.1.get(key)?.is_some())
+    }
+    fn end(&self, first: bool) -> Result<Option<Vec<u8>>> {
+        let mut all = self.1.iter();
+        let end = if first { all.next() } else { all.next_back() };
+        Ok(end.transpose()?.map(|(key, _)| key.to_vec()))
+    }
+    fn flush(&self) -> Result<()> {
+        Ok(self.1.flush()?)
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+    fn make_tree(&self, name: &str) -> Result<()> {
+        self.0.tree(name, TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })?;
+        Ok(())
+    }
+    fn put_in_trees(&self, names: &[String]) -> Result<()> {
+        let mut batch = Batch::new();
+        names.iter().try_for_each(|n| batch.put(&self.0.existing_tree(n)?, b"k", b"v"))?;
+        Ok(self.0.write(batch)?)
+    }
+    fn flush_tree(&self, name: &str) -> Result<()> {
+        Ok(self.0.existing_tree(name)?.flush()?)
+    }
+}
+
+type Rocks = DBWithThreadMode<MultiThreaded>;
+
+struct RocksStore(Rocks);
+
+impl Subject for RocksStore {
+    type Snapshot<'a> = SnapshotWithThreadMode<'a, Rocks>;
+
+    fn put(&self, key: &[u8]) -> Result<()> {
+        Ok(self.0.put(key, b"v")?)
+    }
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.0.delete(key)?)
+    }
+    fn delete_range(&self, from: &[u8], until: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        batch.delete_range(from, until);
+        Ok(self.0.write(batch)?)
+    }
+    fn has(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.0.get_pinned(key)?.is_some())
+    }
+    fn end(&self, first: bool) -> Result<Option<Vec<u8>>> {
+        let mut all = self.0.iterator(if first { IteratorMode::Start } else { IteratorMode::End });
+        Ok(all.next().transpose()?.map(|(key, _)| key.into_vec()))
+    }
+    fn flush(&self) -> Result<()> {
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        Ok(self.0.flush_opt(&options)?)
+    }
+    fn snapshot(&self) -> SnapshotWithThreadMode<'_, Rocks> {
+        self.0.snapshot()
+    }
+    fn make_tree(&self, name: &str) -> Result<()> {
+        Ok(self.0.create_cf(name, &Options::default())?)
+    }
+    fn put_in_trees(&self, names: &[String]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        for n in names {
+            batch.put_cf(&self.0.cf_handle(n).ok_or("a column family is missing")?, b"k", b"v");
+        }
+        Ok(self.0.write(batch)?)
+    }
+    fn flush_tree(&self, name: &str) -> Result<()> {
+        Ok(self.0.flush_cf(&self.0.cf_handle(name).ok_or("a column family is missing")?)?)
+    }
+}
+
+/// All cases of one engine, each history in an empty folder.
+fn cases<S: Subject>(dir: &Path, n: u64, open: impl Fn(&Path) -> Result<S>) -> Result<Vec<Case>> {
+    let mut cases = vec![];
+    let fresh = || {
+        super::clear(dir)?;
+        fs::create_dir_all(dir)?;
+        open(dir)
+    };
+    run(n, fresh, |c| {
+        eprintln!("{}: {}", dir.display(), c.name);
+        cases.push(c);
+    })?;
+    super::clear(dir)?;
+    Ok(cases)
+}
+
+/// Runs it.
+pub fn main(args: &Cliffs) -> Result<()> {
+    let firn = cases(&args.dir.join("peers-firn"), args.history, |dir| {
+        let db = Db::open_with(dir, DbOptions::default())?;
+        let tree = db.tree("t", TreeOptions::default())?;
+        Ok(Firn(db, tree))
+    })?;
+    let rocks = cases(&args.dir.join("peers-rocksdb"), args.history, |dir| {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        Ok(RocksStore(Rocks::open(&options, dir)?))
+    })?;
+    println!(
+        "| operation | Firn normally | after | times | RocksDB normally | after | times |\n|---|---:|---:|---:|---:|---:|---:|"
+    );
+    let micros = |nanos: u64| format!("{:.2} us", nanos as f64 / 1000.0);
+    for (f, r) in firn.iter().zip(&rocks) {
+        let three = |c: &Case| format!("{} | {} | {:.1}", micros(c.normal), micros(c.after), c.ratio());
+        println!("| {} | {} | {} |", f.name, three(f), three(r));
+    }
+    Ok(())
+}
