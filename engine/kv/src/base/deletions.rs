@@ -7,7 +7,7 @@
 //! Invariants:
 //! - D1: bounds ascend strictly, and each is one of a deletion; piece `i` is `[bound i, bound i + 1)`.
 //! - D2: spans of one sequence number neither overlap nor touch; spans are in order of their numbers.
-//! - D3: the numbers of a node ascend strictly. `newest` has each piece's greatest, or [`NONE`].
+//! - D3: the numbers of a node ascend strictly. `newest` has each piece's greatest, or `NONE`.
 
 use super::key::{MAX_SEQ, Seq};
 use super::tombstone::{Fragment, Fragments, RangeTombstone};

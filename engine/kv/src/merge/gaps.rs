@@ -10,8 +10,8 @@
 //!   out, while no other could be: all later writers cut it. It is only *tried* until a reader at that number or later has found it empty;
 //!   where nobody was writing, that is the reader that notes it.
 //! - G3: what a reader finds at its read point is so whatever the state of memtables and tables: its view has all that may be read there.
-//! - G4: sure gaps are in order and apart. There are at most [`MOST`] of them, as many tried ones, and no bound of one is longer than
-//!   [`LONGEST`]: some 256 KiB a tree at worst.
+//! - G4: sure gaps are in order and apart. There are at most `MOST` of them, as many tried ones, and no bound of one is longer than
+//!   `LONGEST`: some 256 KiB a tree at worst.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};

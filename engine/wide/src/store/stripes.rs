@@ -110,7 +110,9 @@ impl Held<'_> {
 
     /// A timestamp is about to be written.
     pub fn announce(&mut self, number: usize, timestamp: i64) {
-        if let Some(s) = self.stripe(number) {
+        let s = self.stripe(number);
+        debug_assert!(s.is_some(), "who writes a partition holds its stripe");
+        if let Some(s) = s {
             s.announced = s.announced.max(timestamp);
         }
     }
@@ -140,7 +142,9 @@ impl Held<'_> {
     /// A timestamp within the bound on record has been committed.
     #[inline]
     pub fn committed_one(&mut self, number: usize, timestamp: i64) {
-        if let Some(s) = self.stripe(number) {
+        let s = self.stripe(number);
+        debug_assert!(s.is_some(), "who writes a partition holds its stripe");
+        if let Some(s) = s {
             s.newest = s.newest.max(timestamp);
         }
     }
