@@ -27,6 +27,8 @@ use super::tree::TreeCore;
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
 const IDLE: Duration = Duration::from_secs(1);
+/// So many trees are all asked for work each time.
+const FEW: usize = 16;
 /// How long a worker waits before it tries again what lacked space.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -199,17 +201,17 @@ impl Core {
     }
 
     /// The trees whose policies may want something, the one that is furthest behind first. It is left to the caller to ask them. What
-    /// comes of age is found by asking all, once a second.
+    /// comes of age is found by asking all: few trees each time, more of them once a second.
     fn may_want(&self) -> VecDeque<Arc<TreeCore>> {
         let now = self.env.wall_micros() / 1_000_000;
+        let trees = self.trees.read();
         let changed = {
             let mut changed = self.work.changed.lock();
-            let all = changed.asked != now;
+            let all = trees.len() <= FEW || changed.asked != now;
             changed.asked = now;
             let trees = std::mem::take(&mut changed.trees);
             (!all).then_some(trees)
         };
-        let trees = self.trees.read();
         let mut order: Vec<Arc<TreeCore>> = match changed {
             Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
             None => trees.to_vec(),

@@ -37,10 +37,10 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   readrandom readmissing readseq readreverse seekrandom readwhilewriting mixgraph
   ycsb-load ycsb-a … ycsb-f, or ycsb for all of them (records of 1,000 bytes; loaded first if need be)
   and the steps compact, flush, wait (until background work is done)
-  ltm, alone: a store larger than memory. It takes --limit, --seconds, --num, --budget, --memtable, --threads and --keep.
-  2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
-  or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally; exit code 1
-  when one is above --bound
+  or, alone, ltm: a store larger than memory. It takes --limit, --seconds, --num, --budget, --memtable, --threads and
+  --keep. 2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
+  or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally;
+  exit code 1 when one is above --bound
 
 Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS]]  lazy[:RATIO]  unified:W[:W…]
           window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
