@@ -173,7 +173,7 @@ fn a_bad_line_stops_or_is_skipped() {
 
 #[test]
 fn what_is_not_there_is_not_made() {
-    let t = Temp::new("cli", "missing");
+    let t = Temp::new("cli", "nowhere");
     for args in [
         &["get", "k"][..],
         &["scan"],

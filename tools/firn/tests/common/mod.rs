@@ -1,18 +1,24 @@
 //! A directory of a test's own, and the `firn` binary run in it.
 #![allow(dead_code)] // not every test uses all of it
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 
 /// A directory that goes away with the test.
 pub struct Temp(pub PathBuf);
+
+/// The directories that are in use.
+static IN_USE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 impl Temp {
     /// `kind` is the test file's, `name` the test's.
     pub fn new(kind: &str, name: &str) -> Temp {
         let dir = std::env::temp_dir().join(format!("firn-{kind}-{name}-{}", std::process::id()));
+        assert!(IN_USE.lock().unwrap().insert(dir.clone()), "two tests have the name {kind} {name}");
         fs::remove_dir_all(&dir).ok();
         fs::create_dir_all(&dir).unwrap();
         Temp(dir)
@@ -45,6 +51,9 @@ impl Temp {
 impl Drop for Temp {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
+        if let Ok(mut used) = IN_USE.lock() {
+            used.remove(&self.0);
+        }
     }
 }
 
