@@ -41,8 +41,10 @@ use super::view::MemHandle;
 use super::write::{WriteState, cost_of, insert_ops};
 
 const LOCK: &str = "LOCK";
-/// How often a read-only open starts over when the writer changes files under it.
+/// How often a read-only open starts over in a store whose files stay as they are.
 const READ_ONLY_TRIES: usize = 10;
+/// How often it starts over, at most, because the writer has changed files under it: a busy one with small segments can be ahead many times.
+const MOVING_TRIES: usize = 200;
 
 impl Core {
     /// Opens the store in `dir`.
@@ -55,11 +57,18 @@ impl Core {
             .in_file(dir));
         }
         if options.read_only {
-            let mut tries = 0;
+            let (mut tries, mut still, mut names) = (0, 0, vec![]);
             loop {
+                let mut now = env.list(dir).unwrap_or_default();
+                now.sort_unstable();
                 tries += 1;
-                match open_once(env.clone(), dir, options.clone(), None, tries == READ_ONLY_TRIES) {
-                    Err(e) if tries < READ_ONLY_TRIES && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
+                if now == names || tries > MOVING_TRIES {
+                    still += 1;
+                }
+                names = now;
+                let last = still == READ_ONLY_TRIES;
+                match open_once(env.clone(), dir, options.clone(), None, last) {
+                    Err(e) if !last && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
                         if !env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
                             return Err(if e.kind() == ErrorKind::NotFound { no_store(&*env, dir) } else { e });
                         }
