@@ -44,7 +44,7 @@ const LOCK: &str = "LOCK";
 /// How often a read-only open starts over in a store whose files stay as they are.
 const READ_ONLY_TRIES: usize = 10;
 /// How often it starts over, at most, because the writer has changed files under it: a busy one with small segments can be ahead many times.
-const MOVING_TRIES: usize = 200;
+const MOVING_TRIES: usize = 50;
 
 impl Core {
     /// Opens the store in `dir`.
