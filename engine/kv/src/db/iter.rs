@@ -38,9 +38,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
     // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of it.
     let mut has_deletes = false;
     if !range.is_empty() {
-        let prefix = view.options.filter_prefix.as_deref().zip(range.until.as_deref());
-        let shared = prefix.and_then(|(f, until)| f.shared_len(&range.from, until));
-        let hash = shared.map(|n| key_hash(&range.from[..n]));
+        let hash = prefix_hash(view, &range);
         for m in view.memtables() {
             if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
                 sources.push(Source::Mem(m.mem.cursor()));
@@ -68,6 +66,13 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         visible.use_gaps(view.gaps.clone());
     }
     Ok(visible)
+}
+
+/// Hash of the prefix that all keys of a range share, where filters hold prefixes.
+#[inline]
+pub(super) fn prefix_hash(view: &View, range: &KeyRange) -> Option<u64> {
+    let (f, until) = view.options.filter_prefix.as_deref().zip(range.until.as_deref())?;
+    f.shared_len(&range.from, until).map(|n| key_hash(&range.from[..n]))
 }
 
 /// A cursor over the keys of a range: moves both ways and lends out slices of the key and value it stands on.

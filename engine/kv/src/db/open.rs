@@ -57,21 +57,21 @@ impl Core {
             .in_file(dir));
         }
         if options.read_only {
-            let (mut tries, mut still, mut names) = (0, 0, vec![]);
+            let (mut tries, mut still, mut names) = (0, 1, vec![]);
             loop {
-                let mut now = env.list(dir).unwrap_or_default();
-                now.sort_unstable();
                 tries += 1;
-                if now == names || tries > MOVING_TRIES {
-                    still += 1;
-                }
-                names = now;
                 let last = still == READ_ONLY_TRIES;
                 match open_once(env.clone(), dir, options.clone(), None, last) {
                     Err(e) if !last && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
-                        if !env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
+                        let mut now = env.list(dir).unwrap_or_default();
+                        if !now.iter().any(|n| n == CURRENT) {
                             return Err(if e.kind() == ErrorKind::NotFound { no_store(&*env, dir) } else { e });
                         }
+                        now.sort_unstable();
+                        if now == names || tries >= MOVING_TRIES {
+                            still += 1;
+                        }
+                        names = now;
                     }
                     done => return done,
                 }

@@ -33,7 +33,7 @@ const TOGETHER: usize = 64;
 type Place<'g> = Option<(&'g Table, usize)>;
 
 /// What one source says about a key.
-enum Answer {
+pub(super) enum Answer {
     /// Nothing: ask older ones.
     Nothing,
     /// It has no value.
@@ -192,15 +192,7 @@ fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) 
     let Some(found) = found else {
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
     };
-    if found.trailer.seq() < cover {
-        return Ok(Answer::Absent);
-    }
-    Ok(match found.trailer.kind() {
-        Some(Kind::Put) => Answer::Present(m.mem.pin(&found).into()),
-        Some(Kind::Delete) => Answer::Absent,
-        Some(Kind::Merge) => Answer::Operand,
-        None => return Err(unknown_kind(key, found.trailer)),
-    })
+    judge(key, found.trailer, cover, || m.mem.pin(&found).into())
 }
 
 #[inline]
@@ -214,34 +206,42 @@ fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -
     let Some(hit) = hit else {
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
     };
-    let trailer = hit.trailer;
-    if trailer.seq() < cover {
+    judge(key, hit.trailer, cover, || hit.pin().into())
+}
+
+/// What the newest version of a key in a source says, under that source's newest range deletion of it.
+#[inline]
+pub(super) fn judge(key: &[u8], t: Trailer, cover: Seq, value: impl FnOnce() -> Value) -> Result<Answer> {
+    if t.seq() < cover {
         return Ok(Answer::Absent);
     }
-    Ok(match trailer.kind() {
-        Some(Kind::Put) => Answer::Present(hit.pin().into()),
+    Ok(match t.kind() {
+        Some(Kind::Put) => Answer::Present(value()),
         Some(Kind::Delete) => Answer::Absent,
         Some(Kind::Merge) => Answer::Operand,
-        None => return Err(unknown_kind(key, trailer)),
+        None => return Err(unknown_kind(key, t)),
     })
 }
 
-pub(super) fn unknown_kind(key: &[u8], t: Trailer) -> Error {
+fn unknown_kind(key: &[u8], t: Trailer) -> Error {
     Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
 }
 
-/// The versions of one key in one source, newest first, until a base is met. True when there is nothing older to look for.
-fn versions(
+/// The versions of one key in one source, newest first, until a base is met; `met` is told of each. True when there is nothing older to look
+/// for.
+pub(super) fn versions(
     c: &mut impl Cursor,
     key: &[u8],
     read: Seq,
     cover: Seq,
     ops: &mut Vec<Vec<u8>>,
     base: &mut Option<Vec<u8>>,
+    mut met: impl FnMut(Trailer),
 ) -> Result<bool> {
     c.seek(key, Trailer::at(read))?;
     while c.valid() && c.key() == key {
         let t = c.trailer();
+        met(t);
         if t.seq() < cover {
             return Ok(true);
         }
@@ -270,7 +270,7 @@ fn gather(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Va
     let mut done = false;
     for m in view.memtables() {
         let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
-        done = versions(&mut m.mem.cursor(), key, read, cover, &mut ops, &mut base)?;
+        done = versions(&mut m.mem.cursor(), key, read, cover, &mut ops, &mut base, |_| ())?;
         if done {
             break;
         }
@@ -294,7 +294,7 @@ fn gather(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Va
             done = cover > 0;
             continue;
         }
-        done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base)?;
+        done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base, |_| ())?;
     }
     if ops.is_empty() {
         // The operand that brought the reader here was deleted before the moment of this second look.

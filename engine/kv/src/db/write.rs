@@ -206,11 +206,10 @@ impl Core {
         w.bytes += batch.bytes.len() as u64;
         mems.iter().for_each(|(t, m)| w.enter(t.id, m, begin));
         drop(w);
-        let inserted = insert_ops(first, &batch.bytes, |tree| {
-            mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &*mems[at].1.mem)
-        });
+        let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
+        let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &*m.mem));
         if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
-            cut_gaps(&batch.bytes, |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| mems[at].0));
+            cut_gaps(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
         }
         debug_assert_eq!(inserted, Some(batch.count), "a batch that does not decode as it was encoded");
         if inserted != Some(batch.count) {

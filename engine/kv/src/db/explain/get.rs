@@ -6,7 +6,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::hash::key_hash;
 use crate::base::hooks::{Folded, Merge};
-use crate::base::key::{Kind, Seq, Trailer};
+use crate::base::key::Seq;
 use crate::base::sync::epoch::{self, Guard};
 use crate::env::Env;
 use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
@@ -16,7 +16,7 @@ use crate::merge::value::Value;
 use crate::merge::visible::fold;
 
 use super::super::core::Core;
-use super::super::read::{filter_hash, unknown_kind};
+use super::super::read::{Answer, filter_hash, judge, versions};
 use super::super::tree::TreeCore;
 use super::super::view::{MemHandle, View};
 use super::{Noted, ReadCost, ReadOf};
@@ -86,27 +86,10 @@ impl Reading<'_> {
     /// The versions of the key in one source, newest first, until one decides.
     fn versions(&mut self, c: &mut impl Cursor, cover: Seq, cost: &mut SourceCost) -> Result<()> {
         cost.seeks += 1;
-        c.seek(self.key, Trailer::at(self.read))?;
-        while c.valid() && c.key() == self.key {
-            let t = c.trailer();
-            cost.entries.count(t, self.read, cover);
-            if t.seq() < cover {
-                break;
-            }
-            match t.kind() {
-                Some(Kind::Merge) => self.operands.push(c.value().to_vec()),
-                Some(Kind::Put) => {
-                    self.base = Some(c.value().into());
-                    self.decided = true;
-                }
-                Some(Kind::Delete) => self.decided = true,
-                None => return Err(unknown_kind(self.key, t)),
-            }
-            if self.decided {
-                break;
-            }
-            c.next()?;
-        }
+        let (read, mut base) = (self.read, None);
+        let met = |t| cost.entries.count(t, read, cover);
+        self.decided |= versions(c, self.key, read, cover, &mut self.operands, &mut base, met)?;
+        self.base = base.map(Value::from);
         Ok(())
     }
 
@@ -157,16 +140,15 @@ impl Reading<'_> {
             }
             let hit = table.get(self.key, None, self.read, self.guard)?;
             match hit {
-                Some(hit) if hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Merge) => {
-                    self.versions(&mut table.cursor(true), cover, cost)?;
-                }
-                Some(hit) => {
-                    cost.seeks += 1;
-                    cost.entries.count(hit.trailer, self.read, cover);
-                    self.decided = true;
-                    let is_value = hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Put);
-                    self.base = is_value.then(|| hit.pin().into());
-                }
+                Some(hit) => match judge(self.key, hit.trailer, cover, || hit.pin().into())? {
+                    Answer::Operand => self.versions(&mut table.cursor(true), cover, cost)?,
+                    answer => {
+                        cost.seeks += 1;
+                        cost.entries.count(hit.trailer, self.read, cover);
+                        self.decided = true;
+                        self.base = if let Answer::Present(v) = answer { Some(v) } else { None };
+                    }
+                },
                 None => cost.seeks += 1,
             }
             cost.tables.push((t.meta.id, cost.entries));

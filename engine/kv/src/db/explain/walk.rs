@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::error::Result;
-use crate::base::hash::key_hash;
 use crate::base::key::Seq;
 use crate::base::sync::Mutex;
 use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
@@ -15,6 +14,7 @@ use crate::merge::shadow::{Cover, Shadow};
 use crate::merge::traced::{Blocks, Count, Traced, Walk};
 use crate::merge::visible::{KeyRange, Visible};
 
+use super::super::iter::prefix_hash;
 use super::super::view::{MemHandle, View};
 use super::{Noted, ReadCost, ReadOf};
 
@@ -57,12 +57,8 @@ impl Walked {
 pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
     let env = view.meters.recorder.env.clone();
     let walk = Arc::new(Walk { read, env });
-    let mut making = Making { range: &range, hash: None, counts: vec![], sources: vec![], shadows: vec![] };
-    if let Some((f, until)) = view.options.filter_prefix.as_deref().zip(range.until.as_deref())
-        && !range.is_empty()
-    {
-        making.hash = f.shared_len(&range.from, until).map(|n| key_hash(&range.from[..n]));
-    }
+    let hash = if range.is_empty() { None } else { prefix_hash(view, &range) };
+    let mut making = Making { range: &range, hash, counts: vec![], sources: vec![], shadows: vec![] };
     for (i, m) in view.memtables().enumerate() {
         making.memtable(m, if i == 0 { Place::Active } else { Place::Sealed }, read);
     }
