@@ -33,7 +33,7 @@ const TOGETHER: usize = 64;
 type Place<'g> = Option<(&'g Table, usize)>;
 
 /// What one source says about a key.
-pub(super) enum Answer {
+enum Answer {
     /// Nothing: ask older ones.
     Nothing,
     /// It has no value.
@@ -192,7 +192,15 @@ fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) 
     let Some(found) = found else {
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
     };
-    judge(key, found.trailer, cover, || m.mem.pin(&found).into())
+    if found.trailer.seq() < cover {
+        return Ok(Answer::Absent);
+    }
+    Ok(match found.trailer.kind() {
+        Some(Kind::Put) => Answer::Present(m.mem.pin(&found).into()),
+        Some(Kind::Delete) => Answer::Absent,
+        Some(Kind::Merge) => Answer::Operand,
+        None => return Err(unknown_kind(key, found.trailer)),
+    })
 }
 
 #[inline]
@@ -206,24 +214,19 @@ fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -
     let Some(hit) = hit else {
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
     };
-    judge(key, hit.trailer, cover, || hit.pin().into())
-}
-
-/// What the newest version of a key in a source says, under that source's newest range deletion of it.
-#[inline]
-pub(super) fn judge(key: &[u8], t: Trailer, cover: Seq, value: impl FnOnce() -> Value) -> Result<Answer> {
-    if t.seq() < cover {
+    let trailer = hit.trailer;
+    if trailer.seq() < cover {
         return Ok(Answer::Absent);
     }
-    Ok(match t.kind() {
-        Some(Kind::Put) => Answer::Present(value()),
+    Ok(match trailer.kind() {
+        Some(Kind::Put) => Answer::Present(hit.pin().into()),
         Some(Kind::Delete) => Answer::Absent,
         Some(Kind::Merge) => Answer::Operand,
-        None => return Err(unknown_kind(key, t)),
+        None => return Err(unknown_kind(key, trailer)),
     })
 }
 
-fn unknown_kind(key: &[u8], t: Trailer) -> Error {
+pub(super) fn unknown_kind(key: &[u8], t: Trailer) -> Error {
     Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
 }
 

@@ -6,7 +6,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::hash::key_hash;
 use crate::base::hooks::{Folded, Merge};
-use crate::base::key::Seq;
+use crate::base::key::{Kind, Seq};
 use crate::base::sync::epoch::{self, Guard};
 use crate::env::Env;
 use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
@@ -16,7 +16,7 @@ use crate::merge::value::Value;
 use crate::merge::visible::fold;
 
 use super::super::core::Core;
-use super::super::read::{Answer, filter_hash, judge, versions};
+use super::super::read::{filter_hash, unknown_kind, versions};
 use super::super::tree::TreeCore;
 use super::super::view::{MemHandle, View};
 use super::{Noted, ReadCost, ReadOf};
@@ -140,15 +140,20 @@ impl Reading<'_> {
             }
             let hit = table.get(self.key, None, self.read, self.guard)?;
             match hit {
-                Some(hit) => match judge(self.key, hit.trailer, cover, || hit.pin().into())? {
-                    Answer::Operand => self.versions(&mut table.cursor(true), cover, cost)?,
-                    answer => {
-                        cost.seeks += 1;
-                        cost.entries.count(hit.trailer, self.read, cover);
-                        self.decided = true;
-                        self.base = if let Answer::Present(v) = answer { Some(v) } else { None };
-                    }
-                },
+                Some(hit) if hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Merge) => {
+                    self.versions(&mut table.cursor(true), cover, cost)?;
+                }
+                Some(hit) => {
+                    cost.seeks += 1;
+                    cost.entries.count(hit.trailer, self.read, cover);
+                    self.decided = true;
+                    self.base = match hit.trailer.kind() {
+                        _ if hit.trailer.seq() < cover => None,
+                        Some(Kind::Put) => Some(hit.pin().into()),
+                        Some(_) => None,
+                        None => return Err(unknown_kind(self.key, hit.trailer)),
+                    };
+                }
                 None => cost.seeks += 1,
             }
             cost.tables.push((t.meta.id, cost.entries));
