@@ -26,9 +26,10 @@ fn longest(end: &[u8]) -> Vec<u8> {
     [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat()
 }
 
-/// A value that fills a small table.
+/// A value that fills a small table, also one whose first and last key have the greatest length: the manifest repeats them, so such a
+/// table is cut at eight times their length.
 fn large() -> Vec<u8> {
-    let mut value = vec![0; 100_000];
+    let mut value = vec![0; 9 << 20];
     Rng::new(1).fill(&mut value);
     value
 }
@@ -238,4 +239,34 @@ fn an_error_shows_the_beginning_of_a_long_key() {
     env.create(&path).unwrap().append(&bytes).unwrap();
     let report = open(&env).0.verify(|_, _| {}).unwrap();
     assert!(!report.errors.is_empty() && report.errors.iter().all(|e| e.to_string().len() < 2000), "{:?}", report.errors);
+}
+
+/// Small tables of long keys: what the manifest repeats of them stays a fraction of the data, so it does not reach its limit long before
+/// the device is full, and the store opens.
+#[test]
+fn bounds_of_tables_are_a_fraction_of_the_data() {
+    let env = MemEnv::new(1);
+    let (db, tree) = open(&env);
+    let mut rng = Rng::new(2);
+    for i in 0..100u32 {
+        let mut key = vec![0; 256 << 10];
+        rng.fill(&mut key);
+        key[..4].copy_from_slice(&i.to_be_bytes());
+        tree.put(&key, b"").unwrap();
+    }
+    tree.compact().unwrap();
+    let tables = tree.tables().unwrap();
+    let bounds: usize = tables.iter().map(|t| t.first_key.len() + t.last_key.len()).sum();
+    let bytes: u64 = tables.iter().map(|t| t.bytes).sum();
+    assert!(bytes > 25 << 20 && tables.len() > 2);
+    // The last table may be any size.
+    assert!(
+        (bounds as u64) < bytes / 8 + (1 << 20),
+        "{bounds} bytes of bounds for {bytes} bytes of data in {} tables",
+        tables.len()
+    );
+    db.checkpoint("/copy").unwrap();
+    let manifest = env.list(Path::new("/copy")).unwrap().into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    let len = env.file_len(&Path::new("/copy").join(manifest)).unwrap();
+    assert!(len < bytes / 4, "{len} bytes");
 }

@@ -24,9 +24,12 @@ fn cut_range_deletions_are_sound_and_rebuilt() {
         }
         t.flush().unwrap();
         t.delete_range(b"a", end).unwrap();
-        let mut value = vec![0; 100_000];
-        Rng::new(1).fill(&mut value);
-        keys.iter().for_each(|k| t.put(k, &value).unwrap());
+        for key in keys {
+            // A table is at least eight times as long as its bounds.
+            let mut value = vec![0; 100_000 + 16 * key.len()];
+            Rng::new(1).fill(&mut value);
+            t.put(key, &value).unwrap();
+        }
         t.flush().unwrap();
         assert!(t.tables().unwrap().len() > keys.len(), "the deletion has been cut");
         drop((t, db));

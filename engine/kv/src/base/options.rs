@@ -173,7 +173,8 @@ pub struct TreeOptions {
     pub filter: Vec<FilterKind>,
     /// Aim for the decoded size of a block in bytes, 512 to 65,536. Default 4,096 less the cache's header.
     pub block_size: usize,
-    /// Aim for the size of a merged table file in bytes, at least 64 KiB. Default 64 MiB.
+    /// Aim for the size of a merged table file in bytes, at least 64 KiB. Default 64 MiB. Tables whose first and last key are long get
+    /// at least eight times their length, because the manifest repeats these keys.
     pub table_size: u64,
     /// Memory that a memtable may fill before it is flushed, 64 KiB to 2 GiB. Default 64 MiB.
     pub memtable_size: usize,

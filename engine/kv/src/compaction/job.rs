@@ -54,6 +54,10 @@ pub struct Made {
     pub dropped: Dropped,
 }
 
+/// A table is not cut for its size before it has this many bytes for each byte of its bounds, which the manifest repeats: else small
+/// tables of long keys make a manifest as large as the data.
+const BYTES_PER_BOUND: u64 = 8;
+
 /// Where the output is cut.
 struct Cutter<'a> {
     cuts: &'a Cuts,
@@ -61,13 +65,13 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// Whether a table of `size` bytes must end before `key`.
-    fn cut_before(&mut self, key: &[u8], size: u64) -> bool {
+    /// Whether a table of `size` bytes, whose first and last key have `bounds` bytes together, must end before `key`.
+    fn cut_before(&mut self, key: &[u8], size: u64, bounds: usize) -> bool {
         let from = self.next;
         while self.cuts.at.get(self.next).is_some_and(|b| &**b <= key) {
             self.next += 1;
         }
-        self.next > from || size >= self.cuts.size
+        self.next > from || size >= self.cuts.size.max(bounds as u64 * BYTES_PER_BOUND)
     }
 
     /// Whether a table that goes on must end before `key` or an earlier one.
@@ -131,6 +135,8 @@ struct Output<'a, O> {
     writer: Option<TableWriter>,
     /// Where the range deletions of the table in the making begin.
     from: Vec<u8>,
+    /// Length of the first key of the table in the making.
+    first: usize,
     /// The key added last.
     last: Vec<u8>,
     made: Made,
@@ -147,6 +153,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             outputs,
             writer: None,
             from: vec![],
+            first: 0,
             last: vec![],
             made: Made::default(),
             unseen: 0,
@@ -158,7 +165,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     fn writer(&mut self, key: &[u8]) -> Result<&mut TableWriter> {
         if let Some(w) = &self.writer
             && self.last != key
-            && self.cutter.cut_before(key, w.estimated_size())
+            && self.cutter.cut_before(key, w.estimated_size(), self.first + self.last.len())
             && let Some(w) = self.writer.take()
         {
             // `key` is greater than the last, so there is a successor.
@@ -171,7 +178,8 @@ impl<'a, O: Outputs> Output<'a, O> {
         match &mut self.writer {
             Some(w) => Ok(w),
             none => {
-                self.cutter.cut_before(key, 0);
+                self.cutter.cut_before(key, 0, 0);
+                self.first = key.len();
                 Ok(none.insert(self.outputs.create()?))
             }
         }

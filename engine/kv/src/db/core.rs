@@ -220,8 +220,9 @@ impl Core {
         TableIdentity { store: self.store, unique: self.env.random() }
     }
 
-    /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory, and unless it was
-    /// only space or the like that was missing, nobody can know what reached the file, and the Db is latched.
+    /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory. Where only space or
+    /// the like was missing, or the manifest would become too long, nothing counts; otherwise nobody can know what reached the file, and
+    /// the Db is latched.
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
         self.check_process()?;
         self.check_writable()?;
@@ -236,7 +237,8 @@ impl Core {
         let undo = state.apply_all(&edits).map_err(|e| self.latch(e))?;
         if let Err(e) = manifest.append(&edits) {
             state.undo(undo);
-            return Err(if manifest.is_torn() { e } else { self.latch(e) });
+            let unwritten = manifest.is_torn() || e.kind() == ErrorKind::InvalidArgument;
+            return Err(if unwritten { e } else { self.latch(e) });
         }
         if manifest.is_large() {
             // The edits count. What lacks space is tried again with the next ones.

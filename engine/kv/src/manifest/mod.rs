@@ -156,7 +156,8 @@ impl Manifest {
     /// # Errors
     /// What the environment says; then whether the edits count is unknown until the Db is opened again (keep the files of the
     /// states before and after), and every later call fails with the same error. Only when the manifest is
-    /// [torn](Manifest::is_torn) afterwards it is sure that they do not count. `InvalidArgument` when the manifest would become longer than 1 GiB.
+    /// [torn](Manifest::is_torn) afterwards it is sure that they do not count. `InvalidArgument` when the manifest would become longer
+    /// than 1 GiB: then nothing was written, and smaller edits can follow.
     pub fn append(&mut self, edits: &[Edit]) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
@@ -231,9 +232,11 @@ impl Manifest {
         self.number
     }
 
-    /// Whether it has grown so far beyond its snapshot that a new one should be begun: over 1 MiB and four times the snapshot.
+    /// Whether it has grown so far beyond its snapshot that a new one should be begun: over 1 MiB, and over four times the snapshot or
+    /// half of what the snapshot leaves below 1 GiB.
     pub fn is_large(&self) -> bool {
-        self.size() > SMALL && self.size() > self.snapshot.saturating_mul(4)
+        let room = MAX_LEN.saturating_sub(self.snapshot);
+        self.size() > SMALL && self.size() > self.snapshot.saturating_mul(4).min(self.snapshot + room / 2)
     }
 }
 
