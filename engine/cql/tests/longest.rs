@@ -109,3 +109,29 @@ fn partition_and_clustering_have_65535_bytes_each() {
     run(&session, "DELETE FROM t WHERE p = ?", &[&key(1)]);
     assert_eq!(told(&run(&session, "SELECT c, d, n FROM t WHERE c = ?", &[&bytes(HALF + 1, 3)])), [(3, 2, 22)]);
 }
+
+#[test]
+fn bounds_of_deletions_are_no_longer_than_rows() {
+    let session = open(&MemEnv::new(2));
+    session.execute("CREATE TABLE t (p int, c blob, d blob, PRIMARY KEY (p, c, d))", ()).unwrap();
+    let one = 1i32.to_be_bytes();
+    run(&session, "INSERT INTO t (p, c, d) VALUES (?, ?, ?)", &[&one, &bytes(KEY - 1, 2), &[1]]);
+    let told = |statement: &str, values: &[&[u8]]| {
+        let prepared = session.prepare(statement).unwrap();
+        let values: Vec<Bound> = values.iter().map(|b| Bound::Bytes(b.to_vec())).collect();
+        session.run(&prepared, values, &Run::default()).err().map(|e| e.to_string())
+    };
+    for (c, d) in [(KEY - 1, 2), (KEY, 1), (HALF + 1, HALF + 1), (HALF, 700_000)] {
+        let refused = Some(format!("Key length of {} is longer than maximum of 65535", c + d));
+        for clause in ["c = ? AND d > ?", "c = ? AND d <= ?", "(c, d) >= (?, ?)", "(c, d) < (?, ?)"] {
+            assert_eq!(told(&format!("DELETE FROM t WHERE p = ? AND {clause}"), &[&one, &bytes(c, 1), &bytes(d, 1)]), refused);
+            // What nobody can have written can be asked for.
+            assert_eq!(told(&format!("SELECT * FROM t WHERE p = ? AND {clause}"), &[&one, &bytes(c, 1), &bytes(d, 1)]), None);
+        }
+    }
+    let refused = Some("Key length of 65536 is longer than maximum of 65535".to_owned());
+    assert_eq!(told("DELETE FROM t WHERE p = ? AND c > ?", &[&one, &bytes(KEY + 1, 1)]), refused);
+    assert_eq!(run(&session, "SELECT * FROM t", &[]).len(), 1);
+    assert_eq!(told("DELETE FROM t WHERE p = ? AND c = ? AND d >= ?", &[&one, &bytes(KEY - 1, 2), &[1]]), None);
+    assert_eq!(run(&session, "SELECT * FROM t", &[]).len(), 0);
+}

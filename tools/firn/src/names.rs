@@ -8,8 +8,9 @@ use firn_cql::catalog::{PartitionKey, Table};
 use firn_cql::syntax::quote_if_needed;
 use firn_cql::values::literal;
 use firn_wide::json::Described;
-use firn_wide::key::Layout;
+use firn_wide::key::{AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC};
 use firn_wide::store::TreeName;
+use firn_wide::types::{EMPTY, Type};
 
 use crate::store::{Global, Holding};
 
@@ -56,6 +57,77 @@ impl Keys {
             }
             Keys::Index => None,
         }
+    }
+}
+
+/// Where in its partition a key lies.
+#[derive(PartialEq)]
+enum Where {
+    /// At its beginning, before or among its deletions.
+    Beginning,
+    /// Among its static cells.
+    Statics,
+    /// Before, at or after a row, or the rows that begin with these values.
+    Row { side: &'static str, values: String, column: Option<String> },
+}
+
+impl Keys {
+    /// The name and type of a clustering column, which are those of a super column in a family.
+    fn clustering(&self, number: usize, of: &Type) -> (String, Type) {
+        let column = if let Keys::Table(table, _) = self { table.clustering().get(number) } else { None };
+        column.map_or_else(
+            || ("super column".to_owned(), of.clone()),
+            |c| (quote_if_needed(&c.name).into_owned(), c.of.of.clone()),
+        )
+    }
+
+    /// The column whose cell lies here in its row.
+    fn column(&self, layout: &Layout, mut rest: &[u8]) -> Option<String> {
+        match (layout.names(), self) {
+            (CellNames::Typed(of), _) => {
+                let mut raw = vec![];
+                of.take_component(&mut rest, &mut raw).ok()?;
+                Some(format!("column {}", literal(of, Some(&raw))))
+            }
+            (CellNames::Columns, _) if rest.first() == Some(&EMPTY) => Some("its marker".to_owned()),
+            (CellNames::Columns, Keys::Table(table, _)) => {
+                let (id, path) = (u16::from_be_bytes(rest.get(1..3)?.try_into().ok()?), rest.get(4..).unwrap_or_default());
+                let column = table.column_by_id(id)?;
+                let (mut raw, mut left) = (vec![], path);
+                let key = column.of.path_type().filter(|of| !path.is_empty() && of.take_component(&mut left, &mut raw).is_ok());
+                let key = key.map_or_else(String::new, |of| format!("[{}]", literal(&of, Some(&raw))));
+                Some(format!("column {}{key}", quote_if_needed(&column.name)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where it lies behind the partition part.
+    fn place(&self, place: &[u8]) -> Option<Where> {
+        let layout = self.layout()?;
+        let mut rest = match place {
+            [] | [DELETION | RANGES, ..] => return Some(Where::Beginning),
+            [STATIC, ..] => return Some(Where::Statics),
+            [ROWS, rest @ ..] => rest,
+            _ => return None,
+        };
+        let mut values = vec![];
+        for (i, of) in layout.clustering().iter().enumerate() {
+            if rest.first().is_none_or(|b| [BEFORE, END, END + 1, AFTER].contains(b)) {
+                break;
+            }
+            let mut raw = vec![];
+            of.take_component(&mut rest, &mut raw).ok()?;
+            let (name, of) = self.clustering(i, of);
+            values.push(format!("{name} = {}", literal(&of, Some(&raw))));
+        }
+        let values = values.join(" AND ");
+        let (side, column) = match rest {
+            [] | [BEFORE, ..] => ("before", None),
+            [END, rest @ ..] => ("at", self.column(layout, rest)),
+            _ => ("after", None),
+        };
+        Some(Where::Row { side, values, column })
     }
 }
 
@@ -108,5 +180,50 @@ impl Names {
     pub fn partition(&self, tree: &str, key: &[u8]) -> Option<String> {
         let keys = &self.named(tree)?.keys;
         keys.partition(&key[..keys.layout()?.partition_len(key).ok()?])
+    }
+
+    fn place(&self, tree: &str, key: &[u8]) -> Option<Where> {
+        let keys = &self.named(tree)?.keys;
+        keys.place(&key[keys.layout()?.partition_len(key).ok()?..])
+    }
+
+    /// What of its partition the cell with this key is of: "row at = 5, column name", "static cells".
+    pub fn cell(&self, tree: &str, key: &[u8]) -> Option<String> {
+        match self.place(tree, key)? {
+            Where::Beginning => None,
+            Where::Statics => Some("static cells".to_owned()),
+            Where::Row { values, column, .. } => {
+                let row = Some(values).filter(|v| !v.is_empty()).map(|values| format!("row {values}"));
+                Some([row, column].into_iter().flatten().collect::<Vec<_>>().join(", ")).filter(|s| !s.is_empty())
+            }
+        }
+    }
+
+    /// Which rows of its partition lie in a range of keys: "row at = 5", "rows after at = 5 before at = 9"; with its deletions, which lie
+    /// before all rows, "deletions, and rows to at = 5". `None` where it is all of them, or more than one partition.
+    pub fn rows(&self, tree: &str, from: &[u8], until: Option<&[u8]>) -> Option<String> {
+        let first = self.place(tree, from)?;
+        let same = |until: &&[u8]| self.partition(tree, until) == self.partition(tree, from);
+        let last = until.filter(same).and_then(|until| self.place(tree, until));
+        let side = |w: &Where, starts: bool| match w {
+            Where::Row { values, .. } if values.is_empty() => None,
+            Where::Row { side: "after", values, .. } => {
+                Some(if starts { format!("after {values}") } else { format!("to {values}") })
+            }
+            Where::Row { values, .. } => Some(if starts { format!("from {values}") } else { format!("before {values}") }),
+            Where::Beginning | Where::Statics => None,
+        };
+        match (&first, &last) {
+            (Where::Statics, Some(Where::Row { values, .. })) if values.is_empty() => return Some("static cells".to_owned()),
+            (Where::Row { side: "before" | "at", values, .. }, Some(Where::Row { side: "after", values: end, .. }))
+                if values == end && !values.is_empty() =>
+            {
+                return Some(format!("row {values}"));
+            }
+            _ => {}
+        }
+        let what = if first == Where::Beginning { "deletions, and rows" } else { "rows" };
+        let sides: Vec<String> = [side(&first, true), last.and_then(|w| side(&w, false))].into_iter().flatten().collect();
+        (!sides.is_empty()).then(|| format!("{what} {}", sides.join(" ")))
     }
 }

@@ -130,6 +130,18 @@ fn statements_are_told_in_the_types_of_their_tables() {
     assert_eq!(e["reads"][0]["of"], "table shop.items");
     let cells = e["reads"][0]["cells"].as_u64().unwrap();
     assert!(e["reads"][0]["total"]["puts"].as_u64().unwrap() >= cells && cells >= 100, "{e:#}");
+    assert!(e["reads"][0]["part"].is_null(), "{e:#}");
+    // What of a partition was read is told in the types of the clustering columns.
+    let part = |clause: &str| {
+        let e = t.explained(&["--cql", &format!("SELECT * FROM shop.items WHERE id = 1 AND {clause}")]);
+        e["reads"][0]["part"].as_str().unwrap_or_else(|| panic!("{clause}: {e:#}")).to_owned()
+    };
+    assert_eq!(part("at = 4"), "row at = 4");
+    assert_eq!(part("at > 4 AND at <= 7"), "rows after at = 4 to at = 7");
+    assert_eq!(part("at >= -4"), "rows from at = -4");
+    assert_eq!(part("at < 7"), "rows before at = 7");
+    let text = t.firn(&["explain", "--cql", "SELECT * FROM shop.items WHERE id = 1 AND at = 4"], b"");
+    assert!(text.contains("partition id = 1, row at = 4: "), "{text}");
     // An index: its entries, and a look at each row.
     let e = t.explained(&["--cql", "SELECT * FROM shop.items WHERE name = 'n3'"]);
     let of: Vec<&str> = e["reads"].as_array().unwrap().iter().map(|r| r["of"].as_str().unwrap()).collect();
@@ -145,6 +157,8 @@ fn statements_are_told_in_the_types_of_their_tables() {
         text.starts_with("0 rows, ") && text.contains("partition id = 1") && text.contains("`firn purge-report`"),
         "{text}"
     );
+    // Where deletions are known, they are looked for at the partition's beginning first.
+    assert_eq!(part("at = 4"), "deletions, and rows to at = 4");
     let Ran(code, _, err) = Ran::of(t.run("db", &["explain", "--cql", "SELECT * FROM shop.nothing"], b""));
     assert!(code == 2 && err.contains("table nothing does not exist"), "{err}");
     // It reads: a statement that writes is refused, and nothing is changed.

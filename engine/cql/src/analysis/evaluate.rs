@@ -10,7 +10,7 @@ use super::filter::{Condition, Filter, Test};
 use super::intervals::Intervals;
 use super::relation::{Choices, Restriction, Tuple, What, needed};
 use super::restrictions::{IndexUse, Restrictions};
-use crate::catalog::{ColumnKind, IndexTarget};
+use crate::catalog::{ColumnKind, IndexTarget, Table};
 use crate::error::{Error, Result, invalid};
 use crate::values::{Bound, Env, Given, Term};
 
@@ -214,7 +214,7 @@ impl Restrictions {
             }
             prefixes = product(prefixes, &self.choices(restriction, env)?)?;
         }
-        let all = prefixes.iter().map(|prefix| Ok((bound(layout, prefix, false)?, bound(layout, prefix, true)?)));
+        let all = prefixes.iter().map(|prefix| Ok((self.bound(layout, prefix, false)?, self.bound(layout, prefix, true)?)));
         Ok(Intervals::union(all.collect::<Result<_>>()?))
     }
 
@@ -227,7 +227,7 @@ impl Restrictions {
     ) -> Result<Intervals> {
         let mut all = vec![];
         for prefix in prefixes {
-            let whole = (bound(layout, prefix, false)?, bound(layout, prefix, true)?);
+            let whole = (self.bound(layout, prefix, false)?, self.bound(layout, prefix, true)?);
             let mut found = Intervals::union(vec![whole]);
             for (side, upper) in [(&start, false), (&end, true)] {
                 if let Some((values, inclusive)) = side {
@@ -257,7 +257,7 @@ impl Restrictions {
             let Some(value) = value else {
                 // Null is before all values.
                 if behind {
-                    all.push((bound(layout, &stem, false)?, bound(layout, &stem, true)?));
+                    all.push((self.bound(layout, &stem, false)?, self.bound(layout, &stem, true)?));
                 }
                 break;
             };
@@ -265,13 +265,28 @@ impl Restrictions {
             place.push(value.clone());
             let with_equal = inclusive && i + 1 == values.len();
             all.push(if behind {
-                (bound(layout, &place, !with_equal)?, bound(layout, &stem, true)?)
+                (self.bound(layout, &place, !with_equal)?, self.bound(layout, &stem, true)?)
             } else {
-                (bound(layout, &stem, false)?, bound(layout, &place, with_equal)?)
+                (self.bound(layout, &stem, false)?, self.bound(layout, &place, with_equal)?)
             });
             stem = place;
         }
         Ok(Intervals::union(all))
+    }
+
+    /// A bound between rows. What is written is kept to the length that a row's values may have together.
+    fn bound(&self, layout: &Layout, values: &[Vec<u8>], after: bool) -> Result<Vec<u8>> {
+        if !self.is_select() {
+            Table::check_clustering(values)?;
+        }
+        let mut out = vec![];
+        if values.is_empty() {
+            out.push(if after { ROWS + 1 } else { ROWS });
+            return Ok(out);
+        }
+        let lent: Vec<&[u8]> = values.iter().map(|v| &**v).collect();
+        layout.put_bound(&lent, after, &mut out)?;
+        Ok(out)
     }
 
     /// What keys and intervals don't say.
@@ -345,16 +360,4 @@ fn product(before: Vec<Vec<Vec<u8>>>, choices: &[Vec<Vec<u8>>]) -> Result<Vec<Ve
         return Ok(before);
     }
     Ok(before.iter().flat_map(|b| choices.iter().map(|c| [&b[..], &c[..]].concat())).collect())
-}
-
-/// A bound before or after the rows that begin with these values.
-fn bound(layout: &Layout, values: &[Vec<u8>], after: bool) -> Result<Vec<u8>> {
-    let mut out = vec![];
-    if values.is_empty() {
-        out.push(if after { ROWS + 1 } else { ROWS });
-        return Ok(out);
-    }
-    let lent: Vec<&[u8]> = values.iter().map(|v| &**v).collect();
-    layout.put_bound(&lent, after, &mut out)?;
-    Ok(out)
 }

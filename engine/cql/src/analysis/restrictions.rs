@@ -145,7 +145,7 @@ impl Restrictions {
         }
     }
 
-    fn is_select(&self) -> bool {
+    pub(super) fn is_select(&self) -> bool {
         matches!(self.purpose, Purpose::Select { .. })
     }
 

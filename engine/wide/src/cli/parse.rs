@@ -42,6 +42,8 @@ pub(super) enum Miss {
     Alternative,
     /// A number that does not fit.
     Large,
+    /// A number to count by that does not fit.
+    Delta,
     /// Too deep.
     Deep,
 }
@@ -80,20 +82,44 @@ impl<'a> Parser<'a> {
             Some(_) => format!("'{raw}'"),
         };
         let expected = match miss {
-            Miss::Large => "a number that fits".to_owned(),
+            Miss::Large | Miss::Delta => "a number that fits".to_owned(),
             Miss::Deep => format!("values nested at most {MAX_DEPTH} deep"),
             Miss::Alternative if self.at == 0 => "a statement; 'help;' lists them".to_owned(),
             _ => alternatives(&self.expected),
         };
         let first = self.tokens.first().map_or("<EOF>", |t| &source.text[t.start..t.end]);
         let (place, short) = match miss {
-            Miss::Token(name) => (at, format!("mismatched input '{raw}' expecting {name}")),
+            Miss::Token(name) => (at, self.mismatch(name, raw)),
             Miss::Set => (at, format!("mismatched input '{raw}' expecting set null")),
             Miss::Alternative => (0, format!("no viable alternative at input '{first}'")),
             Miss::Large => (at, format!("For input string: \"{raw}\"")),
+            Miss::Delta => {
+                let text = format!("'{raw}' is an invalid value, should be an integer.");
+                return SyntaxError::said(source, at, met, expected, text);
+            }
             Miss::Deep => (at, "too deep".to_owned()),
         };
         SyntaxError::new(source, at, met, expected, place, short)
+    }
+
+    /// What the parser of 2012 said of a token that it could not match: it tried to go on without that token, or as if the one expected had
+    /// stood before it.
+    fn mismatch(&self, name: &str, raw: &str) -> String {
+        let is_expected = |t: &Token| wanted(name).is_some_and(|w| w.kind == t.kind && w.text.eq_ignore_ascii_case(&t.text));
+        let is_at_end = name == "EOF" && self.at + 1 == self.tokens.len();
+        if is_at_end || self.tokens.get(self.at + 1).is_some_and(is_expected) {
+            return format!("extraneous input '{raw}' expecting {name}");
+        }
+        if let Some(wanted) = wanted(name) {
+            let (before, behind) = self.tokens.split_at(self.at.min(self.tokens.len()));
+            let completed = [before, &[wanted], behind].concat();
+            let mut parser = Parser::new(&completed);
+            let whole = parser.statement().is_ok();
+            if !behind.is_empty() && (whole || parser.at > self.at + 1) {
+                return format!("missing {name} at '{raw}'");
+            }
+        }
+        format!("mismatched input '{raw}' expecting {name}")
     }
 
     /// Takes this word of the language if it comes next.
@@ -427,7 +453,8 @@ impl<'a> Parser<'a> {
     }
 
     fn get(&mut self) -> Parsed<Statement> {
-        let family = self.family()?;
+        // The parser of 2012 looked at the family to know which kind of `get` it is.
+        let family = self.family().map_err(|_| Miss::Alternative)?;
         if self.sign("[") {
             let path = self.path_of(family)?;
             let shown_as = if self.word("as") { Some(self.name(What::Type)?) } else { None };
@@ -474,7 +501,7 @@ impl<'a> Parser<'a> {
                 self.advance();
                 Ok((path, by))
             }
-            Some(Err(_)) => Err(Miss::Large),
+            Some(Err(_)) => Err(Miss::Delta),
             None => {
                 self.expected.push(Expected::Any(What::Number));
                 Err(Miss::Set)
@@ -512,6 +539,18 @@ impl<'a> Parser<'a> {
         self.need_word("as", "AS")?;
         let level = self.any(What::Level, &[Kind::Word]).ok_or(Miss::Token("Identifier"))?;
         Ok(Statement::ConsistencyLevel(level))
+    }
+}
+
+/// The token of this name; `None` for those whose text is the user's choice, and for the end.
+fn wanted(name: &str) -> Option<Token> {
+    let token = |kind, text: &str| Some(Token { kind, text: text.to_owned(), start: 0, end: 0 });
+    match name {
+        "EOF" | "Identifier" | "StringLiteral" | "IntegerPositiveLiteral" => None,
+        _ => match name.strip_prefix('\'').and_then(|n| n.strip_suffix('\'')) {
+            Some(sign) => token(Kind::Sign, sign),
+            None => token(Kind::Word, name),
+        },
     }
 }
 

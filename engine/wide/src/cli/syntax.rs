@@ -154,8 +154,13 @@ impl SyntaxError {
 
     /// An error at byte `at` of the statement. `short` is the message of 2012, which names the position of byte `place`.
     pub(super) fn new(source: &Source, at: usize, met: String, expected: String, place: usize, short: String) -> SyntaxError {
+        let place = source.offset_in_one_line(place);
+        SyntaxError::said(source, at, met, expected, format!("Syntax error at position {place}: {short}"))
+    }
+
+    /// The same, where the message of 2012 named no position.
+    pub(super) fn said(source: &Source, at: usize, met: String, expected: String, historical: String) -> SyntaxError {
         let (line, column) = source.position(at);
-        let historical = format!("Syntax error at position {}: {short}", source.offset_in_one_line(place));
         SyntaxError { line, column, met, expected, historical }
     }
 }

@@ -120,9 +120,17 @@ impl Store {
         let mut partition = Vec::with_capacity(key.len() + 32);
         family.layout().put_partition(key, &mut partition)?;
         let len = partition.len();
+        // Where nothing was ever deleted, nothing that lies before the slice is looked at.
+        let is_whole = slice.is_from_start() || family.kinds() != 0;
         let mut reader = with_key(|until| {
             until.extend_from_slice(&partition);
             until.extend_from_slice(if slice.until.is_empty() { &[BEYOND] } else { &slice.until });
+            partition.extend_from_slice(if is_whole { &[DELETION] } else { &slice.from });
+            let reader = self.reader(at, family, (Bound::Included(&*partition), Bound::Excluded(&**until)), slice)?;
+            if is_whole || reader.kinds == 0 {
+                return Ok(reader);
+            }
+            partition.truncate(len);
             partition.push(DELETION);
             self.reader(at, family, (Bound::Included(&*partition), Bound::Excluded(&**until)), slice)
         })?;

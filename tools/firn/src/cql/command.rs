@@ -32,7 +32,7 @@ pub enum Command {
 /// What `PAGING` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paging {
-    /// Stop after each page, or don't.
+    /// Ask for rows page by page, or for all of them at once.
     On(bool),
     /// Rows of a page.
     Rows(usize),

@@ -144,7 +144,7 @@ const COMMANDS: [Topic; 11] = [
     (
         "PAGING",
         "PAGING [ON | OFF | rows]",
-        "How many rows are asked for at once, and whether to stop after each page.",
+        "How many rows are asked for at once, with a stop after each page. OFF: all of them at once, which some ORDER BY need.",
         "PAGING 50",
     ),
     ("SHOW VERSION", "SHOW VERSION", "Which versions these are.", "SHOW VERSION"),

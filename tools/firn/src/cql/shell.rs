@@ -52,8 +52,8 @@ pub struct Shell {
     go_on: bool,
     echo: bool,
     page: usize,
-    /// On a terminal: to stop after each page.
-    stops: bool,
+    /// To ask for a page of rows at a time, and on a terminal to stop after each.
+    paged: bool,
     depth: u32,
     failed: bool,
 }
@@ -65,7 +65,7 @@ impl Shell {
         let look = if global.json { Look::Json } else { Look::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
         let (style, global) = (global.style(), global.clone());
-        Shell { session, global, awaited, look, style, typed, go_on, echo, page, stops: true, depth: 0, failed: false }
+        Shell { session, global, awaited, look, style, typed, go_on, echo, page, paged: true, depth: 0, failed: false }
     }
 
     /// Whether any statement failed.
@@ -130,7 +130,7 @@ impl Shell {
         if let Some(db) = self.awaited.take_if(|_| command::makes_keyspace(&source.text)) {
             self.session = self.global.model(db)?;
         }
-        let mut how = Run { page_size: Some(self.page), ..Run::default() };
+        let mut how = Run { page_size: self.paged.then_some(self.page), ..Run::default() };
         let mut printer = Printer::new(self.look, self.style);
         let mut out = io::stdout();
         loop {
@@ -151,7 +151,7 @@ impl Shell {
                 eprintln!("{} {warning}", self.style.bold("warning:"));
             }
             how.paging = page.paging().cloned();
-            if !goes_on || (self.typed && self.stops && !more()?) {
+            if !goes_on || (self.typed && !more()?) {
                 return Ok(Outcome::Good);
             }
         }
@@ -187,11 +187,14 @@ impl Shell {
             }
             Command::Paging(change) => {
                 match change {
-                    Some(Paging::On(stops)) => self.stops = stops,
-                    Some(Paging::Rows(rows)) => (self.stops, self.page) = (true, rows),
+                    Some(Paging::On(paged)) => self.paged = paged,
+                    Some(Paging::Rows(rows)) => (self.paged, self.page) = (true, rows),
                     None => {}
                 }
-                eprintln!("paging is {}, {} rows a page", on(self.stops), self.page);
+                match self.paged {
+                    true => eprintln!("paging is on, {} rows a page", self.page),
+                    false => eprintln!("paging is off"),
+                }
             }
             Command::ShowVersion => println!("[firn {} | CQL spec 3.4.5]", env!("CARGO_PKG_VERSION")),
             Command::Clear if self.typed => print!("\x1b[2J\x1b[H"),

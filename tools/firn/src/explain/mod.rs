@@ -201,17 +201,26 @@ fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
     Ok(Some((all, dead)))
 }
 
+/// Which part of a partition was read, in the types of its table; `None` where it is all of it.
+fn part(read: &ReadCost, names: &Names) -> Option<String> {
+    match &read.of {
+        ReadOf::Key(key) => names.cell(&read.tree, key),
+        ReadOf::Range { from, until } => names.rows(&read.tree, from, until.as_deref()),
+    }
+}
+
 /// What was read, in words.
 fn subject(read: &ReadCost, names: &Names) -> String {
     let tree = names.of_tree(&read.tree).map_or_else(|| format!("tree {}", read.tree), |n| format!("{n} (tree {})", read.tree));
     let of = |key: &[u8]| names.partition(&read.tree, key);
+    let part = part(read, names).map_or_else(String::new, |part| format!(", {part}"));
     match &read.of {
         ReadOf::Key(key) => match of(key) {
-            Some(partition) => format!("a cell of {tree}, partition {partition}"),
+            Some(partition) => format!("a cell of {tree}, partition {partition}{part}"),
             None => format!("key {} of {tree}", words(key)),
         },
         ReadOf::Range { from, until } => match of(from) {
-            Some(partition) => format!("cells of {tree}, partition {partition}"),
+            Some(partition) => format!("cells of {tree}, partition {partition}{part}"),
             None if names.of_tree(&read.tree).is_some() => format!("partitions of {tree}"),
             None => {
                 let from = if from.is_empty() { "the first".into() } else { words(from) };

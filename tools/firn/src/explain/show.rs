@@ -8,7 +8,7 @@ use firn_tools::json::put_field;
 use firn_tools::output::{Style, bytes, count, nanos, things};
 use serde_json::{Map, Value, json};
 
-use super::{Read, Told, advice, subject};
+use super::{Read, Told, advice, part, subject};
 
 /// Of more reads than these only the costliest are told one by one.
 const FEW: usize = 4;
@@ -235,6 +235,7 @@ fn read_json(r: &Read, told: &Told) -> Value {
         }
     };
     o.insert("partition".into(), told.names.partition(tree, first).into());
+    o.insert("part".into(), part(&r.cost, &told.names).into());
     o.insert("found".into(), (*found).into());
     o.insert("nanos".into(), (*nanos).into());
     o.insert("searched".into(), r.cost.searched().into());
