@@ -18,6 +18,7 @@ mod open;
 mod pace;
 mod pins;
 mod read;
+mod reader;
 mod snapshot;
 mod stats;
 mod tables;

@@ -4,11 +4,12 @@
 //! files that it does not name are removed (a crash left them); then the log is replayed into memtables, skipping what each tree
 //! has in tables; last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end.
 //!
-//! A Db opened read-only takes no lock and writes nothing: it reads the manifest, opens all live files (a writer may remove them
-//! later; an open file stays), and replays the log into its own memtables. If the writer moved on meanwhile it starts over. A live table
-//! that is damaged keeps nobody from reading the others.
+//! A Db opened read-only takes no lock and writes nothing: it opens all files that are needed before it reads from any ([`reader`]), and
+//! replays the log into its own memtables. A live table that is damaged keeps nobody from reading the others.
+//!
+//! [`reader`]: super::reader
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use super::flush::table_number;
 use super::meters::Meters;
 use super::pace::Pace;
 use super::pins::Pins;
+use super::reader::Held;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::{Files, TreeCore};
@@ -41,10 +43,6 @@ use super::view::MemHandle;
 use super::write::{WriteState, cost_of, insert_ops};
 
 const LOCK: &str = "LOCK";
-/// How often a read-only open starts over in a store whose files stay as they are.
-const READ_ONLY_TRIES: usize = 10;
-/// How often it starts over, at most, because the writer has changed files under it: a busy one with small segments can be ahead many times.
-const MOVING_TRIES: usize = 50;
 
 impl Core {
     /// Opens the store in `dir`.
@@ -57,22 +55,10 @@ impl Core {
             .in_file(dir));
         }
         if options.read_only {
-            let (mut tries, mut still, mut names) = (0, 1, vec![]);
+            let mut held = Held::new(new_opener(&env, dir, &options));
             loop {
-                tries += 1;
-                let last = still == READ_ONLY_TRIES;
-                match open_once(env.clone(), dir, options.clone(), None, last) {
-                    Err(e) if !last && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {
-                        let mut now = env.list(dir).unwrap_or_default();
-                        if !now.iter().any(|n| n == CURRENT) {
-                            return Err(if e.kind() == ErrorKind::NotFound { no_store(&*env, dir) } else { e });
-                        }
-                        now.sort_unstable();
-                        if now == names || tries >= MOVING_TRIES {
-                            still += 1;
-                        }
-                        names = now;
-                    }
+                match open_once(env.clone(), dir, options.clone(), None, Some(&mut held)) {
+                    Err(e) if held.may_pass(&e) => {}
                     done => return done,
                 }
             }
@@ -83,7 +69,7 @@ impl Core {
         }
         check_directory(&*env, dir, options.create)?;
         let lock = env.lock(&dir.join(LOCK))?;
-        open_once(env, dir, options, Some(lock), true)
+        open_once(env, dir, options, Some(lock), None)
     }
 }
 
@@ -161,8 +147,20 @@ struct Replayed {
     last_seq: Seq,
 }
 
-/// `last`: a reader that finds the store incomplete takes it as it is, and does not begin again.
-fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box<dyn FileLock>>, last: bool) -> Result<Core> {
+fn new_opener(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions) -> Arc<TableOpener> {
+    let (cache, workers) = (Cache::new(options.memory_budget / 2), options.background_threads > 0 && !options.read_only);
+    Arc::new(TableOpener::new(env.clone(), dir, cache, options.read_mode, workers))
+}
+
+/// `held`: what a reader holds of the store's files, and only a reader.
+fn open_once(
+    env: Arc<dyn Env>,
+    dir: &Path,
+    options: DbOptions,
+    lock: Option<Box<dyn FileLock>>,
+    mut held: Option<&mut Held>,
+) -> Result<Core> {
+    held.as_mut().map_or(Ok(()), |h| h.hold_log())?;
     let loaded = Manifest::load(&*env, dir)?;
     if loaded.is_none() && options.read_only {
         return Err(no_store(&*env, dir));
@@ -173,11 +171,10 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
     }
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
     let budget = options.memory_budget;
-    let cache = Cache::new(budget / 2);
     let arenas = ArenaPool::new(1);
     let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()) };
-    let workers = options.background_threads > 0 && !options.read_only;
-    let opener = Arc::new(TableOpener::new(env.clone(), dir, cache.clone(), options.read_mode, workers));
+    let opener = held.as_ref().map_or_else(|| new_opener(&env, dir, &options), |h| h.opener.clone());
+    let (cache, opened) = (opener.cache.clone(), held.as_ref().map(|h| h.tables.clone()).unwrap_or_default());
     let mut trees = vec![];
     for t in state.trees.values() {
         let tree_options = t.options.with_hooks_of(&TreeOptions::default());
@@ -187,22 +184,20 @@ fn open_once(env: Arc<dyn Env>, dir: &Path, options: DbOptions, lock: Option<Box
         })?;
         let mem = Memtable::with_prefixes(&arenas, tree_options.memtable_size, tree_options.filter_prefix.clone())?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
-        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &watch)?);
+        trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &opened, &watch)?);
     }
-    if options.read_only {
-        for h in trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()) {
-            // A table that cannot be opened is an error to those who need it, and to nobody else. One that is not there may have been merged
-            // by the writer: then the next try finds what it has become.
-            let is_gone = |e: &Error| e.kind() == ErrorKind::NotFound;
-            if let Err(e) = h.table()
-                && !last
-                && env.file_len(&h.path()).is_err_and(|e| is_gone(&e))
-            {
-                return Err(e);
-            }
+    if let Some(h) = &mut held {
+        h.hold_tables(trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()).collect())?;
+    }
+    let log = held.as_ref().map_or(&*env, |h| h.log());
+    let replayed = replay(log, dir, (&state, manifest_number), &trees, &arenas, held.is_some())?;
+    if let (Some(h), Some(t)) = (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0)) {
+        // The segment with what is missing may have been given up; then the next manifest does not need it.
+        let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
+        if !h.is_known(&e) {
+            return Err(e);
         }
     }
-    let replayed = replay(&*env, dir, (&state, manifest_number), &trees, &arenas)?;
     if let Some(t) = replayed.recovered.torn.as_ref().filter(|_| !options.read_only && !options.accept_log_loss) {
         check_torn(t)?;
     }
@@ -298,11 +293,13 @@ fn tree_of(
     hooked: bool,
     active: Arc<MemHandle>,
     opener: &Arc<TableOpener>,
+    opened: &HashMap<u64, Arc<TableHandle>>,
     watch: &Watch,
 ) -> Result<Arc<TreeCore>> {
     let mut files = Files::default();
     for m in state.runs.iter().flat_map(|r| &r.tables) {
-        files.handles.insert(m.id, TableHandle::new(m.clone(), opener.clone()));
+        let held = opened.get(&m.id).filter(|h| h.meta == *m).cloned();
+        files.handles.insert(m.id, held.unwrap_or_else(|| TableHandle::new(m.clone(), opener.clone())));
     }
     if !hooked && state.options.filter_prefix.is_some() {
         files.handles.values().for_each(|h| h.use_filter(false));
@@ -313,7 +310,7 @@ fn tree_of(
 impl Core {
     /// A tree that has just been created.
     pub(super) fn new_tree(&self, state: &TreeState, options: TreeOptions, active: Arc<MemHandle>) -> Result<Arc<TreeCore>> {
-        tree_of(state, options, true, active, &self.opener, &self.watch)
+        tree_of(state, options, true, active, &self.opener, &HashMap::new(), &self.watch)
     }
 }
 
@@ -329,8 +326,7 @@ fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
 /// Removes what a crash left behind: tables that the manifest does not name, and other manifests. Only names that a Db gives
 /// its own files are looked at; whatever else is in the directory stays.
 fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u64) -> Result<()> {
-    let live: std::collections::HashSet<u64> =
-        state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
+    let live: HashSet<u64> = state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
     for name in env.list(dir)? {
         let garbage = match (table_number(&name), self::manifest_number(&name)) {
             (Some(id), _) => !live.contains(&id),
@@ -382,19 +378,27 @@ fn check_version(env: &dyn Env, path: &Path, id: u64) -> Result<()> {
 ///
 /// The manifest proves three things of the log: there is one, it reaches as far as any tree was flushed (the log is synced up to there
 /// before the manifest says so), and it names no tree that has not been created yet.
+///
+/// Beside a writer (`beside`) the log may be newer than the manifest that was read. Then operations count up to the first before which
+/// the manifest has changed in what the log does not tell: a tree was made, or tables were loaded, which takes a sequence number. So a
+/// reader sees nothing without what came before it.
 fn replay(
     env: &dyn Env,
     dir: &Path,
     (state, manifest): (&State, u64),
     trees: &[Arc<TreeCore>],
     arenas: &Arc<ArenaPool>,
+    beside: bool,
 ) -> Result<Replayed> {
-    let mut last_seq = 0;
+    let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
     let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     let known = Known { store: state.id, durable, writers: Some(&state.writers) };
     let recovered = recover_known(env, dir, state.wal_floor, &known, &mut |seq, end, payload| {
+        if is_past {
+            return Ok(());
+        }
         let mut costs: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut count = 0;
+        let (mut count, mut unknown) = (0, None);
         for op in crate::base::ops::Ops::new(payload) {
             let Some((tree, op)) = op else {
                 return Err(Error::corruption(
@@ -402,14 +406,25 @@ fn replay(
                 ));
             };
             if tree >= state.next_tree && tree != crate::base::ops::NO_TREE {
-                return Err(lost_edits(env, dir, manifest, tree));
+                unknown.get_or_insert(tree);
             }
             *costs.entry(tree).or_default() += cost_of(&op);
             count += 1;
         }
+        if beside && (seq > next_seq || unknown.is_some()) {
+            let newer = Manifest::load(env, dir)?.map_or((0, 0), |(s, _)| (s.last_seq, s.next_tree));
+            is_past = newer.0 >= next_seq || unknown.is_some_and(|tree| newer.1 > tree);
+            if is_past {
+                return Ok(());
+            }
+        }
+        if let Some(tree) = unknown {
+            return Err(lost_edits(env, dir, manifest, tree));
+        }
         if seq > MAX_SEQ + 1 - count.max(1) {
             return Err(Error::corruption(format!("a log record has the sequence number {seq}, which is out of bounds")));
         }
+        next_seq = next_seq.max(seq + count);
         let begin = end.saturating_sub(record_size(payload.len()));
         let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
         for (t, cost) in costs.into_iter().filter_map(|(id, cost)| Some((find(trees, id)?, cost))) {

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::hooks::{Folded, Merge};
+use crate::base::key::Trailer;
 use crate::compaction::{Shape, manual};
 use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
+use crate::memtable::Memtable;
 
 thread_local! {
     static BETWEEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
@@ -427,4 +429,32 @@ fn nobody_walks_twice_over_what_is_deleted() {
             }
         }
     }
+}
+
+#[test]
+fn an_entry_of_unknown_kind_is_damage_to_every_read_recorded_or_not() {
+    let (db, tree) = open();
+    tree.put(b"k", b"older").unwrap();
+    tree.put(b"other", b"v").unwrap();
+    // Blocks and log records with such an entry are refused as a whole; a bug would put it here.
+    let view = tree.core.view.load_full();
+    assert!(view.active.mem.reserve(Memtable::cost(1, 1)));
+    view.active.mem.add(b"k", Trailer(2 << 8 | 9), b"?");
+    let snapshot = db.snapshot();
+    let reads: [&dyn Fn() -> Result<bool>; 5] = [
+        &|| tree.get(b"k").map(|v| v.is_some()),
+        &|| snapshot.get(&tree, b"k").map(|v| v.is_some()),
+        &|| tree.contains(b"k"),
+        &|| tree.multi_get(&[b"k"]).map(|v| v[0].is_some()),
+        &|| tree.iter().next().map_or(Ok(false), |item| item.map(|_| true)),
+    ];
+    for (i, read) in reads.iter().enumerate() {
+        let plain = read().unwrap_err();
+        let recording = db.record_reads();
+        let noted = read().unwrap_err();
+        drop(recording);
+        assert_eq!((plain.kind(), noted.to_string()), (ErrorKind::Corruption, plain.to_string()), "read {i}");
+        assert!(plain.to_string().contains("unknown kind 9"), "read {i}: {plain}");
+    }
+    assert_eq!(tree.get(b"other").unwrap().as_deref(), Some(&b"v"[..]));
 }

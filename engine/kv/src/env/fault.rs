@@ -83,8 +83,8 @@ struct Plan(Mutex<PlanState>);
 struct PlanState {
     /// The first operation that fails, how, and whether those after it do too.
     fault: Option<(u64, Fault, bool)>,
-    /// What is called where an operation begins.
-    call: Option<(u64, Arc<dyn Fn() + Send + Sync>)>,
+    /// What is called where an operation begins, with its number.
+    call: Option<Arc<dyn Fn(u64) + Send + Sync>>,
     /// The classes that count; all where empty.
     only: Vec<OpClass>,
     done: Vec<(&'static str, Arc<Path>)>,
@@ -100,8 +100,8 @@ impl Plan {
         }
         let n = plan.done.len() as u64;
         plan.done.push((what, path.clone()));
-        if let Some((_, call)) = plan.call.take_if(|(at, _)| *at == n) {
-            call();
+        if let Some(call) = &plan.call {
+            call(n);
         }
         let (at, fault, lasting) = plan.fault?;
         if (n == at || (lasting && n > at)) && fault.applies_to(class) {
@@ -164,7 +164,17 @@ impl FaultEnv {
 
     /// Calls `f` where operation `n` (from 0) begins, before it has any effect: for a process that is to end just there.
     pub fn call_at(&self, n: u64, f: impl Fn() + Send + Sync + 'static) {
-        self.plan.0.lock().call = Some((n, Arc::new(f)));
+        self.call_each(move |at| {
+            if at == n {
+                f();
+            }
+        });
+    }
+
+    /// Calls `f` where each operation begins, with its number (from 0): for what somebody else does to the files meanwhile. `f` must not
+    /// come back here.
+    pub fn call_each(&self, f: impl Fn(u64) + Send + Sync + 'static) {
+        self.plan.0.lock().call = Some(Arc::new(f));
     }
 
     /// Nothing fails any more: the device is well again. The count goes on.

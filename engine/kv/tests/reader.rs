@@ -1,0 +1,175 @@
+//! A reader opens beside a writer that is never at rest: between any two operations of the opening the writer fills and flushes memtables,
+//! merges tables away, gives up segments of the log and uses them again, loads tables, makes trees, and begins manifests. What the reader
+//! then shows is the store as it was at one moment while it opened. One thread does it all, so each case plays again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use firn_kv::env::fault::{FaultEnv, OpClass};
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
+
+const DIR: &str = "/db";
+const TREES: [&str; 3] = ["a", "b", "c"];
+
+fn options() -> DbOptions {
+    DbOptions { background_threads: 0, memory_budget: 4 << 20, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+}
+
+fn tree_options() -> TreeOptions {
+    TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }
+}
+
+fn is_ingestion(step: u64) -> bool {
+    step.is_multiple_of(8)
+}
+
+/// A writer whose every step leaves a mark that tells its number, so that a reader can say which steps it sees.
+struct Writer {
+    env: MemEnv,
+    open: Mutex<Option<(Db, Vec<Tree>)>>,
+    /// Steps done.
+    steps: AtomicU64,
+}
+
+impl Writer {
+    /// Makes a store and takes so many steps.
+    fn new(steps: u64) -> Writer {
+        let w = Writer { env: MemEnv::new(1), open: Mutex::default(), steps: AtomicU64::new(0) };
+        w.reopen();
+        (0..steps).for_each(|_| w.step());
+        w
+    }
+
+    /// Another one that goes on from a copy of what is there.
+    fn fork(&self) -> Arc<Writer> {
+        let w = Writer { env: self.env.fork(), open: Mutex::default(), steps: AtomicU64::new(self.done()) };
+        w.reopen();
+        Arc::new(w)
+    }
+
+    fn reopen(&self) {
+        let mut open = self.open.lock().unwrap();
+        *open = None;
+        let db = Db::open_in(Arc::new(self.env.clone()), DIR, options()).unwrap();
+        let trees = TREES.map(|name| db.tree(name, tree_options()).unwrap()).into();
+        *open = Some((db, trees));
+    }
+
+    /// Step `n` puts `n` into all trees at once, but for one that is to get it by an ingestion, does what its number says, and puts its mark.
+    fn step(&self) {
+        let n = self.steps.load(Ordering::Relaxed) + 1;
+        if n.is_multiple_of(11) {
+            self.reopen();
+        }
+        let open = self.open.lock().unwrap();
+        let (db, trees) = open.as_ref().unwrap();
+        let mut batch = Batch::new();
+        let (one, another) = (&trees[n as usize % 3], &trees[(n as usize + 1) % 3]);
+        let put_into = |t: &&Tree| !is_ingestion(n) || t.name() != one.name();
+        trees.iter().filter(put_into).for_each(|t| batch.put(t, &n.to_be_bytes(), &[n as u8; 3000]).unwrap());
+        db.write(batch).unwrap();
+        match n % 8 {
+            0 => drop(one.ingest([(n.to_be_bytes(), [n as u8; 3000])]).unwrap()),
+            1 => one.compact().unwrap(),
+            2 => {
+                // Nothing that a reader must see is in it.
+                let name = format!("other {n}");
+                let other = db.tree(&name, tree_options()).unwrap();
+                other.put(b"key", &[7; 500]).unwrap();
+                db.drop_tree(&name).unwrap();
+            }
+            _ => one.flush().unwrap(),
+        }
+        if n.is_multiple_of(3) {
+            trees.iter().for_each(|t| t.flush().unwrap());
+        }
+        another.put(&[0xff], &n.to_be_bytes()).unwrap();
+        self.steps.store(n, Ordering::Relaxed);
+    }
+
+    fn done(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+}
+
+/// What each tree of a reader holds: the numbers of the steps, and the mark.
+fn shown(db: &Db) -> BTreeMap<&'static str, (Vec<u64>, u64)> {
+    let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+    let of = |name| {
+        let tree = db.existing_tree(name).unwrap();
+        let steps = tree.range(..[0xff]);
+        let steps = steps.map(|pair| pair.unwrap()).map(|(k, v)| {
+            assert_eq!(&v[..], [number(&k) as u8; 3000]);
+            number(&k)
+        });
+        (name, (steps.collect(), tree.get(&[0xff]).unwrap().map_or(0, |v| number(&v))))
+    };
+    TREES.into_iter().map(of).collect()
+}
+
+/// Opens a reader while `busy` is asked at each of its operations whether the writer makes a step now. Gives the reader's operations.
+fn read_beside(writer: &Arc<Writer>, busy: impl Fn(u64) -> bool + Send + Sync + 'static) -> u64 {
+    let env = FaultEnv::new(Arc::new(writer.env.clone()));
+    env.only(&[OpClass::Read]);
+    let before = writer.done();
+    let beside = writer.clone();
+    env.call_each(move |n| {
+        if busy(n) {
+            beside.step();
+        }
+    });
+    let db = Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() }).unwrap();
+    let (operations, after) = (env.count(), writer.done());
+    env.call_each(|_| {});
+    let all = shown(&db);
+    let last = all.values().flat_map(|(steps, _)| steps.last().copied()).max().unwrap_or(0);
+    assert!((before..=after).contains(&last), "step {last} is the last that is seen; {before} to {after} were done");
+    let marks = all.values().map(|(_, mark)| *mark).max().unwrap();
+    assert!(marks == last || marks + 1 == last, "of step {last} the mark of {marks}");
+    for (name, (steps, mark)) in &all {
+        // An ingestion comes after its step's batch, and before its mark.
+        let least = if is_ingestion(last) && marks < last && *name == TREES[last as usize % 3] { last - 1 } else { last };
+        let seen = steps.last().copied().unwrap_or(0);
+        assert!(steps.iter().copied().eq(1..=seen) && seen >= least, "tree {name} of {last} steps, mark {marks}: {steps:?}");
+        assert!(*mark + 3 > marks && marks >= *mark, "tree {name} has mark {mark} beside {marks}");
+    }
+    operations
+}
+
+#[test]
+fn a_step_of_the_writer_at_any_place_of_the_opening_is_met() {
+    let store = Writer::new(30);
+    // In the order of the kinds of steps, each at each place.
+    for _ in 0..11 {
+        store.step();
+        let (mut at, mut operations) = (0, 1);
+        while at < operations {
+            operations = read_beside(&store.fork(), move |n| n == at);
+            at += 1;
+        }
+        assert!(operations > 20, "{operations}");
+    }
+}
+
+#[test]
+fn the_race_with_a_writer_who_is_never_at_rest_ends() {
+    let store = Writer::new(60);
+    for every in [5, 6, 7, 9, 20] {
+        for first in (0..every).step_by(3) {
+            read_beside(&store.fork(), move |n| {
+                assert!(n < 20_000, "the writer wins every time");
+                n % every == first
+            });
+        }
+    }
+}
+
+#[test]
+fn a_burst_of_the_writer_costs_attempts_and_no_failure() {
+    let store = Writer::new(60);
+    for steps in [60, 600] {
+        read_beside(&store.fork(), move |n| n < steps);
+    }
+}
