@@ -1,5 +1,7 @@
 //! Each promise of the public API once, in memory and on the real file system.
 
+#![allow(clippy::disallowed_methods, reason = "temporary directories")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

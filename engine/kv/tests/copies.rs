@@ -1,6 +1,8 @@
 //! Compactions that copy whole blocks: the same keys, snapshots and sound files as if every entry had been merged, under options that
 //! allow copies and options that forbid them.
 
+#![allow(clippy::disallowed_methods, reason = "temporary directories")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! the properties' `writer`. `versions.json` says which versions decided. With the same ones every byte must be the same; with others,
 //! everything that they do not decide must be.
 
+#![allow(clippy::disallowed_methods, reason = "golden files are read as they are")]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -10,6 +10,8 @@
 //! A failure prints the options, the seed, the step, what was expected and what came; and a shorter history that fails too, as a script.
 //! A script that is put into `tests/model/scripts` is played for ever.
 
+#![allow(clippy::disallowed_methods, reason = "scripts and temporary directories")]
+
 mod draw;
 
 #[path = "model/compare.rs"]

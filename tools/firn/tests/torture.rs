@@ -1,5 +1,7 @@
 //! `firn torture` goes on where it was, and says what is wrong when something is.
 
+#![allow(clippy::disallowed_methods, reason = "temporary directories")]
+
 use serde_json::Value;
 
 mod common;

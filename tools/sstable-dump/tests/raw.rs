@@ -1,4 +1,5 @@
 //! `raw` over the golden files: every kind is shown, damage is refused. That the fields are right is what `.ci/format-spec` checks.
+#![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
 use std::path::{Path, PathBuf};
 

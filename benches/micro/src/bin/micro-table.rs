@@ -4,6 +4,8 @@
 //! An operation is one of criterion's elements; where the throughput is in bytes, one iteration. Ratios are given where the same work
 //! was done by `firn` and by a yardstick in the same run.
 
+#![allow(clippy::disallowed_methods, reason = "a tool that reads what criterion left")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 //! A directory of a test's own, and the `firn` binary run in it.
+#![allow(clippy::disallowed_methods, reason = "temporary directories, and what feeds a command")]
 #![allow(dead_code)] // not every test uses all of it
 
 use std::collections::BTreeSet;
