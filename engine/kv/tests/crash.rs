@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_kv::DbOptions;
 use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::wal::TornTail;
 use firn_testkit::rng::Rng;
 
 mod history;
@@ -27,6 +29,8 @@ const LIVES: usize = 3;
 const STEPS: usize = 40;
 /// One image in so many is written to and opened again.
 const CONTINUE: u64 = 120;
+/// One image in so many is opened by a reader first.
+const READ: u64 = 20;
 /// One image in so many has its own recovery crashed at each operation.
 const RECRASH: u64 = 1500;
 
@@ -151,6 +155,19 @@ fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
     }
 }
 
+/// What a reader of an image shows and says of it, which is what an opening for writing finds then.
+fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTail>)> {
+    let options = DbOptions { read_only: true, ..history::db_options() };
+    let files = image.files().len();
+    let store = Store::open_with(Arc::new(image.clone()), DIR, options).map_err(|e| format!("a reader cannot open: {e}"))?;
+    let content = store.content().map_err(|e| format!("a reader cannot read: {e}"))?;
+    if !store.db().is_read_only() || image.files().len() != files {
+        return Err("a reader has written".into());
+    }
+    let k = life.find(&content, b).ok_or_else(|| format!("a reader: {}", difference(&content, &life.states[b.high])))?;
+    Ok((k, store.db().torn_log().cloned()))
+}
+
 /// A recovered store is a store: it takes writes, closes and opens again, and everything in it is sound.
 fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng) -> Outcome<()> {
     let said = |what: &'static str| move |e: firn_kv::Error| format!("{what} after recovery: {e}");
@@ -273,14 +290,21 @@ fn enumerate(life: &Life, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
             let b = life.bounds(at, &cut);
             let image = crasher.image(&cut);
             let again = rng.one_in(RECRASH).then(|| image.fork());
-            let tried = recover(life, &image, b).and_then(|(k, store)| {
-                if rng.one_in(CONTINUE) {
-                    tally.continued.fetch_add(1, Ordering::Relaxed);
-                    check_copies(life, &image, at)?;
-                    go_on(life, k, store, &image, rng)?;
-                }
-                again.map_or(Ok(()), |disk| crash_recovery(life, at, &disk, &cut, rng, tally))
-            });
+            let is_there = || image.files().iter().any(|f| f.ends_with("CURRENT"));
+            let seen = (rng.one_in(READ) && is_there()).then(|| read(life, &image, b)).transpose();
+            let tried =
+                seen.and_then(|seen| recover(life, &image, b).map(|found| (seen, found))).and_then(|(seen, (k, store))| {
+                    let found = (k, store.db().torn_log().cloned());
+                    if seen.as_ref().is_some_and(|seen| *seen != found) {
+                        return Err(format!("a reader saw {seen:?}, a writer {found:?}"));
+                    }
+                    if rng.one_in(CONTINUE) {
+                        tally.continued.fetch_add(1, Ordering::Relaxed);
+                        check_copies(life, &image, at)?;
+                        go_on(life, k, store, &image, rng)?;
+                    }
+                    again.map_or(Ok(()), |disk| crash_recovery(life, at, &disk, &cut, rng, tally))
+                });
             tried.map_err(|e| format!("{}: {e}", life.words(at, &cut, b)))?;
             tally.images.fetch_add(1, Ordering::Relaxed);
         }

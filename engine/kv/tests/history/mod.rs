@@ -113,6 +113,13 @@ impl Change {
         }
     }
 
+    /// The key, or the first one.
+    fn key(&self) -> &[u8] {
+        match self {
+            Change::Put(_, k, _) | Change::Delete(_, k) | Change::Merge(_, k, _) | Change::DeleteRange(_, k, _) => k,
+        }
+    }
+
     fn apply(&self, map: &mut Map) {
         match self {
             Change::Put(_, k, v) => drop(map.insert(k.clone(), v.as_slice().into())),
@@ -331,6 +338,7 @@ impl Store {
             }
             Step::Snapshot => {
                 let snapshot = self.db().snapshot_named("of the history");
+                assert!(self.snapshots.last().is_none_or(|s| s.seq() <= snapshot.seq()));
                 self.snapshots.push(snapshot);
                 if self.snapshots.len() > SNAPSHOTS {
                     self.snapshots.remove(0);
@@ -358,6 +366,13 @@ impl Store {
             ([Change::Delete(t, k)], Durability::Process) => self.tree(t).delete(k),
             ([Change::Merge(t, k, v)], Durability::Process) => self.tree(t).merge(k, v),
             ([Change::DeleteRange(t, a, z)], Durability::Process) => self.tree(t).delete_range(a, z),
+            _ if changes.iter().all(|c| matches!(c, Change::Put(..) | Change::Delete(..))) => self.db().transact(2, |tx| {
+                tx.set_durability(durability);
+                changes.iter().try_for_each(|c| match c {
+                    Change::Put(t, k, v) => tx.put(self.tree(t), k, v),
+                    other => tx.delete(self.tree(other.tree()), other.key()),
+                })
+            }),
             _ => {
                 let mut batch = Batch::new();
                 for c in changes {
@@ -368,6 +383,7 @@ impl Store {
                         Change::DeleteRange(t, a, z) => batch.delete_range(self.tree(t), a, z)?,
                     }
                 }
+                assert!(batch.size() >= changes.len());
                 self.db().write_with(batch, durability)
             }
         }
@@ -376,9 +392,9 @@ impl Store {
     /// Everything that is in it.
     pub fn content(&self) -> Result<Content> {
         let mut all = vec![];
-        for (name, tree) in &self.open.as_ref().unwrap().1 {
+        for tree in self.open.as_ref().unwrap().1.values() {
             let entries = tree.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect::<Result<_>>()?;
-            all.push((name.clone(), entries));
+            all.push((tree.name().to_string(), entries));
         }
         Ok(all)
     }

@@ -1,6 +1,6 @@
 //! Threads at the same time: each writer owns a range of keys in all trees and keeps a map of its own; now and then all stop, and the
 //! store must hold what the maps say together. Meanwhile a reader sees snapshots that do not change, and batches whole, and another
-//! thread changes options, makes and drops trees, checks, and takes checkpoints, which hold batches whole too.
+//! thread changes options, makes and drops trees, checks, opens readers, and takes checkpoints, which hold batches whole too.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +85,10 @@ impl Writer<'_> {
                 // The same in the trees without hooks: a reader must never see one without the other.
                 let k = key(self.thread, KEYS);
                 let mut batch = Batch::new();
+                // What a batch has forgotten is not written.
+                batch.delete_range(&self.trees[0], b"", b"9")?;
+                assert!(batch.size() > 0);
+                batch.clear();
                 for tree in 0..2 {
                     batch.put(&self.trees[tree], &k, &value)?;
                     self.own[tree].insert(k.clone(), value.clone());
@@ -163,6 +167,17 @@ fn whole(what: &str, get: impl Fn(usize, &[u8]) -> Option<Vec<u8>>) {
     }
 }
 
+/// A cursor finds its place in a snapshot from either side.
+fn seek(snapshot: &Snapshot, t: &Tree, all: &[(firn_kv::Value, firn_kv::Value)], at: &[u8]) -> firn_kv::Result<()> {
+    let i = all.partition_point(|(k, _)| &k[..] < at);
+    let mut c = snapshot.cursor::<&[u8]>(t, ..)?;
+    c.seek(at)?;
+    assert_eq!(c.valid().then(|| c.key()), all.get(i).map(|(k, _)| &k[..]), "a seek in tree {}", t.name());
+    c.seek_before(at)?;
+    assert_eq!(c.valid().then(|| c.key()), all[..i].last().map(|(k, _)| &k[..]), "a seek before in tree {}", t.name());
+    Ok(())
+}
+
 /// Reads beside the writers until they are done: keys ascend, both directions and a cursor agree, batches are whole.
 fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
     let cursor = |snapshot: &Snapshot, t: &Tree| -> firn_kv::Result<usize> {
@@ -175,8 +190,11 @@ fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
         }
         Ok(n)
     };
+    let mut seen = 0;
     while !done.load(Ordering::Relaxed) {
         let snapshot = db.snapshot_named("of the reader");
+        assert!(snapshot.seq() >= seen, "a snapshot at {} after one at {seen}", snapshot.seq());
+        seen = snapshot.seq();
         whole("a snapshot", |t, k| snapshot.get(&trees[t], k).unwrap().map(|v| v.to_vec()));
         for t in trees {
             let forward: Vec<_> = snapshot.range::<&[u8]>(t, ..).map(Result::unwrap).collect();
@@ -185,6 +203,7 @@ fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
             assert!(forward.is_sorted_by(|a, b| *a.0 < *b.0));
             assert!(forward == backward, "a snapshot of tree {} changed", t.name());
             assert_eq!(cursor(&snapshot, t).unwrap(), forward.len(), "a cursor over tree {}", t.name());
+            seek(&snapshot, t, &forward, &key(1, seen % KEYS)).unwrap();
             let of_first = forward.iter().filter(|(k, _)| k.starts_with(b"0-")).count();
             assert_eq!(snapshot.prefix(t, b"0-").count(), of_first, "a prefix of tree {}", t.name());
             let keys: Vec<_> = forward.iter().map(|(k, _)| k.to_vec()).collect();
@@ -202,7 +221,12 @@ fn rearrange(setup: &Setup, place: &Place, db: &Db, trees: &[Tree], done: &Atomi
         let tree = rng.below(TREES as u64) as usize;
         let t = &trees[tree];
         match rng.below(10) {
-            0 => drop(db.tree(&name(tree), setup.tree_options(tree, rng.below(20))).unwrap()),
+            0 => {
+                // Nobody else changes options.
+                let changed = db.tree(&name(tree), setup.tree_options(tree, rng.below(20))).unwrap();
+                assert_eq!(t.options().policy, changed.options().policy);
+                assert_eq!(t.db().tree_names().len(), TREES);
+            }
             1 => checkpoint(setup, place, db, n),
             2 => {
                 let extra = db.tree("extra", TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
@@ -228,10 +252,19 @@ fn rearrange(setup: &Setup, place: &Place, db: &Db, trees: &[Tree], done: &Atomi
             5 => t.compact_range(&key(0, rng.below(KEYS)), &key(2, rng.below(KEYS))).unwrap(),
             6 => db.sync().unwrap(),
             7 if rng.one_in(4) => db.wait_idle().unwrap(),
+            8 if rng.one_in(4) => read_only(setup, place),
             // On real disks too, other threads shall come to run.
             _ => std::thread::yield_now(),
         }
     }
+}
+
+/// A reader opens beside the writers, and sees batches whole.
+fn read_only(setup: &Setup, place: &Place) {
+    let options = DbOptions { read_only: true, ..setup.db.clone() };
+    let db = Db::open_in(place.env.clone(), &place.dir, options).unwrap();
+    assert!(db.is_read_only());
+    whole("a reader", |t, k| db.existing_tree(&name(t)).unwrap().get(k).unwrap().map(|v| v.to_vec()));
 }
 
 /// A checkpoint opens, and holds batches whole.
