@@ -37,8 +37,15 @@ pub(crate) const PLAIN: u8 = 2;
 pub(crate) const WIDE: u8 = 4;
 /// The longest prefix that is shared; of longer keys the rest is in their entries.
 const MAX_PREFIX: usize = u16::MAX as usize;
-/// A block is cut when its keys, prefix and all, take this much.
-pub(crate) const MAX_RAW_KEYS: usize = 1 << 20;
+/// A block is cut when its keys, prefix and all, take this much: what the builder holds of long keys.
+pub(crate) const MAX_RAW_KEYS: usize = 8 << 20;
+
+/// What counts of a block's decoded size against the size that blocks aim for: of the prefix, which is there once, no more than a quarter
+/// of that. Else a block of keys that share a long one would have one entry, and each entry the prefix.
+#[inline]
+pub(crate) fn counted(size: usize, prefix: usize, aim: usize) -> usize {
+    size - prefix.saturating_sub(aim / 4)
+}
 
 /// Gathers the entries of one block.
 #[derive(Default)]
@@ -64,7 +71,8 @@ pub(crate) struct BlockBuilder {
 pub(crate) struct Fit {
     /// Decoded size in bytes; an upper bound.
     pub size: usize,
-    prefix: usize,
+    /// Length of the prefix that is shared.
+    pub prefix: usize,
     key_bytes: usize,
 }
 

@@ -55,6 +55,11 @@ impl<'a> WholeBlock<'a> {
         self.decoded.bytes().len()
     }
 
+    /// Length of the prefix that all of its keys share.
+    pub(super) fn prefix_len(&self) -> usize {
+        self.decoded.prefix().len()
+    }
+
     /// The decoded bytes.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.decoded.bytes()

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::base::sync::epoch;
 use proptest::prelude::*;
 
+use super::block::counted;
 use super::*;
 use crate::base::checksum::checksum;
 use crate::base::coding::u32_at;
@@ -295,10 +296,30 @@ proptest! {
             prop_assert_eq!(b.offset, end);
             let h = format::BlockHeader::read(&bytes[end as usize..]).unwrap();
             prop_assert_eq!((h.stored_len + format::BLOCK_HEADER) as u32, b.len);
-            prop_assert!(h.raw_len <= options.block_size || b.entries == 1);
+            let stored = format::Stored::check(&bytes[b.offset as usize..][..b.len as usize], h.kind, ID, b.offset).unwrap();
+            let prefix = usize::from(u16::from_le_bytes(stored.to_vec().unwrap()[4..6].try_into().unwrap()));
+            prop_assert!(counted(h.raw_len, prefix, options.block_size) <= options.block_size || b.entries == 1);
             prop_assert_eq!(table.offset_of(&b.separator) <= b.offset, true);
             end += b.len as u64;
         }
+    }
+}
+
+#[test]
+fn keys_that_share_a_long_beginning_share_blocks() {
+    let row: Vec<u8> = (0..60_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let entry = |i: u32| ([&row[..], &i.to_be_bytes()].concat(), Trailer::new(7, Kind::Put), vec![b'v'; 10]);
+    let entries: Vec<Entry> = (0..300).map(entry).collect();
+    let (bytes, facts) = write(&TableOptions::default(), &entries, &Fragments::default());
+    let table = open(&bytes, true).unwrap();
+    let blocks = table.blocks().count();
+    assert!(blocks <= 5 && bytes.len() < (blocks + 2) * 65_536, "{blocks} blocks, {} bytes", bytes.len());
+    assert_eq!(facts.entries, 300);
+    let mut c = table.cursor(false);
+    c.first().unwrap();
+    for e in &entries {
+        assert_eq!(at(&c).as_ref(), Some(e));
+        c.next().unwrap();
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - W1: entries are taken strictly in order (user key ascending, newest first); anything else is refused and nothing is added.
-//! - W2: a block is cut before the entry that would make it larger than `block_size`; an entry that is larger by itself gets a block of
-//!   its own.
+//! - W2: a block is cut before the entry that would make it larger than `block_size`, of a shared prefix no more than a quarter of that
+//!   [counted]; an entry that is larger by itself gets a block of its own.
 //! - W3: a block is only finished when its successor's first key is known, which is what the flags PLAIN and CONTINUES tell of.
 //! - W4: a block that is [copied](TableWriter::copy) cuts the one in the making. At most one block in [`SHORT_EVERY`] is cut before it is
 //!   half full.
@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::block::{BlockBuilder, MAX_RAW_KEYS};
+use super::block::{BlockBuilder, MAX_RAW_KEYS, counted};
 use super::copy::WholeBlock;
 use super::filter;
 use super::format::{BlockKind, Footer, Packer};
@@ -40,7 +40,7 @@ pub struct TableOptions {
     pub tree: TreeId,
     /// Level that it is written for.
     pub level: u8,
-    /// Decoded size that blocks aim for, in bytes: 512 to 65,536.
+    /// Decoded size that blocks aim for, in bytes: 512 to 65,536. A prefix that all keys of a block share counts up to a quarter of it.
     pub block_size: usize,
     /// How blocks are stored.
     pub compression: Compression,
@@ -222,7 +222,8 @@ impl TableWriter {
             self.begin(key)?;
         }
         let mut fit = self.block.fit(key, trailer, value.len());
-        let full = fit.size > self.options.block_size || self.block.raw_keys() + key.len() > MAX_RAW_KEYS;
+        let aim = self.options.block_size;
+        let full = counted(fit.size, fit.prefix, aim) > aim || self.block.raw_keys() + key.len() > MAX_RAW_KEYS;
         if full && !self.block.is_empty() {
             self.cut(Some(key))?;
             fit = self.block.fit(key, trailer, value.len());
@@ -265,9 +266,10 @@ impl TableWriter {
     /// # Errors
     /// `InvalidArgument` when the block is out of order, `Corruption` when its bytes are not sound; whatever the file says.
     pub fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
-        let half = self.options.block_size / 2;
+        let (aim, half) = (self.options.block_size, self.options.block_size / 2);
+        let size = counted(block.size(), block.prefix_len(), aim);
         let alike = block.compression() == self.options.compression && self.summary.is_none();
-        let sized = block.size() >= half && (block.size() <= self.options.block_size || block.len() == 1);
+        let sized = size >= half && (size <= aim || block.len() == 1);
         let short = !self.block.is_empty() && self.block.raw_size() < half;
         if !alike || !sized || (short && self.index.len() < self.short_at + SHORT_EVERY) {
             return Ok(false);
