@@ -182,6 +182,15 @@ fn a_released_server_is_answered_like_after_merges_and_reopenings() {
     replay(CQL, DIFFERENCES, "Murmur3Partitioner", true);
 }
 
+/// What a server answered about compact tables.
+#[test]
+fn compact_tables_are_answered_like() {
+    let differing = include_str!("vectors/differences-compact-5.0.txt");
+    for rough in [false, true] {
+        replay(include_str!("vectors/compact-5.0.jsonl"), differing, "Murmur3Partitioner", rough);
+    }
+}
+
 /// The same questions about tokens, asked of a server with each partitioner.
 #[test]
 fn tokens_are_those_of_the_partitioner() {

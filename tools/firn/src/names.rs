@@ -117,9 +117,9 @@ impl Keys {
                 break;
             }
             let mut raw = vec![];
-            of.take_component(&mut rest, &mut raw).ok()?;
+            let there = of.take_component(&mut rest, &mut raw).ok()?;
             let (name, of) = self.clustering(i, of);
-            values.push(format!("{name} = {}", literal(&of, Some(&raw))));
+            values.push(format!("{name} = {}", literal(&of, there.then_some(&*raw))));
         }
         let values = values.join(" AND ");
         let (side, column) = match rest {

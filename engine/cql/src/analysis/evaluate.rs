@@ -176,7 +176,8 @@ impl Restrictions {
         tuples.into_iter().map(whole).collect()
     }
 
-    /// The clustering values of the rows that are named, in no order, perhaps some twice. Only where [`names_rows`](Restrictions::names_rows).
+    /// The clustering values of the rows that are named, in no order, perhaps some twice; those that are left out are null. Only where
+    /// [`names_rows`](Restrictions::names_rows).
     ///
     /// # Errors
     /// As [`keys`](Restrictions::keys).

@@ -271,10 +271,10 @@ impl Restrictions {
             let first = self.table.partition().len();
             let columns = self.table.clustering().iter().enumerate();
             let missing: Vec<_> = columns.filter(|(i, _)| !restricted(first + i)).map(|(_, c)| &*c.name).collect();
-            if !only_statics && !missing.is_empty() {
+            if !only_statics && !missing.is_empty() && !self.takes_prefixes() {
                 return Err(invalid(format!("Some clustering keys are missing: {}", missing.join(", "))));
             }
-            return Ok(());
+            return if self.clustering_needs_filter() { Err(self.gap()) } else { Ok(()) };
         }
         if self.clustering.iter().any(Restriction::is_contains) && !has_index && !self.allows_filtering() {
             let text = "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering";
@@ -370,10 +370,16 @@ impl Restrictions {
         self.others.iter().any(|r| self.table.columns()[r.first()].kind == ColumnKind::Regular)
     }
 
+    /// Whether the first of the clustering columns name a row that is to be written: one of a compact table, where the others are null.
+    fn takes_prefixes(&self) -> bool {
+        self.purpose == Purpose::Update && self.table.is_compact() && !self.clustering.is_empty()
+    }
+
     /// Whether every clustering column is restricted by `=` or `IN`, so that single rows are named.
     pub fn names_rows(&self) -> bool {
         let columns: usize = self.clustering.iter().map(|r| r.columns.len()).sum();
-        columns == self.table.clustering().len() && !self.clustering.iter().any(|r| r.is_slice() || r.is_contains())
+        (columns == self.table.clustering().len() || self.takes_prefixes())
+            && !self.clustering.iter().any(|r| r.is_slice() || r.is_contains())
     }
 
     /// Whether a clustering column is in an `IN`.

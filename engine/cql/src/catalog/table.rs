@@ -212,9 +212,19 @@ impl Table {
         self.statics().next().is_some()
     }
 
-    /// Whether it was defined `WITH COMPACT STORAGE`.
+    /// Whether it was defined `WITH COMPACT STORAGE`: a row is there while one of its columns is.
     pub fn is_compact(&self) -> bool {
         self.compact
+    }
+
+    /// The one column that is not of the primary key, of a compact table with clustering columns.
+    pub fn compact_value(&self) -> Option<&Column> {
+        self.regulars().next().filter(|_| self.compact && self.clustering > 0)
+    }
+
+    /// Whether an `INSERT` marks its row, which then is there though all of its columns are null.
+    pub fn marks_rows(&self) -> bool {
+        !self.compact || self.regulars().next().is_none()
     }
 
     /// How its keys are made.

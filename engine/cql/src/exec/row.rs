@@ -132,7 +132,8 @@ const USUAL: usize = 256;
 pub struct Row {
     exists: bool,
     place: Vec<u8>,
-    clustering: Vec<Vec<u8>>,
+    /// Each with whether it is a value: null are those that a row of a compact table was written without.
+    clustering: Vec<(Vec<u8>, bool)>,
     bytes: Vec<u8>,
     slots: Vec<Slot>,
 }
@@ -153,9 +154,9 @@ impl Row {
         &self.place
     }
 
-    /// The value of a clustering column. Of the static cells: empty.
-    pub fn clustering(&self, position: usize) -> &[u8] {
-        self.clustering.get(position).map_or(&[], |v| v)
+    /// The value of a clustering column. `None` is null, which the static cells have, and rows of compact tables that were written without it.
+    pub fn clustering(&self, position: usize) -> Option<&[u8]> {
+        self.clustering.get(position).filter(|(_, there)| *there).map(|(value, _)| &**value)
     }
 
     /// The value in a slot; `None` is null.
@@ -188,13 +189,13 @@ impl Row {
     /// Takes over where the row lies.
     fn begin(&mut self, shape: &Shape, place: &[u8]) -> Result<()> {
         self.clear(shape);
-        self.clustering.resize_with(shape.clustering.len(), Vec::new);
+        self.clustering.resize_with(shape.clustering.len(), Default::default);
         self.place.clear();
         self.place.extend_from_slice(place);
         let mut rest = place;
-        for (of, value) in shape.clustering.iter().zip(&mut self.clustering) {
+        for (of, (value, there)) in shape.clustering.iter().zip(&mut self.clustering) {
             value.clear();
-            of.take_component(&mut rest, value).map_err(|_| corrupt("the clustering of a row can't be read"))?;
+            *there = of.take_component(&mut rest, value).map_err(|_| corrupt("the clustering of a row can't be read"))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::base::error::{Error, Result, invalid};
 use crate::ring::Partitioner;
 use crate::types::escape::{put_escaped, unescape};
-use crate::types::{EMPTY, NEXT, Type};
+use crate::types::{EMPTY, NEXT, NULL, Type};
 
 use super::{AFTER, BEFORE, DELETION, END, ROWS, STATIC, partition_len};
 
@@ -134,12 +134,14 @@ impl Layout {
         partition_len(key, self.token_len()).ok_or_else(|| damaged("partition", key))
     }
 
-    /// Appends the place of a row, which all places in it begin with. Of a Standard family: of all its cells.
+    /// Appends the place of a row, which all places in it begin with; values that are left out at its end are null. Of a Standard family: of
+    /// all its cells.
     ///
     /// # Errors
     /// `InvalidRequest` for a value that isn't one of its type.
     pub fn put_row(&self, clustering: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
         self.put_clustering(clustering, out)?;
+        out.resize(out.len() + self.clustering.len().saturating_sub(clustering.len()), NULL);
         out.push(END);
         Ok(())
     }

@@ -83,6 +83,12 @@ impl Catalog {
 
 fn index_target(table: &Table, column: &Column, part: IndexPart) -> Result<IndexTarget> {
     let name = &column.name;
+    if table.compact && column.is_primary_key() {
+        return Err(invalid("Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables"));
+    }
+    if table.compact_value().is_some() {
+        return Err(invalid("Secondary indexes are not supported on compact value column of COMPACT STORAGE tables"));
+    }
     if column.kind == ColumnKind::Partition && table.partition == 1 {
         return Err(invalid(format!("Cannot create secondary index on the only partition key column {name}")));
     }

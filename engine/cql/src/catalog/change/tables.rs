@@ -75,6 +75,10 @@ impl Catalog {
                     drop_column(&mut table, &column.text, *if_exists, at)?;
                 }
             }
+            TableChange::DropCompactStorage if !table.compact => {
+                return Err(invalid("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"));
+            }
+            TableChange::DropCompactStorage => table.compact = false,
             TableChange::Rename { if_exists, pairs } => {
                 for (from, to) in pairs {
                     rename_column(&mut table, from, to, *if_exists)?;
@@ -176,7 +180,29 @@ fn new_table(home: &Keyspace, statement: &CreateTable<'_>) -> Result<Table> {
     }
     check_ttl(&table)?;
     table.arrange();
+    if table.compact {
+        check_compact(&table)?;
+    }
     Ok(table)
+}
+
+/// What a compact table may have: columns of one cell each, and with clustering columns no more than one.
+fn check_compact(table: &Table) -> Result<()> {
+    if table.columns.iter().any(|c| c.of.multicell) {
+        return Err(invalid("Non-frozen collections and UDTs are not supported with COMPACT STORAGE"));
+    }
+    if table.has_statics() {
+        return Err(invalid("Static columns are not supported in COMPACT STORAGE tables"));
+    }
+    let rest: Vec<&str> = table.regulars().map(|c| c.name.as_str()).collect();
+    match (table.clustering, rest.len()) {
+        (0, 0) => Err(invalid("No definition found that is not part of the PRIMARY KEY")),
+        (1.., 2..) => Err(invalid(format!(
+            "COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part of the PRIMARY KEY (got: {})",
+            rest.join(", ")
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// `WITH id = …`
@@ -258,6 +284,9 @@ fn push_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition
 
 fn add_column(home: &Keyspace, table: &mut Table, definition: &ColumnDefinition<'_>, if_not_exists: bool) -> Result<()> {
     let name = &*definition.name.text;
+    if table.compact {
+        return Err(invalid("Cannot add new column to a COMPACT STORAGE table"));
+    }
     if table.column(name).is_some() {
         let there = || invalid(format!("Column with name '{name}' already exists"));
         return if if_not_exists { Ok(()) } else { Err(there()) };
@@ -309,6 +338,11 @@ fn drop_column(table: &mut Table, name: &str, if_exists: bool, at: i64) -> Resul
         return Err(invalid(format!(
             "Cannot drop column {name} because it has dependent secondary indexes ({})",
             dependent.join(", ")
+        )));
+    }
+    if table.compact && table.regulars().count() == 1 {
+        return Err(invalid(format!(
+            "Cannot drop {name}, the only column of a COMPACT STORAGE table that is not of its PRIMARY KEY"
         )));
     }
     table.columns.retain(|c| c.name != name);

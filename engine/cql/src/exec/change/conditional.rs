@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::key::ROWS;
+use firn_wide::key::{AFTER, ROWS};
 use firn_wide::store::{Body, Family, Slice, View};
 use firn_wide::types::Type;
 
@@ -72,13 +72,19 @@ impl<'p> Partition<'p> {
         Ok(Partition { table, key, view, family, shape, statics })
     }
 
-    /// The rows that begin with these clustering values.
+    /// The row with these clustering values; without any: all rows.
     fn slice(&self, clustering: &[Vec<u8>]) -> Result<Slice> {
         let layout = self.family.layout();
         let clustering: Vec<&[u8]> = clustering.iter().map(|v| &**v).collect();
         let (mut from, mut until) = (vec![], vec![]);
-        layout.put_bound(&clustering, false, &mut from)?;
-        layout.put_bound(&clustering, true, &mut until)?;
+        if clustering.is_empty() {
+            layout.put_bound(&clustering, false, &mut from)?;
+            layout.put_bound(&clustering, true, &mut until)?;
+        } else {
+            layout.put_row(&clustering, &mut from)?;
+            until.extend_from_slice(&from);
+            until.push(AFTER);
+        }
         Ok(Slice::between(from, until))
     }
 
@@ -147,7 +153,7 @@ impl<'p> Partition<'p> {
             let column = &self.table.columns()[i];
             match column.kind {
                 ColumnKind::Partition => key.part(column.position),
-                ColumnKind::Clustering => row.map(|r| r.clustering(column.position)),
+                ColumnKind::Clustering => row.and_then(|r| r.clustering(column.position)),
                 ColumnKind::Static | ColumnKind::Regular => self.value(row, i),
             }
         };

@@ -137,6 +137,7 @@ impl Change {
                 }
                 let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
                 let (relations, operations) = values_of(table, given, context)?;
+                check_compact(table, &operations)?;
                 Change::of(table, Parts { verb: Verb::Insert, relations, operations, guard, attributes, json: None }, context)
             }
             Inserted::Json { value, default_unset } => {
@@ -313,7 +314,7 @@ impl Change {
             }
             for row in &rows {
                 writer.begin(row);
-                if self.verb == Verb::Insert {
+                if self.verb == Verb::Insert && self.table.marks_rows() {
                     writer.place.extend_from_slice(&self.marker);
                     writer.put(&[]);
                 }
@@ -329,6 +330,12 @@ impl Change {
     pub fn rows(&self, values: &Env<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let rows = self.restrictions.rows(values)?;
         rows.iter().try_for_each(|row| Table::check_clustering(row))?;
+        // In the families of old its only clustering value was the name of a cell, and names have bytes.
+        if let ([column], true) = (self.table.clustering(), self.table.is_compact())
+            && rows.iter().flatten().any(Vec::is_empty)
+        {
+            return Err(invalid(format!("Invalid empty or null value for column {}", column.name)));
+        }
         Ok(rows)
     }
 
@@ -382,6 +389,18 @@ fn delete_counters(w: &mut Writer<'_>, view: &View, slice: &Slice) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// Refuses to insert nothing into a compact table, whose rows have no markers.
+fn check_compact(table: &Table, operations: &[Operation]) -> Result<()> {
+    match table.compact_value() {
+        Some(value) if operations.is_empty() => {
+            Err(invalid(format!("Column {} is mandatory for this COMPACT STORAGE table", value.name)))
+        }
+        // The servers name a column that nobody sees.
+        None if operations.is_empty() && !table.marks_rows() => Err(invalid("Some clustering keys are missing: column1")),
+        _ => Ok(()),
+    }
 }
 
 fn names_clustering(table: &Table, relations: &[Relation<'_>]) -> bool {

@@ -205,7 +205,7 @@ impl<'p> Collector<'p> {
         self.cells = cells;
         if !self.plan.order.sort.is_empty() {
             let value = |(position, _, _): &(usize, firn_wide::types::Type, bool)| {
-                row.map_or(vec![], |r| r.clustering(*position).to_vec())
+                row.and_then(|r| r.clustering(*position)).unwrap_or_default().to_vec()
             };
             self.sort_keys.push(self.plan.order.sort.iter().map(value).collect());
         }

@@ -93,7 +93,7 @@ impl<'a> Source<'a> {
     fn at(&self, place: Place) -> Option<&'a [u8]> {
         match place {
             Place::Key(i) => self.key.part(i),
-            Place::Clustering(i) => self.row.map(|r| r.clustering(i)),
+            Place::Clustering(i) => self.row.and_then(|r| r.clustering(i)),
             Place::Static(slot) => self.statics.value(slot),
             Place::Regular(slot) => self.row.and_then(|r| r.value(slot)),
         }

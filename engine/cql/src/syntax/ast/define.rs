@@ -112,6 +112,8 @@ pub enum TableChange<'a> {
     Add { if_not_exists: bool, columns: Vec<ColumnDefinition<'a>> },
     /// `DROP [IF EXISTS] name [USING TIMESTAMP n]` or several in parentheses; the timestamp is an integer.
     Drop { if_exists: bool, columns: Vec<Name<'a>>, timestamp: Option<Constant<'a>> },
+    /// `DROP COMPACT STORAGE`
+    DropCompactStorage,
     /// `RENAME [IF EXISTS] a TO b AND …`
     Rename { if_exists: bool, pairs: Vec<(Name<'a>, Name<'a>)> },
     /// `ALTER name TYPE type`, which is always refused later.

@@ -185,6 +185,11 @@ impl<'a> Parser<'a> {
             return Ok(TableChange::Add { if_not_exists, columns });
         }
         if self.eat_kw(Keyword::Drop) {
+            if (self.token.kind, self.ahead.kind) == (Tok::Kw(Keyword::Compact), Tok::Kw(Keyword::Storage)) {
+                self.bump();
+                self.bump();
+                return Ok(TableChange::DropCompactStorage);
+            }
             let if_exists = self.if_exists()?;
             let columns = self.one_or_parenthesised(|p| p.name("a column"))?;
             let timestamp = if self.eat_words(&[Keyword::Using, Keyword::Timestamp])? {

@@ -103,6 +103,7 @@ impl Display for AlterTable<'_> {
                     None => Ok(()),
                 }
             }
+            TableChange::DropCompactStorage => f.write_str("DROP COMPACT STORAGE"),
             TableChange::Rename { if_exists, pairs } => renamings(f, *if_exists, pairs),
             TableChange::Retype { column, of } => write!(f, "ALTER {column} TYPE {of}"),
             TableChange::With(properties) => write!(f, "WITH {}", Joined(properties, " AND ")),
