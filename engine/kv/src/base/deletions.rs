@@ -209,7 +209,7 @@ impl Deletions {
             let seqs = std::iter::successors(Some(first), |&s| self.newest_of(piece, next(s)?)).collect();
             Some(Fragment { start: self.bound(piece).to_vec(), end: self.bound(piece + 1).to_vec(), seqs })
         };
-        Fragments::from_sorted((0..self.pieces()).filter_map(fragment).collect()).unwrap_or_default()
+        Fragments::from_parts((0..self.pieces()).filter_map(fragment).collect())
     }
 
     /// Bytes of heap that this holds.

@@ -512,7 +512,8 @@ impl TreeCore {
     /// Seals the active memtable and makes `fresh` the active one; gives it back.
     fn start_memtable(&self, fresh: Arc<MemHandle>) -> Arc<MemHandle> {
         self.change_view(|v| {
-            let _ = v.active.end.set(fresh.start());
+            let set = v.active.end.set(fresh.start());
+            debug_assert!(set.is_ok(), "a memtable is sealed twice");
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
             super::view::View { active: fresh.clone(), sealed, ..v.clone() }

@@ -182,6 +182,19 @@ fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
     assert!(tree.drop_range(b"z", b"a").is_ok());
 }
 
+#[test]
+fn a_table_that_reaches_beyond_a_dropped_range_stays() {
+    let (_db, tree) = open();
+    let key = |i: u32| format!("k{i:03}").into_bytes();
+    // By its last key, which is the range's end, and by its first one, which comes before.
+    for (start, end, left) in [(key(0), key(99), key(99)), (key(1), b"l".to_vec(), key(0))] {
+        (0..100).for_each(|i| tree.put(&key(i), b"v").unwrap());
+        tree.compact().unwrap();
+        tree.drop_range(&start, &end).unwrap();
+        assert_eq!(keys(tree.iter()), [left]);
+    }
+}
+
 /// A FIFO tree keeps what a snapshot sees, whole, and goes on dropping when it has gone.
 #[test]
 fn first_in_first_out_waits_for_snapshots() {

@@ -42,7 +42,9 @@ impl Trees {
 
     /// Removes a tree.
     pub fn remove(&mut self, tree: &TreeCore) {
-        if let Ok(at) = self.list.binary_search_by_key(&tree.id, |t| t.id) {
+        let at = self.list.binary_search_by_key(&tree.id, |t| t.id);
+        debug_assert!(at.is_ok(), "tree {} is dropped twice", tree.id);
+        if let Ok(at) = at {
             self.list.remove(at);
             self.names.remove(&tree.name);
         }

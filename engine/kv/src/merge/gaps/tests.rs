@@ -52,6 +52,38 @@ fn beside_writers_two_readers_are_needed() {
 }
 
 #[test]
+fn what_is_put_beside_two_readers_is_cut_from_what_they_prove() {
+    let (gaps, given) = at(9);
+    gaps.learn(b"b", b"m", 7, 1000);
+    given.0.store(10, Ordering::Relaxed);
+    gaps.cut(b"k");
+    // A reader from before the put finds it all empty still.
+    gaps.learn(b"b", b"m", 9, 1000);
+    assert_eq!(forward(&gaps, b"c", 40), Some(b"k".to_vec()));
+    assert_eq!(forward(&gaps, b"k", 40), None);
+    assert_eq!(forward(&gaps, b"k1", 40), Some(b"m".to_vec()));
+}
+
+#[test]
+fn gaps_that_join_hold_for_readers_of_the_newest_of_them() {
+    for newest_first in [false, true] {
+        let (gaps, given) = at(7);
+        let older = || gaps.learn(b"b", b"m", 7, 1000);
+        if !newest_first {
+            older();
+        }
+        given.0.store(10, Ordering::Relaxed);
+        gaps.learn(b"m", b"z", 10, 1000);
+        if newest_first {
+            given.0.store(7, Ordering::Relaxed);
+            older();
+        }
+        assert_eq!(forward(&gaps, b"c", 7), None, "before 10 nobody knows of what lies behind m");
+        assert_eq!(forward(&gaps, b"c", 10), Some(b"z".to_vec()));
+    }
+}
+
+#[test]
 fn puts_cut_and_walks_join() {
     let (gaps, _given) = at(7);
     gaps.learn(b"b", b"m", 7, 1000);
