@@ -62,7 +62,7 @@ use crate::types::Registry;
 use state::{State, Table};
 
 /// The key of the partitioner's name in `system.schema`.
-pub(crate) const PARTITIONER: &[u8] = b"wide/partitioner";
+pub const PARTITIONER: &[u8] = b"wide/partitioner";
 /// The key of the cluster's name.
 const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
 

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use firn_kv::Batch;
+use firn_kv::{Batch, Db};
 
 use super::{Store, TreeName};
 use crate::base::error::{Error, Result};
@@ -22,7 +22,7 @@ pub enum Dropped<'a> {
     Keyspace(&'a str),
 }
 
-fn note(of: Dropped<'_>) -> Vec<u8> {
+pub(super) fn note(of: Dropped<'_>) -> Vec<u8> {
     match of {
         Dropped::Family(id) => [&b"\0drop"[..], &id.to_be_bytes()].concat(),
         Dropped::Keyspace(name) => [&b"\0gone"[..], name.as_bytes()].concat(),
@@ -65,7 +65,7 @@ impl Store {
         for name in self.db().tree_names() {
             match TreeName::parse(&name) {
                 Some(it @ TreeName::Family(id)) if numbers.contains(&id) && !defined(it) => {
-                    if !self.was_dropped(Dropped::Family(id))? && !self.is_empty(&name)? {
+                    if !self.was_dropped(Dropped::Family(id))? && !is_empty(self.db(), &name)? {
                         left.push(it);
                         continue;
                     }
@@ -86,7 +86,7 @@ impl Store {
     pub fn check_new(&self, id: u32) -> Result<()> {
         let name = TreeName::Family(id).to_string();
         let there = self.family(id).is_none() && self.db().tree_names().contains(&name);
-        if !there || self.is_empty(&name)? {
+        if !there || is_empty(self.db(), &name)? {
             return Ok(());
         }
         Err(Error::Corrupt(format!(
@@ -94,9 +94,9 @@ impl Store {
              data with `firn scan --tree {name}`, or go back to a copy that has the definition"
         )))
     }
+}
 
-    /// Whether a tree holds nothing. An error of reading it says that it does.
-    fn is_empty(&self, name: &str) -> Result<bool> {
-        Ok(self.db().existing_tree(name)?.iter().next().is_none())
-    }
+/// Whether a tree holds nothing. An error of reading it says that it does.
+pub(super) fn is_empty(db: &Db, name: &str) -> Result<bool> {
+    Ok(db.existing_tree(name)?.iter().next().is_none())
 }

@@ -13,7 +13,6 @@ use std::sync::{Arc, Weak};
 use firn_kv::{Tree, TreeOptions};
 use parking_lot::RwLock;
 
-use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
 use crate::key::Layout;
 
 use super::Shared;
@@ -114,20 +113,4 @@ impl Family {
         self.0.has_indexes.store(!indexes.is_empty(), Ordering::Release);
         *self.0.indexes.write() = Arc::new(indexes);
     }
-}
-
-/// The options of a family's tree with the hooks that it needs.
-pub(super) fn tree_options(spec: &FamilySpec) -> TreeOptions {
-    let token_len = spec.layout.token_len();
-    let mut options = spec.tree.clone();
-    options.filter_prefix = Some(Arc::new(PartitionPrefix::new(token_len)));
-    options.summary = Some(Arc::new(StoredFacts));
-    if spec.counter {
-        options.merge = Some(Arc::new(CounterMerge));
-        options.purge = None;
-    } else {
-        options.merge = None;
-        options.purge = Some(Arc::new(StoredPurge { gc_grace: spec.gc_grace as i64, token_len }));
-    }
-    options
 }

@@ -9,14 +9,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::{Batch, Cursor, Durability, FilterKind, MAX_KEY_LEN, Snapshot, TreeOptions};
+use firn_kv::{Batch, Cursor, Durability, MAX_KEY_LEN, Snapshot};
 
 use crate::base::error::{Error, Result, invalid};
-use crate::cell::{Cell, State, Stored, StoredPurge};
+use crate::cell::{Cell, State, Stored};
 use crate::key::{BEYOND, END, is_inside};
 
 use super::Store;
 use super::family::Family;
+use super::hooks;
 use super::indexed::{Ends, Index, IndexPart, IndexSpec};
 use super::reader::Body;
 use super::slice::{Partitions, Slice};
@@ -29,12 +30,6 @@ const PATIENCE: u32 = 8;
 /// The record that an index has been built.
 pub(super) fn built_record(id: u32) -> Vec<u8> {
     [&b"\0built"[..], &id.to_be_bytes()].concat()
-}
-
-fn options() -> TreeOptions {
-    // Entries are only ever met in scans; one that has expired needs no grace.
-    let purge = StoredPurge { gc_grace: 0, token_len: 0 };
-    TreeOptions { filter: vec![FilterKind::None], purge: Some(Arc::new(purge)), ..TreeOptions::default() }
 }
 
 /// Whether a stored value is a cell with a value, of now or of before it expired.
@@ -55,7 +50,7 @@ impl Store {
                 after.push(there.clone());
                 continue;
             }
-            let tree = self.0.db.tree(&TreeName::Index(spec.id).to_string(), options())?;
+            let tree = self.0.db.tree(&TreeName::Index(spec.id).to_string(), hooks::index())?;
             let mut name = vec![];
             if !matches!(spec.part, IndexPart::Clustering(_) | IndexPart::Partition(_)) {
                 family.layout().put_name(&spec.name, &mut name)?;

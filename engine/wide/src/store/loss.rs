@@ -3,13 +3,48 @@
 //! Invariants: afterwards each index that may lack entries is built anew at the next opening; readers look for every kind of deletion, and
 //! writers at what is there, wherever the records that spare them the look may be lost.
 
-use firn_kv::{Batch, Db, Durability, TreeOptions};
+use firn_kv::{Batch, Db, Durability, ErrorKind, TreeOptions};
 
+use super::drops::{Dropped, is_empty, note};
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS};
 use super::index::built_record;
-use super::{SCHEMA_TREE, kind_record, stripes};
+use super::{SCHEMA_TREE, TreeName, kind_record, stripes};
 use crate::base::error::{Error, Result};
 use crate::cell::Stored;
+
+/// The trees that hold data of a family or table and that no definition tells of, by `is_defined` of their numbers. What was being dropped when
+/// the program ended is none of them: the next opening drops it.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn undefined(db: &Db, is_defined: impl Fn(u32) -> bool) -> Result<Vec<String>> {
+    let schema = match db.existing_tree(SCHEMA_TREE) {
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
+        schema => Some(schema?),
+    };
+    let mut all = vec![];
+    for name in db.tree_names() {
+        let Some(TreeName::Family(id)) = TreeName::parse(&name).filter(|_| !is_empty(db, &name).unwrap_or(false)) else {
+            continue;
+        };
+        let was_dropped = schema.as_ref().map(|s| s.contains(&note(Dropped::Family(id)))).transpose()?;
+        if !is_defined(id) && was_dropped != Some(true) {
+            all.push(name);
+        }
+    }
+    Ok(all)
+}
+
+/// What is said of such a tree, and what to do.
+pub fn words_of_undefined(tree: &str) -> (String, String) {
+    (
+        format!("tree {tree} has no definition: it holds data of a table or column family that nothing tells of any more"),
+        format!(
+            "go back to a copy of the store that has the definition, or read what is there as bytes: `firn scan --tree {tree}`; no opening \
+             removes it"
+        ),
+    )
+}
 
 /// Takes away the records that these indexes have been built (`None`: that any has): they are built when the store is opened next. Gives
 /// their numbers.

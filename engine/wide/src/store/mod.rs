@@ -15,6 +15,7 @@
 mod clock;
 mod drops;
 mod family;
+pub mod hooks;
 mod index;
 mod indexed;
 pub mod loss;
@@ -55,7 +56,7 @@ pub use trees::{SCHEMA_TREE, TreeName};
 pub use view::View;
 
 use clock::{EnvClock, Ticker};
-use family::{Open, tree_options};
+use family::Open;
 use stripes::Stripes;
 
 /// How a store is opened.
@@ -142,7 +143,8 @@ impl Store {
         if spec.counter && !spec.indexes.is_empty() {
             return Err(invalid("a family of counters can't have indexes"));
         }
-        let tree = self.0.db.tree(&TreeName::Family(spec.id).to_string(), tree_options(&spec))?;
+        let options = hooks::family(spec.tree.clone(), spec.counter, spec.layout.token_len(), spec.gc_grace.into());
+        let tree = self.0.db.tree(&TreeName::Family(spec.id).to_string(), options)?;
         let family = {
             let mut families = self.0.families.write();
             match families.get(&spec.id) {
