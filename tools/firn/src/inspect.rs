@@ -5,10 +5,13 @@
 use std::io::Write;
 
 use clap::Args;
+use firn_kv::env::os::OsEnv;
 use firn_kv::{Latency, Pin, Stats, TreeStats};
+use firn_wide::store::loss;
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
+use crate::names::Names;
 use crate::store::Global;
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, bytes, count, print_table, row, table, things};
@@ -114,9 +117,11 @@ fn share(part: u64, whole: u64) -> String {
 
 /// Bytes of table files in a directory.
 fn files_of_tables(dir: &std::path::Path) -> u64 {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let tables = entries.filter(|e| e.path().extension().is_some_and(|x| x == "sst"));
-    tables.filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum()
+    let env = OsEnv::new();
+    let names = env.list(dir).unwrap_or_default();
+    let tables = names.iter().filter(|n| n.ends_with(".sst"));
+    // One that a writer has removed meanwhile has no bytes.
+    tables.filter_map(|n| env.file_len(&dir.join(n)).ok()).sum()
 }
 
 /// Runs `firn stats`.
@@ -214,13 +219,18 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
     let db = global.open_to_read()?;
     let s = db.stats();
     let mut out = stdout();
+    let undefined = Names::of(global).undefined(&db);
     if global.json {
         let list: Vec<Value> = s
             .trees
             .iter()
             .map(|t| {
                 let m = sums(t);
-                json!({"name": t.name, "runs": t.runs.len(), "tables": m.tables, "bytes": m.bytes, "entries": m.entries})
+                let undefined = undefined.contains(&t.name);
+                json!({
+                    "name": t.name, "runs": t.runs.len(), "tables": m.tables, "bytes": m.bytes, "entries": m.entries,
+                    "undefined": undefined,
+                })
             })
             .collect();
         writeln!(out, "{}", Value::from(list))?;
@@ -229,5 +239,10 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
             writeln!(out, "{}", t.name)?;
         }
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    for tree in &undefined {
+        let (words, next) = loss::words_of_undefined(tree);
+        eprintln!("{} {words}; {next}", global.style().bold("note:"));
+    }
+    Ok(())
 }

@@ -7,16 +7,21 @@ use firn_cql::Session;
 use firn_cql::catalog::{PartitionKey, Table};
 use firn_cql::syntax::quote_if_needed;
 use firn_cql::values::literal;
+use firn_kv::Db;
 use firn_wide::json::Described;
 use firn_wide::key::{AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC};
-use firn_wide::store::TreeName;
+use firn_wide::store::{TreeName, loss};
 use firn_wide::types::{EMPTY, Type};
 
 use crate::store::{Global, Holding};
 
 /// The names of a store's trees.
 #[derive(Default)]
-pub struct Names(BTreeMap<TreeName, Named>);
+pub struct Names {
+    trees: BTreeMap<TreeName, Named>,
+    /// Whether these are all that the store defines: it has keyspaces, and their definitions could be read.
+    are_all: bool,
+}
 
 /// What is in a tree.
 struct Named {
@@ -164,11 +169,19 @@ impl Names {
             let keys = layout(table.id).map(|layout| Keys::Table(table.clone(), layout));
             put(TreeName::Family(table.id), format!("table {name}"), keys);
         }
-        Names(names)
+        Names { trees: names, are_all: true }
+    }
+
+    /// The trees of tables and families whose definitions were lost. None where it can't be told.
+    pub fn undefined(&self, db: &Db) -> Vec<String> {
+        if !self.are_all {
+            return vec![];
+        }
+        loss::undefined(db, |id| self.trees.contains_key(&TreeName::Family(id))).unwrap_or_default()
     }
 
     fn named(&self, tree: &str) -> Option<&Named> {
-        self.0.get(&TreeName::parse(tree)?)
+        self.trees.get(&TreeName::parse(tree)?)
     }
 
     /// What is in the tree: "table shop.items". `None` where nobody knows, or where the tree's own name says it.

@@ -15,6 +15,7 @@ use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::{TableHandle, TableOpener};
 use firn_kv::wal::TornTail;
 use firn_kv::{Db, Error, ErrorKind, ReadMode};
+use firn_wide::store::loss;
 use serde_json::json;
 
 use crate::names::Names;
@@ -45,12 +46,18 @@ struct Report {
     entries: u64,
     bytes: u64,
     errors: Vec<Error>,
+    /// Trees of tables and families whose definitions were lost.
+    undefined: Vec<String>,
     /// What is worth knowing and no damage.
     notes: Vec<String>,
     names: Names,
 }
 
 impl Report {
+    fn is_sound(&self) -> bool {
+        self.errors.is_empty() && self.undefined.is_empty()
+    }
+
     /// Takes in how the log ended.
     fn log(&mut self, torn: &TornTail) {
         if torn.records_beyond == 0 {
@@ -80,13 +87,15 @@ impl Report {
 /// Runs `firn verify`.
 pub fn run(global: &Global, _: &VerifyArgs) -> Done {
     let watch = Watch::start();
-    let mut report = match Db::open_with(&global.db, global.to_read()) {
+    let report = match Db::open_with(&global.db, global.to_read()) {
         Ok(db) => {
             let progress = Progress::bytes("verify", Some(db.stats().table_bytes()));
             let v = db.verify(|done, _| progress.at(done))?;
             let mut report =
                 Report { tables: v.tables, blocks: v.blocks, entries: v.entries, bytes: v.bytes, ..Report::default() };
             report.errors = v.errors;
+            report.names = Names::of(global);
+            report.undefined = report.names.undefined(&db);
             if let Some(torn) = db.torn_log() {
                 report.log(torn);
             }
@@ -96,11 +105,8 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
         Err(e) if is_damage(&global.db, &e) => from_below(&global.db, e),
         Err(other) => return Err(other.into()),
     };
-    if report.errors.iter().any(|e| e.tree().is_some()) {
-        report.names = Names::of(global);
-    }
     print(global, &report, watch.seconds())?;
-    if report.errors.is_empty() { Ok(()) } else { Err(Failure::Found) }
+    if report.is_sound() { Ok(()) } else { Err(Failure::Found) }
 }
 
 fn is_damage(dir: &Path, e: &Error) -> bool {
@@ -186,7 +192,7 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
     let mut out = stdout();
     if global.json {
         let v = json!({
-            "sound": r.errors.is_empty(), "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "bytes": r.bytes,
+            "sound": r.is_sound(), "undefined": r.undefined, "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "bytes": r.bytes,
             "seconds": seconds, "notes": r.notes,
             "errors": r.errors.iter().map(|e| {
                 let mut error = firn_tools::json::error(e, remedy(e));
@@ -207,6 +213,10 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
             writeln!(out, "         {advised}")?;
         }
     }
+    for tree in &r.undefined {
+        let (words, next) = loss::words_of_undefined(tree);
+        writeln!(out, "{} {words}\n         {next}", style.bad("undefined:"))?;
+    }
     for note in &r.notes {
         writeln!(out, "note: {note}")?;
     }
@@ -217,7 +227,7 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
         things(r.entries, "entry", "entries"),
         output::bytes(r.bytes)
     );
-    let verdict = match r.errors.len() as u64 {
+    let verdict = match (r.errors.len() + r.undefined.len()) as u64 {
         0 => style.good("sound"),
         n => style.bad(things(n, "error", "errors")),
     };

@@ -250,6 +250,37 @@ fn what_a_killed_program_left_is_not_said_to_be_in_use() {
 }
 
 #[test]
+fn a_table_without_its_definition_is_told() {
+    let t = Temp::new("truth", "undefined");
+    let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE shop.items (id int PRIMARY KEY, name text); INSERT INTO shop.items (id, name) VALUES (1, 'one');
+        CREATE TABLE shop.empty (id int PRIMARY KEY)";
+    t.firn("db", &["cql", "-e", make], "").good();
+    let ran = t.firn("db", &["trees"], "");
+    assert!(ran.0 == 0 && ran.2.is_empty(), "{}", ran.2);
+    let db = Db::open_with(t.path("db"), DbOptions { create: false, ..DbOptions::default() }).unwrap();
+    let schema = db.existing_tree("system.schema").unwrap();
+    let tables: Vec<Vec<u8>> = schema.prefix(b"cql/table/").map(|r| r.unwrap().0.to_vec()).collect();
+    assert_eq!(tables.len(), 2);
+    tables.iter().for_each(|key| schema.delete(key).unwrap());
+    let tree = db.tree_names().into_iter().find(|n| n.starts_with("cf-")).unwrap();
+    drop((schema, db));
+    let (words, next) = (format!("tree {tree} has no definition"), format!("`firn scan --tree {tree}`"));
+    t.firn("db", &["trees"], "").said(0, &[&words, &next]);
+    let listed: Value = serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
+    let undefined = listed.as_array().unwrap().iter().filter(|t| t["undefined"] == true);
+    assert_eq!(undefined.map(|t| t["name"].as_str().unwrap()).collect::<Vec<_>>(), [tree.as_str()]);
+    let ran = t.firn("db", &["verify"], "");
+    assert!(ran.0 == 1 && ran.1.contains(&words) && ran.1.contains("1 error"), "{}{}", ran.1, ran.2);
+    let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
+    assert_eq!((&report["sound"], &report["undefined"][0]), (&false.into(), &tree.as_str().into()));
+    // What it says can be done: the tree is read, also when the store has been opened for writing.
+    t.firn("db", &["cql", "-e", "CREATE TABLE shop.more (id int PRIMARY KEY)"], "").good();
+    let read = t.run("db", &["scan", "--tree", &tree], b"");
+    assert!(read.status.success() && !read.stdout.is_empty());
+}
+
+#[test]
 fn counters_are_no_plain_values() {
     let t = Temp::new("truth", "counters");
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
