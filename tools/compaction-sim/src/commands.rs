@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use firn_kv::TreeOptions;
+use firn_kv::env::os::OsEnv;
 use firn_tools::io::create;
 use firn_tools::output::{Done, Failure, Progress, Style};
 
@@ -146,7 +147,7 @@ pub fn tell(all: &[(String, Outcome)], as_json: bool, pictures: &Pictures, style
         report::write_csv(all, file).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
     }
     if let Some(dir) = &pictures.svg {
-        std::fs::create_dir_all(dir).map_err(|e| Failure::file("make", dir, &e))?;
+        OsEnv::new().create_dir_all(dir)?;
         for (name, svg) in plot::all(all)? {
             let path = dir.join(name);
             firn_tools::io::write(&path, svg.as_bytes()).map_err(|e| Failure::file("write", &path, &e))?;

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_kv::env::os::OsEnv;
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
 use serde_json::{Value, json};
@@ -149,7 +150,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
 }
 
 fn load(path: &Path, tree: Option<&str>) -> Done<History> {
-    let file = if path.is_dir() { path.join("EVENTS.jsonl") } else { path.to_path_buf() };
+    let file = if OsEnv::new().list(path).is_ok() { path.join("EVENTS.jsonl") } else { path.to_path_buf() };
     parse(&String::from_utf8_lossy(&read(&file)?), tree)
 }
 

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 
+use firn_kv::env::os::OsEnv;
 use firn_kv::{Compression, Db, DbOptions, TreeOptions};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, bytes, print_table, row, table};
@@ -169,8 +170,11 @@ fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
 /// One run of the real engine with threads and files, as its event log tells it.
 fn measure(options: &TreeOptions, workload: &Workload) -> Done<History> {
     let dir = std::env::temp_dir().join(format!("compaction-sim-{}", std::process::id()));
-    let clean = || {
-        if dir.exists() { std::fs::remove_dir_all(&dir).map_err(|e| Failure::file("remove", &dir, &e)) } else { Ok(()) }
+    let clean = || -> Done {
+        let env = OsEnv::new();
+        let Ok(names) = env.list(&dir) else { return Ok(()) };
+        names.iter().try_for_each(|name| env.remove(&dir.join(name)))?;
+        Ok(env.remove_dir(&dir)?)
     };
     clean()?;
     let db_options = DbOptions { memory_budget: 64 << 20, ..DbOptions::default() };
