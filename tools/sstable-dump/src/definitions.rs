@@ -6,18 +6,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_cql::catalog::{Catalog as Tables, Keyspace, PartitionKey, Table};
+use firn_cql::catalog::{Catalog as Tables, Column, Keyspace, PartitionKey, Table};
 use firn_cql::values::literal;
 use firn_kv::TreeOptions;
-use firn_wide::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
-use firn_wide::json::{Catalog, Described};
+use firn_wide::cell::{Cell, State};
+use firn_wide::json::{Catalog, Described, read_entry};
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::Schema;
-use firn_wide::store::TreeName;
-use firn_wide::types::Registry;
+use firn_wide::store::{Body, IndexPart, TreeName, hooks};
+use firn_wide::types::{Registry, Type};
 
 use crate::text;
+
+/// How long tombstones are kept by the tools, in seconds: nothing is compacted here.
+pub const NEVER: i64 = i64::MAX;
 
 /// What a tree is to users.
 #[derive(Clone, Debug)]
@@ -41,7 +44,8 @@ pub struct Defined {
 enum Keys {
     Family(Box<Described>),
     Table(Arc<Table>, Layout),
-    Index,
+    /// Keys begin with a value of this type, where they begin with one; then a row's key as the layout has it.
+    Index(Option<Type>, Layout),
 }
 
 /// The definitions of a store.
@@ -52,36 +56,12 @@ pub struct Definitions {
     pub problems: Vec<String>,
 }
 
-/// The hooks of a family's tree.
-pub fn family_hooks(counter: bool, token_len: usize) -> TreeOptions {
-    let mut hooks = TreeOptions {
-        filter_prefix: Some(Arc::new(PartitionPrefix::new(token_len))),
-        summary: Some(Arc::new(StoredFacts)),
-        ..TreeOptions::default()
-    };
-    match counter {
-        true => hooks.merge = Some(Arc::new(CounterMerge)),
-        false => hooks.purge = Some(purge(token_len)),
-    }
-    hooks
-}
-
-/// The hooks of an index's tree.
-pub fn index_hooks() -> TreeOptions {
-    TreeOptions { purge: Some(purge(0)), ..TreeOptions::default() }
-}
-
-/// Only its name counts here: nothing is compacted.
-fn purge(token_len: usize) -> Arc<StoredPurge> {
-    Arc::new(StoredPurge { gc_grace: i64::MAX, token_len })
-}
-
 impl Defined {
     /// The hooks that the store opens the tree with.
     pub fn hooks(&self) -> TreeOptions {
         match self.keys {
-            Keys::Index => index_hooks(),
-            _ => family_hooks(self.counter, self.token_len),
+            Keys::Index(..) => hooks::index(),
+            _ => hooks::family(TreeOptions::default(), self.counter, self.token_len, NEVER),
         }
     }
 
@@ -91,6 +71,60 @@ impl Defined {
         match &self.index {
             Some(index) => format!("index {index} of {what} {}.{}", self.keyspace, self.name),
             None => format!("{what} {}.{}", self.keyspace, self.name),
+        }
+    }
+
+    /// The part of a key of the tree that says which row or partition it is of, in an index which value; `None` where it is none.
+    pub fn partition<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
+        let len = match &self.keys {
+            Keys::Family(described) => described.layout.partition_len(key).ok(),
+            Keys::Table(_, layout) => layout.partition_len(key).ok(),
+            Keys::Index(of, _) => of.as_ref().and_then(|of| of.component_len(key)),
+        };
+        key.get(..len?)
+    }
+
+    /// Whether this can be an entry of the tree. `value` is that of a put or of a merge operand, which `merge` tells apart; `None` of a
+    /// removed one.
+    pub fn fits(&self, key: &[u8], value: Option<&[u8]>, merge: bool) -> bool {
+        match &self.keys {
+            Keys::Family(described) => {
+                let of_key = described.def.key_validator();
+                let is_key = |raw: &[u8]| of_key.validate(raw).is_ok();
+                merge <= self.counter
+                    && row_key(&described.layout, key).is_some_and(|raw| is_key(&raw))
+                    && value.is_none_or(|v| {
+                        let entry = read_entry(&described.layout, key, v);
+                        described.typed(key, v).is_ok() && entry.is_ok_and(|e| self.holds(&e.body))
+                    })
+            }
+            Keys::Table(table, layout) => {
+                let is_key = |raw: &[u8]| {
+                    let mut parts = PartitionKey::default();
+                    let set = parts.set(table, raw).is_ok();
+                    let is_part = |(i, c): (usize, &Column)| parts.part(i).is_some_and(|v| c.of.of.validate(v).is_ok());
+                    set && table.partition().iter().enumerate().all(is_part)
+                };
+                merge <= self.counter
+                    && row_key(layout, key).is_some_and(|raw| is_key(&raw))
+                    && value.is_none_or(|v| {
+                        let entry = read_entry(layout, key, v);
+                        entry.is_ok_and(|e| has_column(table, e.place.name) && self.holds(&e.body))
+                    })
+            }
+            Keys::Index(of, layout) => {
+                let after = |of: &Type| key.get(of.component_len(key)? + 1..);
+                !merge && of.as_ref().and_then(after).is_some_and(|rest| row_key(layout, rest).is_some())
+            }
+        }
+    }
+
+    /// Whether what an entry says can be there: counters are together, and nothing else is with them but what deletes them.
+    fn holds(&self, body: &Body<'_>) -> bool {
+        match body {
+            Body::Cell(Cell { state: State::Counter(_), .. }) => self.counter,
+            Body::Cell(Cell { state: State::Live(_) | State::Expiring { .. }, .. }) => !self.counter,
+            _ => true,
         }
     }
 
@@ -107,13 +141,36 @@ impl Defined {
                 let (mut raw, mut parts) = (vec![], PartitionKey::default());
                 layout.key_of(&key[..layout.partition_len(key).ok()?], &mut raw).ok()?;
                 parts.set(table, &raw).ok()?;
-                let part =
-                    |(i, c): (usize, &firn_cql::catalog::Column)| format!("{} = {}", c.name, literal(&c.of.of, parts.part(i)));
+                let part = |(i, c): (usize, &Column)| format!("{} = {}", c.name, literal(&c.of.of, parts.part(i)));
                 Some(table.partition().iter().enumerate().map(part).collect::<Vec<_>>().join(" AND "))
             }
-            Keys::Index => None,
+            Keys::Index(of, _) => {
+                let (of, mut raw) = (of.as_ref()?, vec![]);
+                of.take_component(&mut &*key, &mut raw).ok()?;
+                Some(literal(of, Some(&raw)))
+            }
         }
         .map(|words| text::short(words.as_bytes(), 80))
+    }
+}
+
+/// The row's or partition's key at the beginning of a key of the engine, when its token is right too.
+fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
+    let (mut raw, mut again) = (vec![], vec![]);
+    let partition = key.get(..layout.partition_len(key).ok()?)?;
+    layout.key_of(partition, &mut raw).ok()?;
+    layout.put_partition(&raw, &mut again).ok()?;
+    (again == partition).then_some(raw)
+}
+
+/// Whether a table has, or had, the column whose name's component this is; of what is no cell's it is empty, and of a row's mark short.
+fn has_column(table: &Table, name: &[u8]) -> bool {
+    match name {
+        [_, id @ ..] if id.len() == 2 => {
+            let id = u16::from_be_bytes([id[0], id[1]]);
+            table.column_by_id(id).is_some() || table.dropped().iter().any(|d| d.id == id)
+        }
+        _ => true,
     }
 }
 
@@ -136,8 +193,9 @@ impl Definitions {
                 token_len,
             };
             all.trees.insert(TreeName::Family(def.id()).to_string(), of(None, Keys::Family(Box::new(family.clone()))));
-            for (_, index) in def.indexes() {
-                all.trees.insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), Keys::Index));
+            for (column, index) in def.indexes() {
+                let keys = Keys::Index(Some(column.validator().clone()), family.layout.clone());
+                all.trees.insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), keys));
             }
         }
         if let Some(partitioner) = families.partitioner() {
@@ -178,7 +236,12 @@ impl Definitions {
             token_len: layout.token_len(),
         };
         for index in table.indexes() {
-            self.trees.insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), Keys::Index));
+            // Of a map's entry the key comes first, then the value.
+            let spec = index.spec(table).filter(|s| !matches!(s.part, IndexPart::Entry { .. }));
+            self.trees.insert(
+                TreeName::Index(index.id).to_string(),
+                of(Some(index.name.clone()), Keys::Index(spec.map(|s| s.value), layout.clone())),
+            );
         }
         self.trees.insert(TreeName::Family(table.id).to_string(), of(None, Keys::Table(table.clone(), layout.clone())));
     }

@@ -43,6 +43,8 @@ pub struct Evidence {
     pub dropped: BTreeSet<TreeId>,
     /// Tables that belong to the store no more.
     pub dead: BTreeSet<u64>,
+    /// Options with the hooks of trees without tables, by what is in them.
+    pub hooks: BTreeMap<TreeId, PersistedOptions>,
     /// Tables by what a manifest said of them.
     pub metas: BTreeMap<u64, TableMeta>,
     /// Ingested tables and their sequence numbers.

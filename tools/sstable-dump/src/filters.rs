@@ -11,20 +11,22 @@ use firn_kv::FilterKind;
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::hash::key_hash;
 use firn_kv::base::key::Trailer;
-use firn_kv::manifest::Manifest;
+use firn_kv::manifest::{Manifest, TableMeta};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::Table;
 use firn_kv::{Error, ErrorKind};
-use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
+use firn_tools::escape;
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};
 use serde_json::json;
 
+use crate::Screen;
 use crate::props::filter_name;
 use crate::target::{Kind, env, kind, open_file, open_table};
-use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Also looks up keys that are there: a filter that denies one is damaged, and the exit code is 1.
+Also looks up keys that are there: a filter that denies one is damaged, and the exit code is 1. Of a store each tree has a line of its sums
+behind its tables, all trees have one at the end, and what a read of a key costs that is not there stands below.
 
 Examples:
   sstable-dump filters firn-data
@@ -41,8 +43,13 @@ pub struct FiltersArgs {
     pub probes: u64,
 }
 
+#[derive(Clone)]
 struct Measured {
     name: String,
+    /// The tree and the run that the table belongs to; nothing for a table by itself.
+    tree: String,
+    run: u64,
+    entries: u64,
     kind: FilterKind,
     keys: u64,
     bytes: u64,
@@ -64,12 +71,94 @@ fn numbers() -> impl FnMut() -> u64 {
     }
 }
 
+impl Measured {
+    fn rate(&self) -> f64 {
+        if self.probes == 0 { 0.0 } else { self.wrong as f64 / self.probes as f64 }
+    }
+
+    /// Takes in another table's figures.
+    fn add(&mut self, m: &Measured) {
+        self.keys += m.keys;
+        self.bytes += m.bytes;
+        self.probes += m.probes;
+        self.wrong += m.wrong;
+        self.denied += m.denied;
+    }
+
+    fn cells(&self) -> [String; 9] {
+        let percent = |f: f64| format!("{:.3} %", f * 100.0);
+        [
+            self.name.clone(),
+            filter_name(self.kind).into(),
+            count(self.keys),
+            bytes(self.bytes * 9 / 8),
+            count(self.probes),
+            count(self.wrong),
+            if self.probes == 0 { "-".into() } else { percent(self.rate()) },
+            if self.kind == FilterKind::None { "-".into() } else { percent(expected(self.kind)) },
+            if self.prefixed { "prefixes".into() } else { count(self.denied) },
+        ]
+    }
+}
+
+fn expected(k: FilterKind) -> f64 {
+    if k == FilterKind::None { 1.0 } else { 256f64.powi(-(k as i32)) }
+}
+
+/// The figures of all these tables together: what is not one of all is left out.
+fn sum(name: String, all: &[Measured]) -> [String; 9] {
+    let none = Measured {
+        name,
+        tree: String::new(),
+        run: 0,
+        entries: 0,
+        kind: FilterKind::None,
+        keys: 0,
+        bytes: 0,
+        probes: 0,
+        wrong: 0,
+        denied: 0,
+        prefixed: false,
+    };
+    let sum = all.iter().fold(none, |mut sum, m| {
+        sum.add(m);
+        sum
+    });
+    let mut cells = sum.cells();
+    cells[1] = String::new();
+    cells[7] = String::new();
+    cells
+}
+
+/// What a read of a key that is not there costs in a tree: how many runs' filters it asks, a run without one being a sure look, and how many
+/// of them say wrongly that it may be there.
+struct Cost {
+    runs: usize,
+    looks: f64,
+}
+
+fn cost(tables: &[Measured]) -> Cost {
+    // In a run a key can be in one table only: each counts by its keys.
+    let runs: Vec<f64> = tables
+        .chunk_by(|a, b| a.run == b.run)
+        .map(|run| {
+            let rate = |m: &Measured| if m.kind == FilterKind::None { 1.0 } else { m.rate() };
+            let weight = |m: &Measured| m.entries.max(1) as f64;
+            run.iter().map(|m| rate(m) * weight(m)).sum::<f64>() / run.iter().map(weight).sum::<f64>()
+        })
+        .collect();
+    Cost { runs: runs.len(), looks: runs.iter().sum() }
+}
+
 fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<Measured> {
     let p = t.properties();
     let prefixed = !p.filter_prefix.is_empty();
     let bits = p.filter as u64;
     let mut m = Measured {
         name,
+        tree: String::new(),
+        run: 0,
+        entries: p.entries,
         kind: p.filter,
         keys: p.filter_keys,
         bytes: p.filter_keys * bits,
@@ -127,12 +216,13 @@ fn tables(args: &FiltersArgs) -> Done<Vec<Measured>> {
         Kind::Store => {
             let (state, _) = Manifest::load(&*env(), &args.path)?
                 .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path))?;
-            let one = |m: &Arc<firn_kv::manifest::TableMeta>| {
+            let one = |(tree, run, m): (&str, u64, &Arc<TableMeta>)| {
                 let path = table_path(&args.path, m.id);
                 let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
-                measure(crate::newstore::name(&path), &t, args.probes)
+                Ok(Measured { tree: tree.to_owned(), run, ..measure(crate::newstore::name(&path), &t, args.probes)? })
             };
-            state.trees.values().flat_map(|t| t.tables()).map(one).collect()
+            let runs = state.trees.values().flat_map(|t| t.runs.iter().map(move |r| (t.name.as_str(), r)));
+            runs.flat_map(|(tree, r)| r.tables.iter().map(move |m| (tree, r.number, m))).map(one).collect()
         }
         _ => Err(Failure::with_next("this is neither a store nor a table", "only tables have filters")),
     }
@@ -141,38 +231,37 @@ fn tables(args: &FiltersArgs) -> Done<Vec<Measured>> {
 /// Runs `filters`.
 pub fn run(screen: &mut Screen<'_>, args: &FiltersArgs) -> Done {
     let all = tables(args)?;
-    let rate = |m: &Measured| if m.probes == 0 { 0.0 } else { m.wrong as f64 / m.probes as f64 };
-    let expected = |k: FilterKind| if k == FilterKind::None { 1.0 } else { 256f64.powi(-(k as i32)) };
+    let of_store = all.iter().any(|m| !m.tree.is_empty());
+    let trees: Vec<&[Measured]> = all.chunk_by(|a, b| a.tree == b.tree).collect();
     if screen.json {
         let one = |m: &Measured| {
             json!({
-                "table": m.name, "filter": filter_name(m.kind), "hashes": m.keys, "probes": m.probes, "false_positives": m.wrong,
-                "rate": rate(m), "expected": expected(m.kind), "keys_denied": m.denied,
+                "tree": of_store.then_some(&m.tree), "table": m.name, "filter": filter_name(m.kind), "hashes": m.keys, "probes": m.probes,
+                "false_positives": m.wrong, "rate": m.rate(), "expected": expected(m.kind), "keys_denied": m.denied,
             })
         };
-        writeln!(screen.out, "{:#}", all.iter().map(one).collect::<Vec<_>>().into_iter().collect::<serde_json::Value>())?;
+        writeln!(screen.out, "{:#}", all.iter().map(one).collect::<serde_json::Value>())?;
     } else {
-        let mut t =
-            listing(&["table", "filter", "hashes", "about", "probes", "false", "rate", "expected", "keys denied"], "llrrrrrrr");
-        for m in &all {
-            let percent = |f: f64| format!("{:.3} %", f * 100.0);
-            let denied = if m.prefixed { "prefixes".into() } else { count(m.denied) };
-            t.add_row([
-                m.name.clone(),
-                filter_name(m.kind).into(),
-                count(m.keys),
-                bytes(m.bytes * 9 / 8),
-                count(m.probes),
-                count(m.wrong),
-                if m.probes == 0 { "-".into() } else { percent(rate(m)) },
-                if m.kind == FilterKind::None { "-".into() } else { percent(expected(m.kind)) },
-                denied,
-            ]);
+        let header = ["table", "filter", "hashes", "about", "probes", "false", "rate", "expected", "keys denied"];
+        let mut t = listing(&header, "llrrrrrrr");
+        for tables in &trees {
+            t.add_rows(tables.iter().map(Measured::cells));
+            if of_store {
+                t.add_row(sum(format!("tree {}", escape::words(tables[0].tree.as_bytes())), tables));
+            }
+        }
+        if trees.len() > 1 {
+            t.add_row(sum("all".into(), &all));
         }
         write!(screen.out, "{}", print_table(&t, screen.style))?;
-        if all.len() > 1 {
-            let (probes, wrong) = (all.iter().map(|m| m.probes).sum::<u64>(), all.iter().map(|m| m.wrong).sum::<u64>());
-            writeln!(screen.out, "\nall: {} of {} probes, {}", count(wrong), count(probes), text::share(wrong, probes))?;
+        for tables in trees.iter().filter(|_| of_store) {
+            let (tree, c) = (escape::words(tables[0].tree.as_bytes()), cost(tables));
+            let runs = things(c.runs as u64, "run", "runs");
+            writeln!(
+                screen.out,
+                "tree {tree}: a read of a key that is not there asks {runs}, and looks into {:.3} tables",
+                c.looks
+            )?;
         }
     }
     if all.iter().any(|m| m.denied > 0) { Err(Failure::Found) } else { Ok(()) }

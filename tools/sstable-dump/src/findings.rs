@@ -38,6 +38,8 @@ pub enum Kind {
     GivenUp,
     /// The engine does not take it, though each file is as it was written.
     Refused,
+    /// A table or column family of which only the data is there.
+    Undefined,
 }
 
 impl Kind {
@@ -53,6 +55,7 @@ impl Kind {
             Kind::Unreadable => "unreadable",
             Kind::GivenUp => "given up",
             Kind::Refused => "refused",
+            Kind::Undefined => "undefined",
         }
     }
 

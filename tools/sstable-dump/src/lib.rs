@@ -17,6 +17,7 @@ pub mod from_json;
 pub mod layout;
 pub mod logcopy;
 pub mod manifest;
+pub mod matching;
 pub mod merged;
 pub mod names;
 pub mod newstore;
@@ -31,12 +32,14 @@ pub mod rescue;
 pub mod salvage;
 pub mod scan;
 pub mod settle;
+pub mod shadow;
 pub mod space;
 pub mod survey;
 pub mod target;
 pub mod text;
 pub mod typed;
 pub mod wal;
+pub mod whose;
 
 use std::io::Write;
 

@@ -272,13 +272,18 @@ impl Names {
             while let Some(item) = reader.next()? {
                 if let Item::Record(_) = item {
                     found.push(known.stranger(&header).at(reader.path(), 0));
-                    self.moved.remove(&name);
-                    self.hidden.insert(name);
+                    self.hide(name);
                     break;
                 }
             }
         }
         Ok(found)
+    }
+
+    /// Hides a file of this name: it is of another store.
+    pub fn hide(&mut self, name: String) {
+        self.moved.remove(&name);
+        self.hidden.insert(name);
     }
 
     /// Position after the last record of a segment.

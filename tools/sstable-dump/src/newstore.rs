@@ -314,6 +314,11 @@ pub fn lost_table(file: PathBuf, reason: &str, m: Option<&TableMeta>) -> Loss {
     }
 }
 
+/// A log segment that is of another store.
+pub fn foreign_segment(file: PathBuf, words: &str) -> Loss {
+    lost_log(file, 0, words.into(), None)
+}
+
 fn lost_log(file: PathBuf, len: u64, reason: String, entries: Option<u64>) -> Loss {
     Loss { tree: None, place: None, file, offset: None, len, what: "log", reason, entries, keys: None }
 }
@@ -381,7 +386,7 @@ pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &
     state.writers = firn_kv::wal::writers(&*env(), out)?;
     state.check().map_err(|e| e.context("the new store's state is not sound"))?;
     settle::write_manifest(out, &state)?;
-    settle::hooks(out, &mut state, &merges, report)?;
+    settle::trees(out, &mut state, &merges, report)?;
     if let Err(e) = settle::records(out, &state, report) {
         report.unknown.push(format!("whether indexes and records of the store are right: they could not be made anew: {e}"));
     }

@@ -1,27 +1,34 @@
-//! The last word on a store: the engine opens it by its own rules, for reading only, and every entry of every tree is read.
+//! The last word on a store: the engine opens it for writing by its own rules, and every entry of every tree is read.
 //!
-//! Invariants: nothing is written and no lock taken; "sound" is said of no store that did not come through here without an error.
+//! Invariants: what the opening writes goes into memory ([`Shadow`]), so that the store stays as it is and no lock is taken; "sound" is said
+//! of no store that did not come through here without an error.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use firn_kv::manifest::{Manifest, PersistedOptions};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
-use firn_tools::output::{Progress, things};
+use firn_tools::output::Progress;
 use firn_wide::cell::{CounterMerge, PartitionPrefix, StoredFacts};
-use firn_wide::store::SCHEMA_TREE;
+use firn_wide::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
-use crate::definitions::{self, Definitions};
+use crate::definitions::{Definitions, NEVER};
+use crate::shadow::Shadow;
 use crate::target::env;
 
 /// What came of it.
 #[derive(Default)]
 pub struct Opened {
-    /// Whether the engine opens the store.
+    /// Whether the engine opens the store for writing.
     pub opens: bool,
+    /// Whether it opens it for reading: what it refuses to write to may be readable in part.
+    pub opens_to_read: bool,
     /// Entries read, as users see them.
     pub entries: u64,
     /// What is wrong: what the engine says on opening, then of each tree what ends its reading.
     pub errors: Vec<(Option<String>, Error)>,
+    /// Trees of tables or column families whose definitions were lost.
+    pub undefined: Vec<String>,
     /// What could not be read here, and is no damage.
     pub notes: Vec<String>,
     /// What the store's trees are to users.
@@ -32,27 +39,30 @@ pub struct Opened {
 pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
     let mut hooks = TreeOptions::default();
     match o.merge.as_deref() {
-        Some("firn.counters") => hooks.merge = Some(std::sync::Arc::new(CounterMerge)),
+        Some("firn.counters") => hooks.merge = Some(Arc::new(CounterMerge)),
         Some(_) => return None,
         None => {}
     }
     match o.summary.as_deref() {
-        Some("firn.facts") => hooks.summary = Some(std::sync::Arc::new(StoredFacts)),
+        Some("firn.facts") => hooks.summary = Some(Arc::new(StoredFacts)),
         Some(_) => return None,
         None => {}
     }
     let mut token_len = 0;
     if let Some(prefix) = &o.filter_prefix {
         token_len = prefix.strip_prefix("firn.partition.")?.parse().ok().filter(|n| *n <= 64)?;
-        hooks.filter_prefix = Some(std::sync::Arc::new(PartitionPrefix::new(token_len)));
+        hooks.filter_prefix = Some(Arc::new(PartitionPrefix::new(token_len)));
     }
     match o.purge.as_deref() {
-        Some("firn.cells") => hooks.purge = definitions::family_hooks(false, token_len).purge,
+        Some("firn.cells") => hooks.purge = hooks::family(TreeOptions::default(), false, token_len, NEVER).purge,
         Some(_) => return None,
         None => {}
     }
     Some(o.with_hooks_of(&hooks))
 }
+
+/// How often an opening begins again, because a program that has the store open changes files under it.
+const TRIES: usize = 50;
 
 /// Opens the store in `dir` for reading, as the engine does it.
 ///
@@ -63,6 +73,25 @@ pub fn open(dir: &Path) -> firn_kv::Result<Db> {
     Db::open_in(env(), dir, options)
 }
 
+/// Opens the store in `dir` for writing, as the engine does it, with all that is written kept in memory. What the store's own user may do
+/// is not asked: a directory that only somebody else may write to is opened all the same.
+///
+/// # Errors
+/// What the engine says.
+pub fn open_to_write(dir: &Path) -> firn_kv::Result<Db> {
+    // A log of any length stays as it is: nothing has to be flushed.
+    let wal_segment = 1 << 30;
+    let options = DbOptions { create: false, event_log: false, background_threads: 0, wal_segment, ..DbOptions::default() };
+    let mut tries = 1;
+    loop {
+        let before = env().list(dir)?;
+        match Db::open_in(Arc::new(Shadow::of(dir)), dir, options.clone()) {
+            Err(_) if tries < TRIES && env().list(dir)? != before => tries += 1,
+            done => return done,
+        }
+    }
+}
+
 /// All pairs of a tree.
 ///
 /// # Errors
@@ -71,22 +100,36 @@ pub fn pairs(tree: &Tree) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     tree.iter().map(|pair| pair.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
 }
 
-/// Opens the store in `dir` and reads all of it.
+/// The trees that hold data of a table or column family, and are not among these definitions.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn undefined(db: &Db, definitions: &Definitions) -> firn_wide::Result<Vec<String>> {
+    loss::undefined(db, |id| definitions.of_tree(&TreeName::Family(id).to_string()).is_some())
+}
+
+/// Opens the store in `dir` and reads all of it, also where it can only be opened for reading.
 pub fn open_and_read(dir: &Path) -> Opened {
     let mut o = Opened::default();
-    let (db, state) = match open(dir).and_then(|db| Ok((db, Manifest::load(&*env(), dir)?))) {
-        Ok((db, Some((state, _)))) => (db, state),
-        Ok((_, None)) => return o,
-        Err(e) => {
-            o.errors.push((None, e));
-            return o;
-        }
-    };
-    o.opens = true;
+    let opened = open_to_write(dir).inspect(|_| o.opens = true).or_else(|e| {
+        o.errors.push((None, e));
+        open(dir)
+    });
+    // Why it is not read either follows from why it is not opened for writing.
+    let Ok((db, Some((state, _)))) = opened.and_then(|db| Ok((db, Manifest::load(&*env(), dir)?))) else { return o };
+    o.opens_to_read = true;
     if let Ok(schema) = db.existing_tree(SCHEMA_TREE)
         && let Ok(records) = pairs(&schema)
     {
         o.definitions = Definitions::read(&records);
+    }
+    let is_model = state.trees.values().any(|t| t.name == SCHEMA_TREE || t.options.summary.as_deref() == Some("firn.facts"));
+    if is_model {
+        match undefined(&db, &o.definitions) {
+            Ok(all) => o.undefined = all,
+            // It is an error of the tree of definitions, which is read below.
+            Err(e) => o.notes.push(format!("whether each table has its definition is not known: {e}")),
+        }
     }
     let progress = Progress::operations("read", Some(db.tree_names().len() as u64));
     for (i, name) in db.tree_names().into_iter().enumerate() {
@@ -117,9 +160,4 @@ pub fn open_and_read(dir: &Path) -> Opened {
     }
     o.notes.extend(o.definitions.problems.iter().map(|p| format!("of the definitions: {p}")));
     o
-}
-
-/// What was read, in words.
-pub fn words(o: &Opened) -> String {
-    format!("the engine opened it and read {}", things(o.entries, "entry", "entries"))
 }

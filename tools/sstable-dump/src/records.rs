@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::key::Kind;
-use firn_kv::base::ops::{Op, Ops};
+use firn_kv::base::ops::{Op, Ops, TreeId};
 use firn_kv::env::Env as _;
-use firn_kv::manifest::State;
+use firn_kv::manifest::{State, TableMeta};
+use firn_kv::sstable::Table;
 use firn_wide::store::SCHEMA_TREE;
 
 use crate::definitions::Definitions;
@@ -29,11 +31,18 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
 /// What can be read of them; none where there is no such tree.
 pub fn definitions(names: &Names, dir: &Path, state: &State) -> Definitions {
     let Some(tree) = state.trees.values().find(|t| t.name == SCHEMA_TREE) else { return Definitions::default() };
+    let open = |m: &Arc<TableMeta>| {
+        let path = names.table(m.id)?;
+        names.open_read(&path, false).and_then(|file| open_file(file, &path, m.id, m.ingested_seq)).ok()
+    };
+    let tables: Vec<_> = tree.tables().filter_map(open).collect();
+    Definitions::read(&newest(&tables, tree.id, names, dir, state.wal_floor))
+}
+
+/// The newest pairs of a tree, by its tables and by the log from `floor` on, as far as they can be read.
+pub fn newest(tables: &[Arc<Table>], tree: TreeId, names: &Names, dir: &Path, floor: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Newest::new();
-    for m in tree.tables() {
-        let Some(path) = names.table(m.id) else { continue };
-        let opened = names.open_read(&path, false).and_then(|file| open_file(file, &path, m.id, m.ingested_seq));
-        let Ok(table) = opened else { continue };
+    for table in tables {
         let mut c = table.cursor(false);
         let mut more = c.first();
         // The rest of a table behind a damaged block is left out: names are for people.
@@ -44,15 +53,14 @@ pub fn definitions(names: &Names, dir: &Path, state: &State) -> Definitions {
         }
     }
     // What cannot be read of the log is said where the log is checked.
-    let _ = logcopy::copy(names, dir, None, state.wal_floor, &mut |seq, _, payload| {
+    let _ = logcopy::copy(names, dir, None, floor, &mut |seq, _, payload| {
         for (i, (id, op)) in Ops::new(payload).flatten().enumerate() {
             if let Op::Point { kind, key, value } = op
-                && id == tree.id
+                && id == tree
             {
                 take(&mut all, key, seq + i as u64, (kind == Kind::Put).then_some(value));
             }
         }
     });
-    let records: Vec<_> = all.into_iter().filter_map(|(k, (_, v))| Some((k, v?))).collect();
-    Definitions::read(&records)
+    all.into_iter().filter_map(|(k, (_, v))| Some((k, v?))).collect()
 }

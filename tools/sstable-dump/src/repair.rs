@@ -5,9 +5,11 @@
 //! - names and options of trees, flushed positions, dead tables: from the frames of a damaged manifest that can still be read;
 //! - names, flushed positions, dead tables, numbers of ingested tables: from the event log;
 //! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of runs: from the entries ([`ages`]);
-//! - what of the log is in tables already: from the sequence numbers of the tables.
+//! - what of the log is in tables already: from the sequence numbers of the tables;
+//! - the store's id: from log segments and tables ([`whose`]);
+//! - names of trees of the data model: from its definitions and what is in the trees ([`matching`]).
 //!
-//! What cannot be found again is said. [`ages`]: crate::ages
+//! What cannot be found again is said. [`ages`]: crate::ages [`whose`]: crate::whose [`matching`]: crate::matching
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,10 +30,12 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::store::TreeName;
 
 use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
+use crate::matching::{self, Content};
 use crate::names::Names;
 use crate::newstore::{self, Report, Taken, lost_table, make_dir, meta_of, take};
 use crate::rescue::{Loss, options_of};
 use crate::target::{Kind, env, kind, table_number};
+use crate::whose::{self, Whose};
 use crate::{Screen, ages, logcopy, renames};
 
 /// Examples for `--help`.
@@ -50,7 +54,14 @@ Examples:
   sstable-dump repair firn-data --out repaired --json | jq '.unknown[]'
   sstable-dump repair firn-data --out repaired --manifest MANIFEST-000007   believe this one of several
   sstable-dump repair firn-data --out repaired --without-manifest     do not believe what is left of manifests
+  sstable-dump repair firn-data --out repaired --store 9c1f5a3e07d2b846   of two stores in one directory this one
   sstable-dump repair firn-data --rename                              give misnamed files their names back";
+
+/// An id as `check`, `props` and `wal` show it.
+fn store_id(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16)
+        .map_err(|_| "an id is 16 hexadecimal digits, as `sstable-dump props` and `wal` show it".into())
+}
 
 /// What `repair` takes.
 #[derive(Args, Clone, Debug)]
@@ -70,6 +81,9 @@ pub struct RepairArgs {
     /// Give misnamed files their names back, in the store itself, and do nothing else
     #[arg(long, conflicts_with_all = ["out", "manifest", "without_manifest"])]
     pub rename: bool,
+    /// Of several stores in the directory go by the files of this one, and by no manifest
+    #[arg(long, value_name = "ID", value_parser = store_id, conflicts_with_all = ["manifest", "rename"])]
+    pub store: Option<u64>,
 }
 
 /// What the log says of a tree.
@@ -93,12 +107,13 @@ fn path_of(names: &Names, dir: &Path, id: u64) -> PathBuf {
     names.table(id).unwrap_or_else(|| table_path(dir, id))
 }
 
-/// Takes over every table that may be live. `log` holds the sequence numbers that are in the log.
+/// Takes over every table that may be live and is not of another store. `log` holds the sequence numbers that are in the log.
 fn take_all(
     names: &Names,
     dir: &Path,
     out: &Path,
     e: &Evidence,
+    whose: &Whose,
     log: &Range<u64>,
     report: &mut Report,
 ) -> Done<Vec<Arc<Table>>> {
@@ -111,6 +126,10 @@ fn take_all(
     for (i, id) in ids.into_iter().enumerate() {
         progress.at(i as u64);
         let Some(path) = names.table(id).filter(|_| !e.dead.contains(&id)) else { continue };
+        if let Some(store) = whose.stranger(id) {
+            report.losses.push(lost_table(path, &whose::words(store), None));
+            continue;
+        }
         if foreign.contains(&id) {
             report.losses.push(lost_table(
                 path,
@@ -147,6 +166,17 @@ fn take_all(
             }
         }
     }
+    let mut along: BTreeMap<u64, u64> = BTreeMap::new();
+    for store in tables.iter().map(|t: &Arc<Table>| t.identity().store).filter(|s| *s != 0 && Some(*s) != whose.id) {
+        *along.entry(store).or_default() += 1;
+    }
+    report.notes.extend(along.into_iter().map(|(store, n)| {
+        format!(
+            "{} written by another store (id {store:016x}), of which there is no log here: taken, as a checkpoint keeps the tables of the \
+             store that it was made of",
+            things(n, "table was", "tables were")
+        )
+    }));
     say_what_is_gone(dir, e, &all, report);
     tables.retain(|t| !e.dropped.contains(&t.properties().tree) || remove(&table_path(out, t.id())).is_err());
     for (t, taken) in strays {
@@ -244,7 +274,7 @@ fn take_stray(
 }
 
 /// Options of a tree, by a table of it.
-fn options_by(p: &Properties) -> PersistedOptions {
+pub fn options_by(p: &Properties) -> PersistedOptions {
     let some = |name: &String| (!name.is_empty()).then(|| name.clone());
     PersistedOptions {
         block_size: p.block_size.clamp(512, 65_536),
@@ -274,9 +304,7 @@ fn runs_of(
         let others: Vec<String> = d.instead.iter().map(|&i| id(i).to_string()).collect();
         let why = if d.unfinished { "a compaction of them that was not finished" } else { "it was merged into them" };
         report.notes.push(format!("table {} is left out: its entries are in {} too: {why}", id(d.table), others.join(", ")));
-        remove(&table_path(out, id(d.table))).map_err(|e| Failure::file("remove", &table_path(out, id(d.table)), &e))?;
-        (report.entries, report.bytes) =
-            (report.entries - tables[d.table].properties().entries, report.bytes - tables[d.table].size());
+        leave_out(out, &tables[d.table], report)?;
         let path = path_of(names, dir, id(d.table));
         match report.losses.iter().any(|l| l.file == path) {
             true => report.rescued = report.rescued.saturating_sub(1),
@@ -360,19 +388,24 @@ fn flushed(tree: TreeId, name: &str, known: u64, max_seq: u64, log: Option<&InLo
 }
 
 /// The state of a store whose manifest is gone.
-fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, report: &mut Report) -> Done<State> {
+fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, whose: &Whose, report: &mut Report) -> Done<State> {
     let floor = logcopy::unbroken(names, dir)?;
     let (log, last_in_log) = read_log(names, dir, floor)?;
     let first_in_log = log.values().filter_map(|t| t.records.first()).map(|r| r.1).min().unwrap_or(last_in_log + 1);
-    let tables = take_all(names, dir, out, e, &(first_in_log..last_in_log + 1), report)?;
+    let tables = take_all(names, dir, out, e, whose, &(first_in_log..last_in_log + 1), report)?;
     let mut by_tree: BTreeMap<TreeId, Vec<Arc<Table>>> = BTreeMap::new();
     for t in &tables {
         by_tree.entry(t.properties().tree).or_default().push(t.clone());
     }
     let known: Vec<TreeId> = e.trees.keys().copied().collect();
     let ids: BTreeSet<TreeId> = by_tree.keys().chain(log.keys()).chain(&known).copied().collect();
+    for &id in &ids {
+        let its = by_tree.entry(id).or_default();
+        e.name_tree(id, &its.iter().map(|t| t.id()).collect());
+    }
+    match_trees(names, dir, out, floor, &mut by_tree, e, report)?;
     let mut state = State {
-        id: e.partial.as_ref().map_or_else(|| env().random() | 1 << 63, |s| s.id),
+        id: whose.id.unwrap_or_else(|| env().random() | 1 << 63),
         created_micros: tables.iter().map(|t| t.properties().created_micros).min().unwrap_or_else(|| env().wall_micros()),
         last_seq: e.partial.as_ref().map_or(0, |s| s.last_seq).max(last_in_log),
         ..State::default()
@@ -382,7 +415,6 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, report: &mut
             continue;
         }
         let its = by_tree.remove(&id).unwrap_or_default();
-        e.name_tree(id, &its.iter().map(|t| t.id()).collect());
         let tree = rebuild_tree(names, dir, out, id, &its, e, log.get(&id), floor, &state, report)?;
         state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
         state.next_tree = state.next_tree.max(id + 1);
@@ -416,6 +448,46 @@ fn rebuild(names: &Names, dir: &Path, out: &Path, e: &mut Evidence, report: &mut
     Ok(state)
 }
 
+/// Names the trees that only their content tells of, and leaves out those of indexes that cannot be told apart.
+fn match_trees(
+    names: &Names,
+    dir: &Path,
+    out: &Path,
+    floor: u64,
+    by_tree: &mut BTreeMap<TreeId, Vec<Arc<Table>>>,
+    e: &mut Evidence,
+    report: &mut Report,
+) -> Done {
+    by_tree.retain(|id, _| *id != NO_TREE && !e.dropped.contains(id));
+    let found = matching::find(&Content { names, dir, floor, trees: by_tree }, e)?;
+    for (id, name, what) in found.names {
+        report.notes.push(format!("tree {id} is {name:?}: by what is in it, {what}"));
+        e.trees.entry(id).or_default().name = Some(name);
+    }
+    for (id, what, hooks) in found.open {
+        report.unknown.push(format!("what tree {id} is: by what is in it, {what}"));
+        e.hooks.extend(hooks.map(|hooks| (id, hooks)));
+    }
+    for id in found.indexes {
+        report
+            .unknown
+            .push(format!("of which index tree {id} holds the entries: it is left out, and all indexes are built anew"));
+        for t in by_tree.remove(&id).unwrap_or_default() {
+            leave_out(out, &t, report)?;
+        }
+        e.dropped.insert(id);
+    }
+    Ok(())
+}
+
+/// Removes a table from the new store again.
+fn leave_out(out: &Path, t: &Table, report: &mut Report) -> Done {
+    let path = table_path(out, t.id());
+    remove(&path).map_err(|e| Failure::file("remove", &path, &e))?;
+    (report.entries, report.bytes) = (report.entries - t.properties().entries, report.bytes - t.size());
+    Ok(())
+}
+
 #[allow(clippy::too_many_arguments)] // all that is known of a tree comes from different places
 fn rebuild_tree(
     names: &Names,
@@ -437,7 +509,7 @@ fn rebuild_tree(
     });
     let options = facts.options.unwrap_or_else(|| {
         let by = tables.iter().max_by_key(|t| t.id()).map(|t| options_by(t.properties()));
-        by.unwrap_or_else(|| {
+        by.or_else(|| e.hooks.get(&id).cloned()).unwrap_or_else(|| {
             if TreeName::parse(&name).is_none() {
                 report.unknown.push(format!("the hooks of tree {id} {name:?}, which is in the log only: none are taken"));
             }
@@ -480,7 +552,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
         return Err(nothing(dir).into());
     }
     let sources = match &args.manifest {
-        _ if args.without_manifest => Sources::None,
+        _ if args.without_manifest || args.store.is_some() => Sources::None,
         None => Sources::All,
         Some(name) => Sources::Only(chosen(&names, dir, name)?),
     };
@@ -496,9 +568,14 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
             newstore::write(&mut names, dir, out, state, &mut report)?;
         }
         None => {
+            let whose = whose::look(&names, dir, args.store.or(e.partial.as_ref().map(|s| s.id)))?;
+            for (name, store) in whose.foreign_segments() {
+                report.losses.push(newstore::foreign_segment(dir.join(&name), &whose::words(store)));
+                names.hide(name);
+            }
             names.fit(None)?;
             report.tell(&names);
-            let state = rebuild(&names, dir, out, &mut e, &mut report)?;
+            let state = rebuild(&names, dir, out, &mut e, &whose, &mut report)?;
             newstore::finish(&names, dir, out, state, &mut report)?;
         }
     }

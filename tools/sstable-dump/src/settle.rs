@@ -10,9 +10,9 @@ use firn_kv::base::ops::TreeId;
 use firn_kv::manifest::{CURRENT, Manifest, PersistedOptions, State, manifest_name};
 use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_tools::output::Done;
-use firn_wide::store::{SCHEMA_TREE, TreeName, loss};
+use firn_wide::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
-use crate::definitions::{Definitions, family_hooks, index_hooks};
+use crate::definitions::{Definitions, NEVER};
 use crate::newstore::Report;
 use crate::opening;
 use crate::target::env;
@@ -28,10 +28,13 @@ pub fn write_manifest(out: &Path, state: &State) -> firn_kv::Result<()> {
     Manifest::create(&*env, out, 1, state).map(drop)
 }
 
-/// What the new store defines; nothing where it has no schema, or none that can be read.
-fn definitions(out: &Path) -> Definitions {
-    let records = opening::open(out).and_then(|db| opening::pairs(&db.existing_tree(SCHEMA_TREE)?));
-    records.map_or_else(|_| Definitions::default(), |records| Definitions::read(&records))
+/// What the new store defines, and the trees with data whose definitions are lost; nothing where it has no schema, or none that can be read.
+fn definitions(out: &Path) -> (Definitions, Vec<String>) {
+    let Ok(db) = opening::open(out) else { return Default::default() };
+    let records = db.existing_tree(SCHEMA_TREE).and_then(|schema| opening::pairs(&schema));
+    let definitions = records.map_or_else(|_| Definitions::default(), |records| Definitions::read(&records));
+    let undefined = opening::undefined(&db, &definitions).unwrap_or_default();
+    (definitions, undefined)
 }
 
 /// The hooks of a tree by its name, as good as can be guessed without a definition; `None` for a tree with nothing of the data model.
@@ -39,9 +42,9 @@ fn guessed(name: &str, has: &PersistedOptions, merges: u64) -> Option<TreeOption
     let any = has.merge.is_some() || has.purge.is_some() || has.summary.is_some() || has.filter_prefix.is_some();
     match TreeName::parse(name).filter(|_| !any)? {
         TreeName::Schema => None,
-        TreeName::Index(_) => Some(index_hooks()),
+        TreeName::Index(_) => Some(hooks::index()),
         // Of the partitioner that most stores have.
-        TreeName::Family(_) => Some(family_hooks(merges > 0, 8)),
+        TreeName::Family(_) => Some(hooks::family(TreeOptions::default(), merges > 0, 8, NEVER)),
     }
 }
 
@@ -57,11 +60,12 @@ fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
 ///
 /// # Errors
 /// I/O errors of writing the manifest again.
-pub fn hooks(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &mut Report) -> Done {
+pub fn trees(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &mut Report) -> Done {
     if !state.trees.values().any(|t| TreeName::parse(&t.name).is_some()) {
         return Ok(());
     }
-    report.definitions = definitions(out);
+    let undefined;
+    (report.definitions, undefined) = definitions(out);
     let schema = state.trees.values().find(|t| t.name == SCHEMA_TREE).map(|t| t.id);
     let may_lack = report.may_have_lost(schema) || schema.is_none();
     let mut changed = false;
@@ -78,7 +82,8 @@ pub fn hooks(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &
             let by = if defined.is_some() { "its definition" } else { "its name" };
             report.notes.push(format!("tree {} {:?}: its hooks are those that {by} asks for", t.id, t.name));
         }
-        if defined.is_none() && matches!(TreeName::parse(&t.name), Some(TreeName::Family(_) | TreeName::Index(_))) && may_lack {
+        let is_lost = may_lack && matches!(TreeName::parse(&t.name), Some(TreeName::Family(_) | TreeName::Index(_)));
+        if defined.is_none() && (is_lost || undefined.contains(&t.name)) {
             let name = format!("lost.{}", t.name);
             report.unknown.push(format!(
                 "what tree {:?} was: its definition is lost; its data is kept in the tree {name:?}, which no opening drops",

@@ -4,12 +4,13 @@
 //! them are told of apart.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use firn_kv::base::cursor::Cursor as _;
 use firn_kv::base::key::Kind as EntryKind;
+use firn_kv::base::ops::TreeId;
 use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::Table;
@@ -18,13 +19,18 @@ use firn_tools::escape;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, listing, print_table, things};
 use serde_json::json;
 
-use crate::target::{Kind, env, kind, open_file, open_table};
+use crate::definitions::Defined;
+use crate::names::Names;
+use crate::records::definitions;
+use crate::target::{Kind, dir_of, env, kind, open_file, open_table};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-By default keys are put together by their first bytes, up to and with the first of / : | or a dot, comma, dash or underscore, at the
-most 16 bytes. The largest groups are shown; of a store, tree by tree.
+By default keys of a column family or CQL table are put together by the row or partition that they are of, those of an index by the value
+that is looked for, others by their first bytes, up
+to and with the first of / : | or a dot, comma, dash or underscore, at the most 16 bytes. The largest groups are shown; of a store, tree by
+tree. More than 100,000 groups are put together to ranges of neighbours.
 
 Examples:
   sstable-dump space firn-data
@@ -63,6 +69,8 @@ pub struct SpaceArgs {
 #[derive(Clone, Debug, Default)]
 struct Group {
     last: Vec<u8>,
+    /// Whether it is neighbours put together, up to [`last`](Group::last).
+    range: bool,
     entries: u64,
     deletes: u64,
     raw: u64,
@@ -77,12 +85,15 @@ impl Group {
         self.raw += other.raw;
         self.stored += other.stored;
         self.last = std::mem::take(&mut self.last).max(other.last);
+        self.range |= other.range;
     }
 }
 
 /// The groups of one tree.
 #[derive(Default)]
 struct Groups {
+    /// What the tree is to users.
+    defined: Option<Defined>,
     by_key: BTreeMap<Vec<u8>, Group>,
     total: Group,
     others: u64,
@@ -91,9 +102,13 @@ struct Groups {
 }
 
 impl SpaceArgs {
-    fn group<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+    fn group<'a>(&self, key: &'a [u8], of: Option<&Defined>) -> &'a [u8] {
         if self.ranges.is_some() {
             return key;
+        }
+        if let Some(partition) = of.filter(|_| self.depth.is_none() && self.delimiter.is_none()).and_then(|d| d.partition(key))
+        {
+            return partition;
         }
         if let Some(depth) = self.depth {
             return &key[..depth.min(key.len())];
@@ -125,7 +140,10 @@ impl Groups {
         let mut current: Option<(Vec<u8>, Group)> = None;
         for (key, g) in std::mem::take(&mut self.by_key) {
             match &mut current {
-                Some((_, c)) if c.stored + g.stored / 2.0 <= each => c.add(g),
+                Some((_, c)) if c.stored + g.stored / 2.0 <= each => {
+                    c.add(g);
+                    c.range = true;
+                }
                 _ => {
                     out.extend(current.take());
                     current = Some((key, g));
@@ -151,14 +169,15 @@ impl Groups {
                 let size = (c.key().len() + c.value().len()) as u64;
                 raw += size;
                 let delete = c.trailer().kind() == Some(EntryKind::Delete);
-                block.push((args.group(c.key()).to_vec(), c.key().to_vec(), size, delete));
+                block.push((args.group(c.key(), self.defined.as_ref()).to_vec(), c.key().to_vec(), size, delete));
                 c.next()?;
             }
             data += info.len as u64;
             let n = block.len().max(1) as f64;
             for (group, key, size, delete) in block.drain(..) {
                 let share = if raw == 0 { 1.0 / n } else { size as f64 / raw as f64 };
-                let g = Group { last: key, entries: 1, deletes: delete.into(), raw: size, stored: share * info.len as f64 };
+                let stored = share * info.len as f64;
+                let g = Group { last: key, range: false, entries: 1, deletes: delete.into(), raw: size, stored };
                 self.put(&group, g);
             }
             if self.by_key.len() > MAX_GROUPS {
@@ -175,11 +194,12 @@ impl Groups {
 fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
     let (state, _) = Manifest::load(&*env(), &args.path)?
         .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path))?;
+    let definitions = definitions(&Names::of(&args.path)?, &args.path, &state);
     let total = state.trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum();
     let progress = Progress::bytes("space", Some(total));
     let (mut out, mut done) = (vec![], 0);
     for tree in state.trees.values() {
-        let mut groups = Groups::default();
+        let mut groups = Groups { defined: definitions.of_tree(&tree.name).cloned(), ..Groups::default() };
         for m in tree.tables() {
             let path = table_path(&args.path, m.id);
             groups.add_table(&open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?, args)?;
@@ -191,13 +211,34 @@ fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
     Ok(out)
 }
 
+/// What the tree of a table is to users, by the store around the table; `None` where there is none.
+fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
+    let dir = dir_of(table);
+    let (state, _) = Manifest::load(&*env(), &dir).ok()??;
+    definitions(&Names::of(&dir).ok()?, &dir, &state).of_tree(&state.trees.get(&tree)?.name).cloned()
+}
+
+/// A group's keys, in the tree's own types where it has some.
+fn keys_of(key: &[u8], g: &Group, ranges: bool, defined: Option<&Defined>) -> String {
+    let typed = |key: &[u8]| defined.and_then(|d| d.key(key)).unwrap_or_else(|| text::key(key));
+    match typed(key) {
+        first if !(ranges || g.range) => first,
+        first => {
+            let last = typed(&g.last);
+            if first == last { first } else { format!("{first} to {last}") }
+        }
+    }
+}
+
 /// Runs `space`.
 pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
     let all = match kind(&args.path)? {
         Kind::Store => store(args)?,
         Kind::Table(_) => {
-            let mut groups = Groups::default();
-            groups.add_table(&open_table(&args.path)?, args)?;
+            let table = open_table(&args.path)?;
+            let defined = defined_around(&args.path, table.properties().tree);
+            let mut groups = Groups { defined, ..Groups::default() };
+            groups.add_table(&table, args)?;
             vec![(crate::newstore::name(&args.path), groups)]
         }
         _ => return Err(Failure::with_next("this is neither a store nor a table", "`layout` shows where a file's bytes are")),
@@ -219,7 +260,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
         for (name, groups, list, _) in &lists {
             let group = |(k, g): &(Vec<u8>, Group)| {
                 json!({
-                    "group": escape::words(k), "last_key": escape::words(&g.last), "entries": g.entries, "deletes": g.deletes,
+                    "typed": groups.defined.as_ref().and_then(|d| d.key(k)), "group": escape::words(k), "last_key": escape::words(&g.last), "entries": g.entries, "deletes": g.deletes,
                     "raw_bytes": g.raw, "bytes": g.stored.round() as u64,
                 })
             };
@@ -232,8 +273,9 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
         return Ok(());
     }
     for (name, groups, list, number) in &lists {
+        let of = groups.defined.as_ref().map_or(String::new(), |d| format!(" ({})", d.words()));
         let heading = format!(
-            "{name}: {} in {}, {}; {} of it index, filters, properties",
+            "{name}{of}: {} in {}, {}; {} of it index, filters, properties",
             bytes(groups.file_bytes),
             things(groups.tables, "table", "tables"),
             things(groups.total.entries, "entry", "entries"),
@@ -243,10 +285,16 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
         if list.is_empty() {
             continue;
         }
-        let what = if args.ranges.is_some() { "keys" } else { "keys that begin with" };
+        let by_bytes = args.depth.is_some() || args.delimiter.is_some();
+        let what = match &groups.defined {
+            _ if args.ranges.is_some() => "keys",
+            Some(_) if !by_bytes => "of",
+            _ => "keys that begin with",
+        };
         let mut t = listing(&["  bytes", "share", "uncompressed", "entries", "deletes", what], "rrrrrl");
         for (key, g) in list {
-            let keys = if args.ranges.is_some() { text::keys(&(key.clone(), g.last.clone())) } else { text::key(key) };
+            let defined = groups.defined.as_ref().filter(|_| !by_bytes);
+            let keys = keys_of(key, g, args.ranges.is_some(), defined);
             t.add_row([
                 format!("  {}", bytes(g.stored.round() as u64)),
                 text::share(g.stored.round() as u64, groups.total.stored.round() as u64),
@@ -258,7 +306,10 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
         }
         write!(screen.out, "{}", print_table(&t, screen.style))?;
         if *number > list.len() {
-            writeln!(screen.out, "  and {} groups more", count((*number - list.len()) as u64))?;
+            let shown: f64 = list.iter().map(|(_, g)| g.stored).sum();
+            let rest = (groups.total.stored - shown).max(0.0).round() as u64;
+            let share = text::share(rest, groups.total.stored.round() as u64);
+            writeln!(screen.out, "  and {} groups more: {}, {share}", count((*number - list.len()) as u64), bytes(rest))?;
         }
     }
     Ok(())

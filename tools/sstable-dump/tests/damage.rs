@@ -233,6 +233,12 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
     done.touched.extend(touched);
 }
 
+/// All files with their content.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let all = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path());
+    all.map(|path| (path.clone(), fs::read(&path).ok())).collect()
+}
+
 /// What a command says in JSON; `Null` when it could not run.
 fn json(args: &[&str]) -> (Value, String, i32) {
     let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
@@ -271,9 +277,17 @@ fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
         eprintln!("{what}\n{}", dump(&["check", &arg(&bad)]).0);
     }
 
+    let before = files(&bad);
     let (v, text, _) = json(&["check", &arg(&bad)]);
+    if files(&bad) != before {
+        return err(format!("check has changed it\n{text}"));
+    }
+    copy(&bad, &trial);
+    let opened = Db::open_with(&trial, db_options()).map(drop);
+    if v["opens"] != opened.is_ok() && !(v.is_null() && opened.is_err()) {
+        return err(format!("check says \"opens\": {}, and an opening for writing {opened:?}\n{text}", v["opens"]));
+    }
     if v["sound"] == true {
-        copy(&bad, &trial);
         match content(&trial) {
             Err(e) => return err(format!("it is called sound, and does not open: {e}")),
             Ok(found) if found != s.truth && !torn => {

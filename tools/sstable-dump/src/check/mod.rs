@@ -1,10 +1,10 @@
 //! `sstable-dump check`: everything that can be verified in a file or a store, past the first error to all of them.
 //!
 //! Of a store: `CURRENT` and manifest; every live table, by itself and against what the manifest says of it; the age of versions
-//! across runs; the log from where it is still needed; at last the engine opens it and reads every entry. Nothing is written and no lock
-//! taken; a store that a program is writing to is read again when a file has vanished meanwhile.
+//! across runs; the log from where it is still needed; at last the engine opens it, as for writing, and reads every entry. Nothing is written
+//! and no lock taken; a store that a program is writing to is read again when a file has vanished meanwhile.
 //!
-//! Invariant: a store is called sound only when the engine opened it by its own rules and all of it was read.
+//! Invariant: a store is called sound only when the engine opened it for writing by its own rules and all of it was read.
 
 mod log;
 mod store;
@@ -20,6 +20,7 @@ use firn_kv::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
+use firn_wide::store::loss;
 use serde_json::json;
 
 use crate::Screen;
@@ -32,8 +33,8 @@ use crate::target::{Kind, dir_of, env, kind, table_number};
 pub const EXAMPLES: &str = "\
 Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
 store also the manifest, what it says of each table, that newer runs hold newer versions, and the log; at last the engine opens the
-store for reading and reads every entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing,
-misnamed, foreign, outdated, newer, unreadable, given up, refused), names tree, table, file, offset, block and keys, and what to do; a file under a
+store as for writing (what that writes is kept in memory) and reads every entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing,
+misnamed, foreign, outdated, newer, unreadable, given up, refused, undefined), names tree, table, file, offset, block and keys, and what to do; a file under a
 wrong name is known by its content, and read as what it is. Exit code 1 if anything is wrong.
 
 Examples:
@@ -66,8 +67,10 @@ pub struct Findings {
     dir: Option<PathBuf>,
     /// Files that have to get their names back.
     renames: Vec<Rename>,
-    /// Whether the engine opens the store; `None` for a single file.
+    /// Whether the engine opens the store for writing; `None` for a single file.
     pub opens: Option<bool>,
+    /// Whether it opens it for reading.
+    opens_to_read: bool,
     /// Entries that the engine read.
     pub read: u64,
     /// The tree that is being looked at.
@@ -112,6 +115,7 @@ impl Findings {
             Trouble::Foreign if of_manifest => format!(
                 "choose the one that counts: `sstable-dump repair {here} --out NEW --manifest NAME`, or `--without-manifest`"
             ),
+            Trouble::Undefined => self.place.as_ref().map_or_else(String::new, |p| loss::words_of_undefined(&p.tree).1),
             Trouble::Newer => "use the version of Firn that wrote it; this one must not change the store".into(),
             Trouble::Foreign => {
                 format!("put the right file here from a backup, or {save}; this one belongs to another store or time")
@@ -230,7 +234,8 @@ impl Findings {
             .map(|r| json!({ "from": r.from.display().to_string(), "to": r.to.display().to_string() }))
             .collect();
         json!({
-            "path": path.display().to_string(), "sound": self.all.is_empty(), "opens": self.opens, "read": self.read,
+            "path": path.display().to_string(), "sound": self.all.is_empty(), "opens": self.opens,
+            "opens_to_read": self.opens.map(|_| self.opens_to_read), "read": self.read,
             "tables": self.tables, "blocks": self.blocks, "entries": self.entries, "bytes": self.bytes, "records": self.records,
             "found": counts, "notes": self.notes, "renames": renames,
             "errors": self.all.iter().map(Finding::json).collect::<Vec<_>>(),
@@ -280,6 +285,9 @@ fn print(screen: &mut Screen<'_>, path: &Path, f: &Findings) -> Done {
     };
     let opened = match f.opens {
         Some(true) => format!("; the engine opens it, and read {}", things(f.read, "pair", "pairs")),
+        Some(false) if f.opens_to_read => {
+            format!("; the engine opens it for reading only, and read {}", things(f.read, "pair", "pairs"))
+        }
         Some(false) => "; the engine does not open it".into(),
         None => String::new(),
     };

@@ -8,6 +8,7 @@ use firn_kv::merge::run::table_path;
 use firn_kv::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, things};
+use firn_wide::store::loss;
 
 use super::{Findings, log, table};
 use crate::evidence::{foreign, other_stores, outdated};
@@ -187,10 +188,15 @@ fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
 /// Lets the engine open the store and read it. What it says is a finding of its own unless its place is among the findings already.
 fn check_opening(dir: &Path, f: &mut Findings) {
     let opened = opening::open_and_read(dir);
-    (f.opens, f.read) = (Some(opened.opens), opened.entries);
+    (f.opens, f.opens_to_read, f.read) = (Some(opened.opens), opened.opens_to_read, opened.entries);
     f.notes.extend(opened.notes);
     if f.definitions.iter().next().is_none() {
         f.definitions = opened.definitions;
+    }
+    for tree in opened.undefined {
+        let (words, _) = loss::words_of_undefined(&tree);
+        f.about(Some(&tree));
+        f.add_as(Kind::Undefined, Error::corruption(words).in_file(dir));
     }
     for (tree, e) in opened.errors {
         let known = f.all.iter().any(|x| x.error.file().is_some() && x.error.file() == e.file());

@@ -1,0 +1,255 @@
+//! Which table, column family or index a tree is, when nothing tells its name any more: by the definitions, which are found by what is in them,
+//! and by what is in the tree.
+//!
+//! A tree can be what a definition tells of only when its hooks are those of the definition and all that is looked at of it can be read as the
+//! definition says, tokens included. Where several fit, another tree may leave only one, and of tables of CQL, which are made one by one, the
+//! order decides: their numbers ascend as those of their trees do.
+//!
+//! Invariant: a name is given only where no other one is possible; what stays open is told.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::base::cursor::Cursor as _;
+use firn_kv::base::key::{Kind, Trailer};
+use firn_kv::base::ops::{Op, Ops, TreeId};
+use firn_kv::manifest::PersistedOptions;
+use firn_kv::sstable::Table;
+use firn_tools::output::Done;
+use firn_wide::api::PARTITIONER;
+use firn_wide::schema::FOREIGN_IDS;
+use firn_wide::store::{SCHEMA_TREE, TreeName};
+
+use crate::definitions::{Defined, Definitions};
+use crate::evidence::Evidence;
+use crate::names::Names;
+use crate::repair::options_by;
+use crate::{logcopy, records};
+
+/// Entries of each table that are looked at.
+const LOOKED_AT: usize = 10_000;
+
+/// What is in a store's trees: tables, and where its log begins.
+pub struct Content<'a> {
+    /// The directory as its files should be named.
+    pub names: &'a Names,
+    /// The directory.
+    pub dir: &'a Path,
+    /// Where the log begins that can be read.
+    pub floor: u64,
+    /// Tables by their trees; a tree that is in the log only has none.
+    pub trees: &'a BTreeMap<TreeId, Vec<Arc<Table>>>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Matched {
+    /// What trees are called, and what that is.
+    pub names: Vec<(TreeId, String, String)>,
+    /// Trees of indexes: nobody can say of which, and they can be built anew.
+    pub indexes: Vec<TreeId>,
+    /// Trees that may be several things, in words; and the hooks that they have, whichever of these they are.
+    pub open: Vec<(TreeId, String, Option<PersistedOptions>)>,
+}
+
+/// Is shown an entry: the tree, the key, the value of a put or merge operand, and whether it is an operand.
+type See<'a> = dyn FnMut(TreeId, &[u8], Option<&[u8]>, bool) + 'a;
+
+impl Content<'_> {
+    /// Shows every entry that is looked at.
+    fn each(&self, see: &mut See<'_>) -> Done {
+        let mut show = |tree, key: &[u8], kind: Option<Kind>, value: &[u8]| match kind {
+            Some(Kind::Put) => see(tree, key, Some(value), false),
+            Some(Kind::Merge) => see(tree, key, Some(value), true),
+            Some(Kind::Delete) | None => see(tree, key, None, false),
+        };
+        for (&tree, tables) in self.trees {
+            for t in tables {
+                let mut c = t.cursor(false);
+                c.first()?;
+                for _ in 0..LOOKED_AT {
+                    if !c.valid() {
+                        break;
+                    }
+                    show(tree, c.key(), c.trailer().kind(), c.value());
+                    c.next()?;
+                }
+            }
+        }
+        logcopy::copy(self.names, self.dir, None, self.floor, &mut |_, _, payload| {
+            for (tree, op) in Ops::new(payload).flatten() {
+                if let Op::Point { kind, key, value } = op {
+                    show(tree, key, Some(kind), value);
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The tree of definitions: the one without a name and without hooks that has the record of the partitioner.
+    fn schema(&self, e: &Evidence) -> Done<Option<TreeId>> {
+        if let Some((id, _)) = e.trees.iter().find(|(_, t)| t.name.as_deref() == Some(SCHEMA_TREE)) {
+            return Ok(Some(*id));
+        }
+        let mut found = None;
+        for (&tree, tables) in self.trees {
+            for t in tables {
+                let mut c = t.cursor(false);
+                c.seek(PARTITIONER, Trailer::NEWEST)?;
+                found = found.or((c.valid() && c.key() == PARTITIONER).then_some(tree));
+            }
+        }
+        logcopy::copy(self.names, self.dir, None, self.floor, &mut |_, _, payload| {
+            for (tree, op) in Ops::new(payload).flatten() {
+                if matches!(op, Op::Point { key: PARTITIONER, .. }) {
+                    found.get_or_insert(tree);
+                }
+            }
+        })?;
+        Ok(found.filter(|id| e.trees.get(id).is_none_or(|t| t.name.is_none())))
+    }
+
+    /// Whether the tables of a tree have the hooks of a definition.
+    fn has_hooks(&self, tree: TreeId, defined: &Defined) -> bool {
+        let tables = self.trees.get(&tree).map_or(&[][..], Vec::as_slice);
+        tables.iter().all(|t| options_by(t.properties()).check_hooks("", &defined.hooks()).is_ok())
+    }
+}
+
+/// Finds names for the trees of which `e` knows none.
+///
+/// # Errors
+/// What the files say; damage of the log is none.
+pub fn find(content: &Content<'_>, e: &Evidence) -> Done<Matched> {
+    let mut m = Matched::default();
+    let Some(schema) = content.schema(e)? else { return Ok(m) };
+    if e.trees.get(&schema).is_none_or(|t| t.name.is_none()) {
+        m.names.push((schema, SCHEMA_TREE.into(), "it has the definitions".into()));
+    }
+    let tables = content.trees.get(&schema).map_or(&[][..], Vec::as_slice);
+    let definitions = Definitions::read(&records::newest(tables, schema, content.names, content.dir, content.floor));
+    let all: Vec<(TreeName, &Defined)> = definitions.iter().filter_map(|(n, d)| Some((TreeName::parse(n)?, d))).collect();
+    let known = |id: &TreeId| e.trees.get(id).and_then(|t| t.name.as_deref());
+    let unnamed = content.trees.keys().filter(|id| **id != schema && known(id).is_none());
+    let mut fitting: BTreeMap<TreeId, Vec<(TreeName, &Defined)>> =
+        unnamed.map(|&id| (id, all.iter().filter(|(_, d)| content.has_hooks(id, d)).copied().collect())).collect();
+    content.each(&mut |tree, key, value, merge| {
+        if let Some(its) = fitting.get_mut(&tree) {
+            its.retain(|(_, d)| d.fits(key, value, merge));
+        }
+    })?;
+    let number = |name: &TreeName| if let TreeName::Family(id) = name { Some(*id) } else { None };
+    // Trees whose names are known have one possible number; others may be any that no known one is.
+    let mut possible: BTreeMap<TreeId, Vec<u32>> = BTreeMap::new();
+    for id in content.trees.keys() {
+        possible.extend(known(id).and_then(TreeName::parse).and_then(|n| number(&n)).map(|n| (*id, vec![n])));
+    }
+    let taken: Vec<u32> = possible.values().flatten().copied().collect();
+    for (id, its) in &fitting {
+        let mut numbers: Vec<u32> = its.iter().filter_map(|(n, _)| number(n)).filter(|n| !taken.contains(n)).collect();
+        numbers.sort_unstable();
+        match numbers.is_empty() {
+            false => drop(possible.insert(*id, numbers)),
+            true if its.iter().any(|(n, _)| matches!(n, TreeName::Index(_))) => m.indexes.push(*id),
+            true => {}
+        }
+    }
+    let words = |n: u32| definitions.of_tree(&TreeName::Family(n).to_string()).map_or_else(String::new, Defined::words);
+    let hooks = |n: u32| definitions.of_tree(&TreeName::Family(n).to_string()).map(|d| PersistedOptions::of(&d.hooks()));
+    let decided = decide(possible.clone());
+    for (id, numbers) in possible.iter().filter(|(id, _)| fitting.contains_key(id)) {
+        match decided.get(id) {
+            Some(&n) => m.names.push((*id, TreeName::Family(n).to_string(), words(n))),
+            None => {
+                let all: Vec<_> = numbers.iter().map(|&n| hooks(n)).collect();
+                let one = all.first().filter(|first| all.iter().all(|h| h == *first)).cloned().flatten();
+                m.open.push((*id, numbers.iter().map(|&n| words(n)).collect::<Vec<_>>().join(" or "), one));
+            }
+        }
+    }
+    Ok(m)
+}
+
+/// The trees of which only one number is possible. `possible` has each tree's numbers in ascending order.
+fn decide(mut possible: BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
+    let mut decided: BTreeMap<TreeId, u32> = BTreeMap::new();
+    loop {
+        let alone = possible.iter().filter(|(id, all)| all.len() == 1 && !decided.contains_key(id));
+        let alone: Vec<(TreeId, u32)> = alone.map(|(id, all)| (*id, all[0])).collect();
+        // Where two trees can only be the same, nobody can say which of them is.
+        let is_one = |n: u32| possible.values().filter(|all| **all == [n]).count() == 1;
+        let mut new: BTreeMap<TreeId, u32> = alone.into_iter().filter(|(_, n)| is_one(*n)).collect();
+        if new.is_empty() {
+            new = by_order(&possible);
+            new.retain(|id, _| !decided.contains_key(id));
+        }
+        if new.is_empty() {
+            return decided;
+        }
+        for (id, n) in new {
+            possible.iter_mut().filter(|(other, _)| **other != id).for_each(|(_, all)| all.retain(|m| *m != n));
+            possible.insert(id, vec![n]);
+            decided.insert(id, n);
+        }
+    }
+}
+
+/// Those of CQL's tables of which one number is left when all ascend as the trees do.
+fn by_order(possible: &BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
+    let is_table = |all: &&Vec<u32>| !all.is_empty() && all.iter().all(|n| *n >= FOREIGN_IDS);
+    let trees: Vec<(TreeId, &[u32])> =
+        possible.iter().filter(|(_, all)| is_table(all)).map(|(id, all)| (*id, &all[..])).collect();
+    let mut above = None;
+    let least: Option<Vec<u32>> = trees
+        .iter()
+        .map(|(_, all)| {
+            above = Some(*all.iter().find(|n| above.is_none_or(|a| **n > a))?);
+            above
+        })
+        .collect();
+    let mut below = None;
+    let most: Option<Vec<u32>> = trees
+        .iter()
+        .rev()
+        .map(|(_, all)| {
+            below = Some(*all.iter().rfind(|n| below.is_none_or(|b| **n < b))?);
+            below
+        })
+        .collect();
+    // Without an order in which all find a place something is not as it is thought to be.
+    let (Some(least), Some(most)) = (least, most) else { return BTreeMap::new() };
+    let both = trees.iter().zip(least.iter().zip(most.iter().rev()));
+    both.filter(|(_, (a, z))| a == z).map(|((id, _), (n, _))| (*id, *n)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(possible: &[(TreeId, &[u32])]) -> Vec<(TreeId, u32)> {
+        decide(possible.iter().map(|(id, all)| (*id, all.to_vec())).collect()).into_iter().collect()
+    }
+
+    #[test]
+    fn what_one_tree_is_no_other_is() {
+        assert_eq!(decided(&[(2, &[5]), (3, &[6]), (4, &[5, 7])]), [(2, 5), (3, 6), (4, 7)]);
+        // Families have no order.
+        assert_eq!(decided(&[(2, &[5, 6]), (3, &[5, 6])]), []);
+        assert_eq!(decided(&[(2, &[6]), (3, &[5])]), [(2, 6), (3, 5)]);
+        assert_eq!(decided(&[(2, &[5]), (3, &[5]), (4, &[6])]), [(4, 6)]);
+    }
+
+    #[test]
+    fn the_order_of_tables_decides_where_it_leaves_one_possibility() {
+        let [a, b, c] = [FOREIGN_IDS, FOREIGN_IDS + 1, FOREIGN_IDS + 2];
+        // As many trees as there are numbers.
+        assert_eq!(decided(&[(2, &[a, b, c]), (4, &[a, b, c]), (9, &[a, b, c])]), [(2, a), (4, b), (9, c)]);
+        // One less: whose tree has nothing in it is not known.
+        assert_eq!(decided(&[(2, &[a, b, c]), (4, &[a, b, c])]), []);
+        // One that is known splits the others.
+        assert_eq!(decided(&[(2, &[a, c]), (4, &[b]), (9, &[a, c])]), [(2, a), (4, b), (9, c)]);
+        // What may be a family too stays open.
+        assert_eq!(decided(&[(2, &[a]), (5, &[4, b])]), [(2, a)]);
+    }
+}

@@ -1,0 +1,230 @@
+//! A store's directory that can be written to and stays as it is: an [`Env`] that keeps in memory what is made, changed, renamed and removed
+//! in it, and reads everything else from the disk. So the engine opens a store for writing, with all that this refuses, and nobody notices.
+//!
+//! Invariants: nothing on the disk is written, and no lock taken there, so that a program that has the store open keeps it; a name that memory
+//! answers for is never looked for on the disk again; a file that was opened once stays, as for any reader, though its writer removes it.
+//! Takes as much memory as what is written: of a store that is opened, as its log has that no sync is known to have reached.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use firn_kv::env::mem::MemEnv;
+use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Error, ErrorKind, Result};
+
+use crate::target::env;
+
+/// Bytes that are copied at a time.
+const CHUNK: u64 = 1 << 20;
+
+/// See the [module](self).
+pub struct Shadow {
+    disk: Arc<dyn Env>,
+    dir: PathBuf,
+    /// The files that have been written to, by their names below its root.
+    memory: MemEnv,
+    /// Names that memory answers for, be there a file or none any more.
+    taken: Mutex<BTreeSet<String>>,
+    /// Files of the disk that have been opened.
+    pinned: Mutex<HashMap<PathBuf, Arc<dyn ReadFile>>>,
+}
+
+fn refused(what: &str, file: &Path, kind: io::ErrorKind) -> Error {
+    Error::io(what, file, io::Error::from(kind))
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shadow {
+    /// That of the directory `dir`.
+    pub fn of(dir: &Path) -> Shadow {
+        let disk = env();
+        let memory = MemEnv::new(disk.random());
+        Shadow { disk, dir: dir.to_path_buf(), memory, taken: Mutex::default(), pinned: Mutex::default() }
+    }
+
+    /// The name of a file of the directory.
+    fn name<'a>(&self, file: &'a Path) -> Option<&'a str> {
+        file.file_name().and_then(|n| n.to_str()).filter(|_| file.parent() == Some(&self.dir))
+    }
+
+    /// Where memory has this file, where memory answers for it.
+    fn taken(&self, file: &Path) -> Option<PathBuf> {
+        self.name(file).filter(|&n| lock(&self.taken).contains(n)).map(|n| Path::new("/").join(n))
+    }
+
+    /// Lets memory answer for a file from now on; says where it has it. What the system would say of a directory in its place is said.
+    fn take(&self, what: &str, file: &Path) -> Result<PathBuf> {
+        if let Some(there) = self.taken(file) {
+            return Ok(there);
+        }
+        let name = self.name(file).ok_or_else(|| refused(what, file, io::ErrorKind::PermissionDenied))?;
+        if self.disk.list(file).is_ok() {
+            return Err(refused(what, file, io::ErrorKind::IsADirectory));
+        }
+        lock(&self.taken).insert(name.to_owned());
+        Ok(Path::new("/").join(name))
+    }
+
+    /// The same for a file whose content counts: memory gets it.
+    fn take_content(&self, what: &str, file: &Path) -> Result<PathBuf> {
+        if let Some(there) = self.taken(file) {
+            return Ok(there);
+        }
+        let from = match self.disk.open_read(file, false) {
+            Ok(from) => from,
+            Err(e) if e.kind() == ErrorKind::NotFound => return self.take(what, file),
+            Err(e) => return Err(e),
+        };
+        let to = self.take(what, file)?;
+        if from.is_empty() {
+            self.memory.create(&to)?;
+            return Ok(to);
+        }
+        let copy = self.memory.create_log(&to, from.len())?;
+        let mut buffer = vec![0; CHUNK.min(from.len()) as usize];
+        let mut at = 0;
+        while at < from.len() {
+            let n = (from.len() - at).min(CHUNK) as usize;
+            from.read_at(at, &mut buffer[..n])?;
+            // What is only reserved takes no memory.
+            if buffer[..n].iter().any(|&b| b != 0) {
+                copy.write_at(at, &buffer[..n])?;
+            }
+            at += n as u64;
+        }
+        Ok(to)
+    }
+
+    fn is_there(&self, file: &Path) -> Result<()> {
+        self.file_len(file).map(drop)
+    }
+
+    /// What was opened once, where it is not there any more.
+    fn or_pinned<T>(&self, file: &Path, found: Result<T>, pinned: impl FnOnce(&Arc<dyn ReadFile>) -> T) -> Result<T> {
+        match found {
+            Err(e) if e.kind() == ErrorKind::NotFound => lock(&self.pinned).get(file).map(pinned).ok_or(e),
+            found => found,
+        }
+    }
+}
+
+impl Env for Shadow {
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = self.disk.list(dir)?;
+        if dir == self.dir {
+            let taken = lock(&self.taken);
+            names.retain(|n| !taken.contains(n));
+            names.extend(self.memory.list(Path::new("/"))?);
+            names.sort_unstable();
+        }
+        Ok(names)
+    }
+
+    fn file_len(&self, file: &Path) -> Result<u64> {
+        match self.taken(file) {
+            Some(there) => self.memory.file_len(&there),
+            None => self.or_pinned(file, self.disk.file_len(file), |f| f.len()),
+        }
+    }
+
+    fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
+        if let Some(there) = self.taken(file) {
+            return self.memory.open_read(&there, map);
+        }
+        let opened = self.or_pinned(file, self.disk.open_read(file, map), Arc::clone)?;
+        lock(&self.pinned).insert(file.to_path_buf(), opened.clone());
+        Ok(opened)
+    }
+
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
+        match self.taken(file) {
+            Some(there) => self.memory.read_all(&there, cap),
+            None => self.disk.read_all(file, cap),
+        }
+    }
+
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.memory.create(&self.take("create", file)?)
+    }
+
+    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.memory.append(&self.take_content("open for appending", file)?)
+    }
+
+    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.memory.create_log(&self.take("replace", file)?, capacity)
+    }
+
+    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        self.memory.reuse_log(&self.take_content("open for writing again", file)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let from = self.take_content("rename", from)?;
+        self.memory.rename(&from, &self.take("rename to", to)?)
+    }
+
+    fn remove(&self, file: &Path) -> Result<()> {
+        self.is_there(file)?;
+        if let Some(there) = self.taken(file) {
+            return self.memory.remove(&there);
+        }
+        self.take("remove", file).map(drop)
+    }
+
+    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
+        self.memory.lock(&self.take("open the lock", file)?)
+    }
+
+    // No opening of a store that is there makes or removes directories, or gives files second names.
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.disk.list(dir).map(drop)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        Err(refused("remove the directory", dir, io::ErrorKind::PermissionDenied))
+    }
+
+    fn hard_link(&self, from: &Path, _: &Path) -> Result<()> {
+        Err(refused("link", from, io::ErrorKind::PermissionDenied))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.disk.list(dir).map(drop)
+    }
+
+    fn free_space(&self, dir: &Path) -> Option<u64> {
+        self.disk.free_space(dir)
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.disk.memory()
+    }
+
+    fn wall_micros(&self) -> u64 {
+        self.disk.wall_micros()
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.disk.monotonic_nanos()
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.disk.sleep(time)
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        self.disk.spawn(name, work)
+    }
+
+    fn random(&self) -> u64 {
+        self.disk.random()
+    }
+}
