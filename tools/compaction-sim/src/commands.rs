@@ -1,7 +1,5 @@
 //! `run` and `sweep`, and what all commands do with outcomes.
 
-#![allow(clippy::disallowed_methods, reason = "directories that the user names")]
-
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

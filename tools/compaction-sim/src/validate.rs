@@ -1,8 +1,6 @@
 //! The simulator against the engine: the larger checks, too long for every test run. What is exact, and the closed forms, are in
 //! `tests/`.
 
-#![allow(clippy::disallowed_methods, reason = "a directory that the user names")]
-
 use std::io::Write;
 
 use firn_kv::env::os::OsEnv;

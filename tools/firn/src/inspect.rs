@@ -1,7 +1,5 @@
 //! The commands that show what a store holds: `firn stats`, `firn trees`. Both open it for reading only.
 
-#![allow(clippy::disallowed_methods, reason = "what others left beside the store")]
-
 use std::io::Write;
 
 use clap::Args;
