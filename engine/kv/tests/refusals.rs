@@ -301,6 +301,32 @@ fn a_torn_manifest_is_begun_anew() {
     }
 }
 
+/// A flush that finds the manifest torn begins another first, and the power goes at any step of both: the log's floor is in no manifest
+/// before the tables are that hold what lies below it.
+#[test]
+fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
+    let env = Refusing::new();
+    let (_db, tree) = open(&env, 0);
+    (0..50).for_each(|n| tree.put(&key(n), b"v").unwrap());
+    env.refuse(|what, path| error(ENOSPC).filter(|_| what == "write" && is_manifest(path)));
+    assert_eq!(tree.flush().unwrap_err().kind(), ErrorKind::NoSpace);
+    env.allow();
+    env.inner.start_journal();
+    tree.flush().unwrap();
+    let mut crasher = env.inner.crasher();
+    loop {
+        for cut in [Cut::Process, Cut::PowerAll] {
+            let image = Refusing { inner: Arc::new(crasher.image(&cut)), ..Refusing::new() };
+            let (_db, tree) = open(&image, 0);
+            let found = tree.iter().count();
+            assert_eq!(found, 50, "after {} operations, {:?}: {cut:?}", crasher.at(), crasher.last_op());
+        }
+        if !crasher.advance() {
+            return;
+        }
+    }
+}
+
 /// One tree's flush lacks space; the other's goes on.
 #[test]
 fn a_tree_that_cannot_be_flushed_does_not_stop_another() {

@@ -224,11 +224,7 @@ impl Core {
     /// the like was missing, or the manifest would become too long, nothing counts; otherwise nobody can know what reached the file, and
     /// the Db is latched.
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
-        self.check_process()?;
-        self.check_writable()?;
-        if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
-            self.renew_manifest(c)?;
-        }
+        self.make_manifest_ready(c)?;
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
@@ -243,6 +239,17 @@ impl Core {
         if manifest.is_large() {
             // The edits count. What lacks space is tried again with the next ones.
             self.renew_manifest(c).or_else(|e| if e.is_transient() { Ok(()) } else { Err(e) })?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the next edits go into the manifest that there is: a new one would be begun with the state as it is. Whoever
+    /// changes a part of the state ahead of the edits that belong to it asks for this first.
+    pub fn make_manifest_ready(&self, c: &mut Catalog) -> Result<()> {
+        self.check_process()?;
+        self.check_writable()?;
+        if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
+            self.renew_manifest(c)?;
         }
         Ok(())
     }

@@ -270,7 +270,8 @@ impl Core {
         {
             let mut c = self.catalog.lock();
             let made: Vec<u64> = added.iter().map(|(_, _, t)| t.id).filter(|id| !removed.contains(id)).collect();
-            if let Err(e) = check_known(&c, tree) {
+            // The floor that is set below must not get into a manifest without the tables for which it is.
+            if let Err(e) = check_known(&c, tree).and_then(|()| self.make_manifest_ready(&mut c)) {
                 drop(c);
                 // What was written for it will never have a name; tables that move have left with the tree.
                 remove_tables(self, &made);
