@@ -11,6 +11,8 @@ pub struct Usage {
     pub rss_anon: u64,
     /// Resident pages of mapped files, in bytes.
     pub rss_file: u64,
+    /// Address space in bytes, whether anything is there or not.
+    pub size: u64,
     /// Bytes that this process caused to be written to the device; includes what is written back later.
     pub written: u64,
     /// Bytes that this process caused to be read from the device.
@@ -37,6 +39,7 @@ impl Usage {
         Some(Usage {
             rss_anon: field(&status, "RssAnon")? * 1024,
             rss_file: field(&status, "RssFile")? * 1024,
+            size: field(&status, "VmSize")? * 1024,
             written: field(&io, "write_bytes").unwrap_or(0),
             read: field(&io, "read_bytes").unwrap_or(0),
             cpu_ticks: ticks,

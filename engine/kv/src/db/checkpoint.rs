@@ -159,7 +159,7 @@ impl Core {
             // What the copy has can be read before anything happens that it has not.
             self.visible.wait_below(w.next_seq);
             for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
-                self.seal(&w, t, 0)?;
+                self.seal(&w, t)?;
             }
             break (locks, w.end(), c.state.next_tree);
         };

@@ -192,7 +192,7 @@ impl Core {
             if !is_long || !tree.view.load_full().active.is_touched() || self.check_writable().is_err() {
                 return Ok(());
             }
-            self.seal(&w, tree, 0)?;
+            self.seal(&w, tree)?;
         }
         if self.options.background_threads == 0 {
             while self.flush_oldest(tree)? {}
@@ -215,7 +215,7 @@ impl Core {
             let active = &t.view.load_full().active;
             // Those that are sealed already are on their way.
             if !t.is_dropped() && active.is_touched() && active.start() == start {
-                self.seal(&w, &t, 0)?;
+                self.seal(&w, &t)?;
             }
         }
         Ok(())

@@ -446,7 +446,7 @@ impl Core {
         }
         let id = c.state.next_tree;
         // First all that can fail: a tree that the manifest knows must be there.
-        let memtable = Memtable::with_prefixes(&self.arenas, options.memtable_size, options.filter_prefix.clone())?;
+        let memtable = Memtable::empty(&self.arenas, options.filter_prefix.clone())?;
         let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options), flushed: start };
         self.log_edits(&mut c, vec![edit])?;
         let Some(state) = c.state.trees.get(&id) else {
@@ -510,9 +510,11 @@ impl Core {
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
         self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
+        // Handles of the tree may live for long; its memtable need not.
+        let active = Memtable::empty(&self.arenas, None).map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
         t.change_view(|v| {
             let version = Arc::default();
-            view::View { sealed: vec![], version, ..v.clone() }
+            view::View { active, sealed: vec![], version, ..v.clone() }
         });
         self.signal_done();
         Ok(())
@@ -525,7 +527,7 @@ impl Core {
             let w = self.write.lock();
             self.check_writable()?;
             if t.view.load_full().active.is_touched() {
-                self.seal(&w, t, 0)?;
+                self.seal(&w, t)?;
             }
         }
         while self.flush_oldest(t)? {}

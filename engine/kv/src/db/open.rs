@@ -182,7 +182,7 @@ fn open_once(
             let words = format!("the manifest has options of the tree {:?} that this build does not take: {e}", t.name);
             Error::new(ErrorKind::Incompatible, words).in_file(dir.join(manifest_name(manifest_number)))
         })?;
-        let mem = Memtable::with_prefixes(&arenas, tree_options.memtable_size, tree_options.filter_prefix.clone())?;
+        let mem = Memtable::empty(&arenas, tree_options.filter_prefix.clone())?;
         let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
         trees.push(tree_of(t, tree_options, hooked, MemHandle::new(mem, state.wal_floor), &opener, &opened, &watch)?);
     }
@@ -433,15 +433,13 @@ fn replay(
                 continue;
             }
             let mut active = t.view.load_full().active.clone();
-            if !active.mem.reserve(cost) {
-                let options = t.view.load_full().options.clone();
-                // The log may be let go of up to where this record begins, and be read again from there.
-                let capacity = options.memtable_size.max(cost + cost / 8 + (64 << 10));
-                let fresh = Memtable::with_prefixes(arenas, capacity, options.filter_prefix.clone())?;
-                active = t.start_memtable(MemHandle::new(fresh, begin.max(flushed)));
-                if !active.mem.reserve(cost) {
-                    return Err(Error::invalid(format!("a log record of {} bytes does not fit a memtable", payload.len())));
+            while !active.mem.reserve(cost) {
+                if !t.widen(cost)? {
+                    // The log may be let go of up to where this record begins, and be read again from there.
+                    let prefix = t.view.load_full().options.filter_prefix.clone();
+                    t.start_memtable(MemHandle::new(Memtable::empty(arenas, prefix)?, begin.max(flushed)));
                 }
+                active = t.view.load_full().active.clone();
             }
             active.enter(begin.max(flushed));
             mems.push((t.id, active));
@@ -509,15 +507,14 @@ fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
 }
 
 impl TreeCore {
-    /// Seals the active memtable and makes `fresh` the active one; gives it back.
-    fn start_memtable(&self, fresh: Arc<MemHandle>) -> Arc<MemHandle> {
+    /// Seals the active memtable and makes `fresh` the active one.
+    fn start_memtable(&self, fresh: Arc<MemHandle>) {
         self.change_view(|v| {
             let set = v.active.end.set(fresh.start());
             debug_assert!(set.is_ok(), "a memtable is sealed twice");
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            super::view::View { active: fresh.clone(), sealed, ..v.clone() }
+            super::view::View { active: fresh, sealed, ..v.clone() }
         });
-        fresh
     }
 }

@@ -7,9 +7,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
 use crate::base::shared::Shared;
-use crate::base::sync::{AtomicBool, Mutex, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::compaction::{RunShape, TableShape};
 use crate::manifest::{RunState, TableMeta, TreeState};
+use crate::memtable::Room;
 use crate::merge::gaps::Gaps;
 use crate::merge::run::{Run, TableHandle};
 
@@ -32,6 +33,8 @@ pub struct TreeCore {
     pub flushing: Mutex<()>,
     /// Where its readers have found nothing.
     pub gaps: Arc<Gaps>,
+    /// Bytes that the memtable held that was sealed last: the next one may become as large.
+    pub usual: AtomicU64,
     /// How fast its memtables fill and empty.
     pub fill: Fill,
     /// Flushes that have been put off.
@@ -75,6 +78,7 @@ impl TreeCore {
             pins: watch.pins.clone(),
             flushing: Mutex::new(()),
             gaps,
+            usual: AtomicU64::new(0),
             fill: Fill::default(),
             put_off: Mutex::default(),
             files: Mutex::new(files),
@@ -89,6 +93,28 @@ impl TreeCore {
         let now = self.view.load_full();
         self.view.replace(Arc::new(f(&now)));
         self.pins.replaced(&self.name, &now);
+    }
+
+    /// Makes room in the active memtable for adds of this cost, as far as it may grow; false when it is full. The caller keeps everybody
+    /// from entering it.
+    ///
+    /// # Errors
+    /// `Exhausted` when there is no memory, `InvalidArgument` for adds that fit no memtable.
+    pub fn widen(&self, cost: usize) -> Result<bool> {
+        let view = self.view.load_full();
+        let active = &view.active;
+        match active.mem.room_for(cost, view.options.memtable_size, self.usual.load(Ordering::Relaxed) as usize) {
+            Room::Full => return Ok(false),
+            Room::Extend(bytes) => active.mem.extend(bytes),
+            Room::Grow(capacity) => {
+                // What they have put there is in the copy then.
+                active.settle();
+                let grown = active.grown(active.mem.grown(capacity, cost)?);
+                self.change_view(|v| View { active: grown, ..v.clone() });
+                active.set_flushed();
+            }
+        }
+        Ok(true)
     }
 
     /// Whether it is a tree of the Db that is watched so.

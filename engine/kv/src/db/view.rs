@@ -48,6 +48,13 @@ impl MemHandle {
         Arc::new(MemHandle { mem, start, end, sealed_at, writers, touched, flushed })
     }
 
+    /// The handle of `mem`, which takes the place of this one's memtable.
+    pub fn grown(&self, mem: Arc<Memtable>) -> Arc<MemHandle> {
+        let grown = MemHandle::new(mem, self.start());
+        grown.touched.store(self.is_touched(), Ordering::Relaxed);
+        grown
+    }
+
     /// Says that a writer whose record begins at this place in the log will insert here. Called under the write lock, before the memtable is
     /// sealed. True when it is the first.
     #[inline]

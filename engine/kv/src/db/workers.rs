@@ -80,11 +80,14 @@ impl Core {
         }
     }
 
-    /// Lets the log give up what it holds in reserve.
+    /// Lets the log give up what it holds in reserve, and goes without the memory that the next memtable would get.
     pub(super) fn rest(&self, rest: impl FnOnce(&mut Wal) -> Unneeded) {
         let unneeded = self.write.lock().wal.as_mut().map(rest);
         // What cannot be removed now is removed after the next opening.
         let _ = unneeded.map(Unneeded::remove);
+        if self.arenas.trim() {
+            self.rebalance();
+        }
     }
 
     /// A failure in the background: a full disk or a closing Db is met again by the next try, anything else latches. Whether to try

@@ -21,7 +21,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use crate::base::ops::{Op, Ops, TreeId};
 use crate::base::options::Durability;
-use crate::base::sync::MutexGuard;
+use crate::base::sync::{MutexGuard, Ordering};
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
@@ -185,6 +185,7 @@ impl Core {
                 let active = tree.view.load_full().active.clone();
                 if !active.mem.reserve(*cost) {
                     full = Some((tree, *cost));
+                    mems.iter().zip(&batch.trees).for_each(|((_, m), (_, cost))| m.mem.unreserve(*cost));
                     break;
                 }
                 mems.push((tree, active));
@@ -278,8 +279,8 @@ impl Core {
         self.syncer.as_ref().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
     }
 
-    /// Seals the active memtable of `tree` and starts another of at least `cost` bytes. Waits while too many are sealed; the
-    /// write lock is given up meanwhile, so callers look again at everything.
+    /// Makes room for adds of this cost in the active memtable of `tree`, or seals it. Waits while too many are sealed; the write lock is
+    /// given up meanwhile, so callers look again at everything.
     #[cold]
     fn make_room<'a>(
         &'a self,
@@ -287,24 +288,28 @@ impl Core {
         tree: &TreeCore,
         cost: usize,
     ) -> Result<MutexGuard<'a, WriteState>> {
+        if tree.widen(cost)? {
+            self.rebalance();
+            return Ok(w);
+        }
         let sealed = tree.view.load_full().sealed.len();
         if sealed >= self.max_sealed {
             drop(w);
             self.wait_for_flush(tree)?;
             return Ok(self.write.lock());
         }
-        self.seal(&w, tree, cost)?;
+        self.seal(&w, tree)?;
         self.signal_work();
         Ok(w)
     }
 
-    /// Seals the active memtable of `tree`. The caller holds the write lock.
-    pub fn seal(&self, w: &WriteState, tree: &TreeCore, cost: usize) -> Result<()> {
+    /// Seals the active memtable of `tree` and starts another. The caller holds the write lock.
+    pub fn seal(&self, w: &WriteState, tree: &TreeCore) -> Result<()> {
         let end = w.end();
         let view = tree.view.load_full();
-        let capacity = Memtable::capacity_for(view.options.memtable_size, cost);
-        let prefix = view.options.filter_prefix.clone();
-        let fresh = MemHandle::new(Memtable::with_prefixes(&self.arenas, capacity, prefix)?, end);
+        let fresh = MemHandle::new(Memtable::empty(&self.arenas, view.options.filter_prefix.clone())?, end);
+        let held = view.active.mem.used();
+        tree.usual.store(held as u64, Ordering::Relaxed);
         let mut waiting = 0;
         let now = self.env.monotonic_nanos();
         tree.change_view(|v| {
@@ -317,7 +322,7 @@ impl Core {
             View { active: fresh, sealed, ..v.clone() }
         });
         self.work.sealed.lock().insert(tree.id);
-        self.begin_fill(tree, now, capacity, waiting);
+        self.begin_fill(tree, now, held, waiting);
         self.rebalance();
         Ok(())
     }

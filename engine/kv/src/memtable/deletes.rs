@@ -48,6 +48,15 @@ impl RangeDeletes {
         RangeDeletes { newest: AtomicRef::new(None), layers: Shared::new(Arc::default()), adding: Mutex::new(()) }
     }
 
+    /// The same deletions, of a copy of their arena. Nobody adds any meanwhile.
+    pub fn copied(&self) -> Self {
+        RangeDeletes {
+            newest: AtomicRef::new(self.newest.load()),
+            layers: Shared::new(self.layers.load_full()),
+            adding: Mutex::new(()),
+        }
+    }
+
     /// How many there are.
     #[inline]
     pub fn len(&self, arena: &Arena) -> u64 {

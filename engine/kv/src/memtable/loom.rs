@@ -139,6 +139,36 @@ fn two_writers_and_a_reader() {
     });
 }
 
+/// A writer that has said that it is done, a reader, and a copy: the copy has what was written, and goes its own way.
+#[test]
+fn a_copy_has_what_was_there() {
+    use crate::base::sync::{AtomicU32, Ordering};
+    model(|| {
+        let (t, writers) = (table(&[2, 8]), Arc::new(AtomicU32::new(1)));
+        let writer = thread::spawn({
+            let (t, writers) = (t.clone(), writers.clone());
+            move || {
+                put(&t, 5);
+                writers.fetch_sub(1, Ordering::Release);
+            }
+        });
+        let reader = thread::spawn({
+            let t = t.clone();
+            move || holds(&walk(&t, true), &[2, 8])
+        });
+        while writers.load(Ordering::Acquire) != 0 {
+            crate::base::sync::yield_now();
+        }
+        let copy = t.grown(2 * MIN_CAPACITY, 1).unwrap();
+        put(&copy, 7);
+        assert_eq!(walk(&copy, true), [2, 5, 7, 8]);
+        assert!([2, 5, 7, 8].iter().all(|&k| has(&copy, k)) && !has(&t, 7));
+        writer.join().unwrap();
+        reader.join().unwrap();
+        assert_eq!(walk(&t, false), [2, 5, 8]);
+    });
+}
+
 #[test]
 fn range_tombstones_are_seen_by_their_writer() {
     model(|| {

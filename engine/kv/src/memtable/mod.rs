@@ -1,7 +1,12 @@
-//! The memtable: the newest writes of a tree, sorted, in memory of a fixed size.
+//! The memtable: the newest writes of a tree, sorted, in memory that grows up to a bound.
 //!
 //! Entries are kept in a concurrent blocked skiplist (`skiplist`) over an arena (`arena`) that is recycled ([`pool`]); range
 //! deletions in layers beside it (`deletes`).
+//!
+//! A memtable begins [empty](Memtable::empty), with half a KiB, and its owner makes [room](Memtable::room_for) as it is written: in place, up
+//! to the capacity, a piece at a time; then by a [copy](Memtable::grown) of eight times the capacity, up to 2 MiB, and then of all that it may
+//! ever have. So little is copied, one that is never written costs next to nothing, and only large ones take much address space. What
+//! has not been made room for is not touched, and only pieces of large ones get huge pages.
 //!
 //! Invariants:
 //! - T1: adds run concurrently with each other and with readers. Readers take no lock, wait for nobody and retry nothing.
@@ -38,24 +43,31 @@ use crate::base::tombstone::{Fragments, RangeTombstone};
 use arena::{Arena, LEAF, Record, Ref};
 use deletes::RangeDeletes;
 use filter::KeyFilter;
+use pool::Lease;
 use skiplist::SkipList;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// Arena bytes of an empty memtable, rounded up generously.
 const EMPTY: usize = 64 + arena::SPLIT;
+/// The capacity that an empty memtable grows to first, in bytes.
+const FIRST: usize = 4 << 10;
+/// How many times as large it becomes each time.
+const TIMES: usize = 8;
 /// The smallest capacity, in bytes.
 pub const MIN_CAPACITY: usize = 64 << 10;
 /// The largest capacity, in bytes: references have 32 bits.
 pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
 
-/// An ordered map from (key, trailer) to values in a fixed amount of memory. Everything takes `&self`.
+/// An ordered map from (key, trailer) to values in a bounded amount of memory. Everything takes `&self`.
 pub struct Memtable {
     list: SkipList,
     filter: KeyFilter,
     /// What tells the parts of keys that are in a filter too, if anything does.
     prefixes: OnceLock<Prefixes>,
     capacity: usize,
+    /// Bytes of the capacity that may be used by now.
+    room: AtomicUsize,
     /// Bytes promised to adds: an upper bound of what they will have taken in the end.
     reserved: AtomicUsize,
     deletes: AtomicU64,
@@ -66,6 +78,17 @@ struct Prefixes {
     hook: Arc<dyn FilterPrefix>,
     /// Where they are; `None`: beside the keys, in a filter that was made large enough.
     filter: Option<KeyFilter>,
+}
+
+/// What makes room for adds that found none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// So many bytes of room in place, which [`extend`](Memtable::extend) makes.
+    Extend(usize),
+    /// A copy of this capacity, which [`grown`](Memtable::grown) makes.
+    Grow(usize),
+    /// Nothing: it is full.
+    Full,
 }
 
 /// What a lookup found.
@@ -87,36 +110,104 @@ impl Prefixes {
 }
 
 impl Memtable {
-    /// An empty memtable of `capacity` bytes, [`MIN_CAPACITY`] to [`MAX_CAPACITY`], its memory from the pool.
+    /// A memtable of `capacity` bytes, [`MIN_CAPACITY`] to [`MAX_CAPACITY`], that may use all of them; its memory from the pool.
     ///
     /// # Errors
     /// `InvalidArgument` for a capacity out of bounds, `Exhausted` when the operating system gives no memory.
     pub fn new(pool: &Arc<ArenaPool>, capacity: usize) -> Result<Arc<Memtable>> {
-        Self::with_prefixes(pool, capacity, None)
-    }
-
-    /// As [`new`](Self::new), with a filter that can tell which prefixes of keys are there.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn with_prefixes(
-        pool: &Arc<ArenaPool>,
-        capacity: usize,
-        prefix: Option<Arc<dyn FilterPrefix>>,
-    ) -> Result<Arc<Memtable>> {
         if !(MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity) {
             return Err(Error::invalid(format!("a memtable holds {MIN_CAPACITY} to {MAX_CAPACITY} bytes, not {capacity}")));
         }
-        Ok(Arc::new(Memtable {
-            list: SkipList::new(Arena::new(pool.lease(capacity)?)),
-            // It takes at most as many prefixes as keys.
-            filter: KeyFilter::new(if prefix.is_some() { 2 * capacity } else { capacity }),
+        let (lease, filter) = Self::parts(pool.lease(capacity)?, capacity, false);
+        let t = Self::of(SkipList::new(Arena::new(lease)), filter, None, capacity);
+        t.extend(capacity);
+        Ok(Arc::new(t))
+    }
+
+    /// An empty memtable that takes nothing before it has grown, with a filter that can tell which prefixes of keys are there.
+    ///
+    /// # Errors
+    /// `Exhausted` when there is no memory.
+    pub fn empty(pool: &Arc<ArenaPool>, prefix: Option<Arc<dyn FilterPrefix>>) -> Result<Arc<Memtable>> {
+        let (lease, filter) = Self::parts(pool.lease_exact(arena::FIRST_NODES)?, 0, prefix.is_some());
+        Ok(Arc::new(Self::of(SkipList::new(Arena::new(lease)), filter, prefix, 0)))
+    }
+
+    /// The filter for a memtable of this capacity, and the memory that counts it. A filter takes at most as many prefixes as keys.
+    fn parts(lease: Lease, capacity: usize, with_prefixes: bool) -> (Lease, KeyFilter) {
+        let filter = KeyFilter::new(if with_prefixes { 2 * capacity } else { capacity });
+        (lease.with(filter.memory()), filter)
+    }
+
+    fn of(list: SkipList, filter: KeyFilter, prefix: Option<Arc<dyn FilterPrefix>>, capacity: usize) -> Memtable {
+        Memtable {
+            list,
+            filter,
             prefixes: prefix.map_or_else(OnceLock::new, |hook| Prefixes { hook, filter: None }.into()),
             capacity,
+            room: AtomicUsize::new(0),
             reserved: AtomicUsize::new(EMPTY),
             deletes: AtomicU64::new(0),
             range_deletes: RangeDeletes::new(),
-        }))
+        }
+    }
+
+    /// What makes room for adds of this cost, for which [`reserve`](Self::reserve) found none, in a tree whose memtables may have
+    /// `memtable_size` bytes and where the one before held `before`. An empty one may become as large as the adds demand.
+    pub fn room_for(&self, cost: usize, memtable_size: usize, before: usize) -> Room {
+        let need = self.list.arena().used().saturating_add(cost);
+        let reserved = self.reserved.load(Relaxed).saturating_add(cost);
+        let fits = |capacity: usize| need <= capacity && reserved <= pool::mapped(capacity);
+        if fits(self.capacity) {
+            let piece = arena::Mapping::piece(pool::mapped(self.capacity)).max(1);
+            return Room::Extend(need.next_multiple_of(piece).min(self.capacity));
+        }
+        let is_empty = self.is_empty();
+        let most = if is_empty { Self::capacity_for(memtable_size, cost) } else { memtable_size };
+        if self.capacity >= most || (!is_empty && !fits(most)) {
+            return Room::Full;
+        }
+        let mut next = FIRST;
+        while next < most && (next <= self.capacity || next < before || !fits(next)) {
+            next = next.saturating_mul(TIMES);
+        }
+        // Not two copies where one will do.
+        Room::Grow(if next >= most / 4 { most } else { next })
+    }
+
+    /// Gives room in place, to so many bytes. The caller keeps others from reserving.
+    pub fn extend(&self, room: usize) {
+        let room = room.min(self.capacity);
+        self.list.arena().lease().touch(room);
+        self.room.fetch_max(room, Relaxed);
+    }
+
+    /// A memtable with the same entries, of this capacity, with room for adds of this cost. Nobody may add to this one meanwhile or later, and
+    /// who has added must have said so to the caller (Release, Acquire).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn grown(&self, capacity: usize, cost: usize) -> Result<Arc<Memtable>> {
+        if capacity > MAX_CAPACITY {
+            return Err(Error::invalid(format!("a memtable holds {MAX_CAPACITY} bytes at most, not {capacity}")));
+        }
+        let arena = self.list.arena();
+        let prefix = self.prefixes.get().map(|p| p.hook.clone());
+        let (lease, filter) = Self::parts(arena.lease().pool().lease(capacity)?, capacity, prefix.is_some());
+        let piece = arena::Mapping::piece(pool::mapped(capacity)).max(1);
+        let room = arena.used().saturating_add(cost).min(capacity).next_multiple_of(piece);
+        // What is resident is given too: nobody else has any use for it.
+        let room = room.max(lease.touched()).min(capacity);
+        lease.touch(room);
+        let t = Memtable {
+            room: AtomicUsize::new(room),
+            reserved: AtomicUsize::new(self.reserved.load(Relaxed)),
+            deletes: AtomicU64::new(self.deletes()),
+            range_deletes: self.range_deletes.copied(),
+            ..Self::of(self.list.copied(lease)?, filter, prefix, capacity)
+        };
+        t.list.for_each(|e| t.note(e.key()));
+        Ok(Arc::new(t))
     }
 
     /// The capacity of a memtable of `memtable_size` bytes that is made because the one before has no room for adds of this cost: they
@@ -134,12 +225,17 @@ impl Memtable {
         arena::record_size(key_len, value_len) + SHARE
     }
 
-    /// Reserves room for adds whose costs sum up to `bytes`; `false`, and nothing reserved, when the memtable is full: when the
-    /// capacity is in use, or could be exceeded without bound. After a success those adds cannot fail.
+    /// Reserves room for adds whose costs sum up to `bytes`; `false`, and nothing reserved, when there is none: when the room is in use,
+    /// or the capacity could be exceeded without bound. After a success those adds cannot fail.
     pub fn reserve(&self, bytes: usize) -> bool {
         let limit = pool::mapped(self.capacity);
-        self.list.arena().used().saturating_add(bytes) <= self.capacity
+        self.list.arena().used().saturating_add(bytes) <= self.room.load(Relaxed)
             && self.reserved.fetch_update(Relaxed, Relaxed, |r| r.checked_add(bytes).filter(|&sum| sum <= limit)).is_ok()
+    }
+
+    /// Takes back a reservation of which nothing was added.
+    pub fn unreserve(&self, bytes: usize) {
+        self.reserved.fetch_sub(bytes, Relaxed);
     }
 
     /// Adds a point entry, for which room has been reserved. Concurrent. Panics when more is added than the memory holds.
@@ -148,11 +244,17 @@ impl Memtable {
         if trailer.0 as u8 == Kind::Delete as u8 {
             self.deletes.fetch_add(1, Relaxed);
         }
+        self.note(key);
+        self.list.insert(key, trailer, value);
+    }
+
+    /// Takes a key into the filters.
+    #[inline]
+    fn note(&self, key: &[u8]) {
         self.filter.add(key_hash(key));
         if let Some(p) = self.prefixes.get() {
             p.add(key, &self.filter);
         }
-        self.list.insert(key, trailer, value);
     }
 
     /// Adds a range tombstone, for which room has been reserved. Concurrent.
@@ -252,6 +354,11 @@ impl Memtable {
     pub fn used(&self) -> usize {
         let prefixes = self.prefixes.get().and_then(|p| p.filter.as_ref()).map_or(0, KeyFilter::memory);
         self.list.arena().used() + self.filter.memory() + prefixes + self.range_deletes.memory()
+    }
+
+    /// Bytes of memory that it takes from what memtables may have: the room that it was given, and its filter.
+    pub fn taken(&self) -> usize {
+        self.list.arena().lease().bytes()
     }
 
     /// Bytes of memory that this memtable was made for.

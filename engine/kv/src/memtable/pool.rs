@@ -1,7 +1,8 @@
 //! Recycling of arena memory: the first touch of a page is the dearest thing on a virtual machine, so mappings are kept.
 //!
 //! Invariants: a mapping is leased to one arena at a time and comes back when that is dropped; at most `max_spares` idle mappings
-//! are kept, the oldest going first; `bytes` counts the capacity of every mapping that exists, leased or spare.
+//! are kept, the smallest going first, of equal ones the oldest; `bytes` counts what may be resident of every mapping that exists,
+//! leased or spare: what its arenas were allowed to fill; and what memtables have beside their arenas.
 
 use super::arena::Mapping;
 use crate::base::error::Result;
@@ -19,6 +20,14 @@ pub struct ArenaPool {
 struct Held {
     mapping: Mapping,
     capacity: usize,
+    /// Bytes that may be resident.
+    touched: AtomicUsize,
+}
+
+impl Held {
+    fn touched(&self) -> usize {
+        self.touched.load(Relaxed)
+    }
 }
 
 impl ArenaPool {
@@ -27,14 +36,19 @@ impl ArenaPool {
         Arc::new(ArenaPool { max_spares, spares: Mutex::new(vec![]), bytes: AtomicUsize::new(0) })
     }
 
-    /// Bytes of capacity of all mappings, in use and idle.
+    /// Bytes of all mappings that may be resident, in use and idle, and of the filters of memtables.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// Bytes of capacity of the idle mappings.
+    /// Bytes of the idle mappings that may be resident.
     pub fn spare_bytes(&self) -> usize {
-        self.spares.lock().iter().map(|h| h.capacity).sum()
+        self.spares.lock().iter().map(Held::touched).sum()
+    }
+
+    /// Bytes that may be resident of the idle mapping that the next memtable of this capacity would get; 0 where there is none.
+    pub fn ready(&self, capacity: usize) -> usize {
+        self.spares.lock().iter().rfind(|h| h.capacity == capacity).map_or(0, Held::touched)
     }
 
     /// Makes sure that a spare mapping for this capacity is there, resident: call it in the background, ahead of need. Does
@@ -46,18 +60,21 @@ impl ArenaPool {
         if self.max_spares == 0 || self.spares.lock().iter().any(|h| h.capacity == capacity) {
             return Ok(());
         }
-        let mut held = self.map(capacity)?;
+        let mut held = self.map(capacity, mapped(capacity))?;
+        self.touch(&held, capacity);
         held.mapping.populate(capacity);
         self.give_back(held);
         Ok(())
     }
 
-    /// Unmaps the idle mappings.
-    pub fn trim(&self) {
+    /// Unmaps the idle mappings. Whether there were any.
+    pub fn trim(&self) -> bool {
         let spares = std::mem::take(&mut *self.spares.lock());
-        self.bytes.fetch_sub(spares.iter().map(|h| h.capacity).sum(), Relaxed);
+        self.bytes.fetch_sub(spares.iter().map(Held::touched).sum(), Relaxed);
+        !spares.is_empty()
     }
 
+    /// Memory for a memtable of this capacity.
     pub(super) fn lease(self: &Arc<Self>, capacity: usize) -> Result<Lease> {
         let spare = {
             let mut spares = self.spares.lock();
@@ -65,25 +82,44 @@ impl ArenaPool {
         };
         let held = match spare {
             Some(held) => held,
-            None => self.map(capacity)?,
+            None => self.map(capacity, mapped(capacity))?,
         };
-        Ok(Lease { held: Some(held), pool: self.clone() })
+        Ok(Lease { held: Some(held), beside: 0, pool: self.clone() })
     }
 
-    fn map(&self, capacity: usize) -> Result<Held> {
-        let mapping = Mapping::new(mapped(capacity))?;
-        self.bytes.fetch_add(capacity, Relaxed);
-        Ok(Held { mapping, capacity })
+    /// Memory for so many bytes and no more.
+    pub(super) fn lease_exact(self: &Arc<Self>, len: usize) -> Result<Lease> {
+        Ok(Lease { held: Some(self.map(0, len)?), beside: 0, pool: self.clone() })
+    }
+
+    fn map(&self, capacity: usize, len: usize) -> Result<Held> {
+        let held = Held { mapping: Mapping::new(len)?, capacity, touched: AtomicUsize::new(0) };
+        if held.mapping.is_whole() {
+            self.touch(&held, held.mapping.len());
+        }
+        Ok(held)
+    }
+
+    /// Counts the bytes below `to`, which are about to be touched.
+    fn touch(&self, held: &Held, to: usize) {
+        let before = held.touched.fetch_max(to, Relaxed);
+        if to > before {
+            self.bytes.fetch_add(to - before, Relaxed);
+            held.mapping.fill(before, to);
+        }
     }
 
     fn give_back(&self, held: Held) {
         let surplus = {
             let mut spares = self.spares.lock();
+            // The newest last, for it is the likeliest to be in the processor's cache.
+            let smallest = |spares: &Vec<Held>| (0..spares.len()).min_by_key(|&i| spares[i].touched());
             spares.push(held);
-            (spares.len() > self.max_spares).then(|| spares.remove(0))
+            let surplus = if spares.len() > self.max_spares { smallest(&spares) } else { None };
+            surplus.map(|i| spares.remove(i))
         };
         if let Some(old) = surplus {
-            self.bytes.fetch_sub(old.capacity, Relaxed);
+            self.bytes.fetch_sub(old.touched(), Relaxed);
         }
     }
 }
@@ -97,20 +133,59 @@ pub(super) fn mapped(capacity: usize) -> usize {
 /// A mapping in use.
 pub(super) struct Lease {
     held: Option<Held>,
+    /// Bytes beside it.
+    beside: usize,
     pool: Arc<ArenaPool>,
 }
 
 impl Lease {
+    fn held(&self) -> &Held {
+        self.held.as_ref().unwrap_or_else(|| unreachable!("a lease holds its mapping until it is dropped"))
+    }
+
     #[cfg(not(loom))]
     pub fn mapping(&self) -> &Mapping {
-        self.held.as_ref().map_or_else(|| unreachable!("a lease holds its mapping until it is dropped"), |h| &h.mapping)
+        &self.held().mapping
+    }
+
+    /// Says that the bytes below `to` are about to be filled.
+    pub fn touch(&self, to: usize) {
+        self.pool.touch(self.held(), to);
+    }
+
+    /// Counts other memory of the same owner for as long as this lives.
+    pub fn with(mut self, beside: usize) -> Lease {
+        self.beside += beside;
+        self.pool.bytes.fetch_add(beside, Relaxed);
+        self
+    }
+
+    /// Bytes that may be resident, what is beside it included.
+    pub fn bytes(&self) -> usize {
+        self.held().touched() + self.beside
+    }
+
+    /// Bytes of it that may be resident.
+    pub fn touched(&self) -> usize {
+        self.held().touched()
+    }
+
+    /// The pool that it goes back to.
+    pub fn pool(&self) -> &Arc<ArenaPool> {
+        &self.pool
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        self.pool.bytes.fetch_sub(self.beside, Relaxed);
         if let Some(held) = self.held.take() {
-            self.pool.give_back(held);
+            // Small ones are made as fast as they are found.
+            if held.mapping.is_whole() {
+                self.pool.bytes.fetch_sub(held.touched(), Relaxed);
+            } else {
+                self.pool.give_back(held);
+            }
         }
     }
 }

@@ -14,8 +14,10 @@
 //! Readers take no lock and never retry: they load a body once. Writers lock the one leaf that they change.
 
 use super::arena::{Arena, Body, Entry, LEAF, Leaf, Locked, MAX_HEIGHT, Record, Ref, Tower, before, word};
+use super::pool::Lease;
 use super::sync::atomic::AtomicU32;
 use super::sync::atomic::Ordering::Relaxed;
+use crate::base::error::Result;
 use crate::base::key::{Trailer, common_prefix, compare, head};
 
 /// A place in the order of entries.
@@ -58,6 +60,26 @@ impl SkipList {
         let tower = arena.alloc(Tower::new());
         let first = arena.alloc(Leaf::new(None, 0, body, None, Some(tower)));
         SkipList { arena, first, height: AtomicU32::new(1) }
+    }
+
+    /// A list with the same entries in the same shape, in other memory. Nobody adds to this one meanwhile ([`Arena::copied`]).
+    ///
+    /// # Errors
+    /// Those of the arena.
+    pub fn copied(&self, lease: Lease) -> Result<SkipList> {
+        let height = AtomicU32::new(self.height.load(Relaxed));
+        Ok(SkipList { arena: self.arena.copied(lease)?, first: self.first, height })
+    }
+
+    /// Calls `f` with each entry, in no order.
+    pub fn for_each(&self, mut f: impl FnMut(Entry<'_>)) {
+        let mut leaf = self.first();
+        loop {
+            let body = leaf.body(&self.arena);
+            body.slots().entries.iter().for_each(|&r| f(self.arena.entry(r)));
+            let Some(next) = body.next() else { return };
+            leaf = self.arena.get(next);
+        }
     }
 
     pub fn arena(&self) -> &Arena {

@@ -238,7 +238,7 @@ fn reservations_cover_what_adds_take() {
         assert!(used <= capacity + cost + arena::SPLIT && fill > 0.7, "round {round}: {fill}");
         assert_eq!(t.entries(), n);
         assert!(!t.reserve(usize::MAX));
-        assert_eq!(pool.bytes(), capacity);
+        assert_eq!(pool.bytes(), capacity + t.filter.memory());
     }
 }
 
@@ -267,13 +267,96 @@ fn the_pool_keeps_what_it_may() {
     assert_eq!((pool.bytes(), pool.spare_bytes()), (MIN_CAPACITY, MIN_CAPACITY));
     let tables: Vec<_> = (0..4).map(|_| Memtable::new(&pool, MIN_CAPACITY).unwrap()).collect();
     let other = Memtable::new(&pool, 2 * MIN_CAPACITY).unwrap();
-    assert_eq!((pool.bytes(), pool.spare_bytes()), (6 * MIN_CAPACITY, 0));
+    let filters = 6 * other.filter.memory() / 2;
+    assert_eq!((pool.bytes(), pool.spare_bytes()), (6 * MIN_CAPACITY + filters, 0));
     drop(tables);
-    assert_eq!((pool.bytes(), pool.spare_bytes()), (4 * MIN_CAPACITY, 2 * MIN_CAPACITY));
+    assert_eq!((pool.bytes(), pool.spare_bytes()), (4 * MIN_CAPACITY + other.filter.memory(), 2 * MIN_CAPACITY));
     drop(other);
     assert_eq!((pool.bytes(), pool.spare_bytes()), (3 * MIN_CAPACITY, 3 * MIN_CAPACITY));
     pool.trim();
     assert_eq!((pool.bytes(), pool.spare_bytes()), (0, 0));
+}
+
+/// Room for adds of this cost, as the owner of a memtable makes it.
+fn make_room(t: &mut Arc<Memtable>, cost: usize, most: usize) -> bool {
+    while !t.reserve(cost) {
+        match t.room_for(cost, most, 0) {
+            Room::Full => return false,
+            Room::Extend(bytes) => t.extend(bytes),
+            Room::Grow(capacity) => *t = t.grown(capacity, cost).unwrap(),
+        }
+    }
+    true
+}
+
+#[test]
+fn a_memtable_grows_from_nothing_and_keeps_what_it_has() {
+    let most = if cfg!(miri) { MIN_CAPACITY } else { 4 << 20 };
+    let pool = ArenaPool::new(1);
+    let hook: Arc<dyn FilterPrefix> = Arc::new(First(2));
+    let mut t = Memtable::empty(&pool, Some(hook)).unwrap();
+    assert!(t.is_empty() && !t.reserve(Memtable::cost(1, 1)));
+    assert!(t.cursor().first().is_ok() && t.get(b"k", MAX_SEQ).is_none());
+    assert!(pool.bytes() < 1024, "{}", pool.bytes());
+    let (mut oracle, mut capacities, mut n) = (Oracle::new(), vec![], 0);
+    let mut before: Option<(Arc<Memtable>, u64)> = None;
+    loop {
+        n += 1;
+        let key = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let one = RangeTombstone { start: key.to_vec(), end: [&key[..], b"x"].concat(), seq: n };
+        let cost = Memtable::cost(8, 100) + if n % 64 == 0 { Memtable::cost(8, 9) } else { 0 };
+        let small = t.clone();
+        if !make_room(&mut t, cost, most) {
+            break;
+        }
+        if !Arc::ptr_eq(&small, &t) {
+            capacities.push(t.capacity());
+            assert_eq!((t.entries(), t.deletes(), t.range_deletes()), (small.entries(), small.deletes(), small.range_deletes()));
+            before = Some((small, n));
+        }
+        let trailer = Trailer::new(n, if n % 3 == 0 { Kind::Delete } else { Kind::Put });
+        t.add(&key, trailer, &[n as u8; 100]);
+        oracle.insert((key.to_vec(), Reverse(trailer)), vec![n as u8; 100]);
+        if n % 64 == 0 {
+            t.add_tombstone(&one);
+            assert_eq!(t.newest_covering(&key, MAX_SEQ, &pin()), Some(n));
+        }
+        assert!(t.taken() >= t.list.arena().used(), "what is used is counted");
+        // One piece, and the smallest arena.
+        assert!(t.taken() <= 2 * (t.used() + cost) + arena::Mapping::piece(2 * t.capacity()) + (8 << 10), "{} {}", t.taken(), t.used());
+    }
+    assert!(t.used() > most / 2, "{}", t.used());
+    let expected: &[usize] = if cfg!(miri) { &[4 << 10, MIN_CAPACITY] } else { &[4 << 10, 32 << 10, 256 << 10, most] };
+    assert_eq!(capacities, expected);
+    let probes: Vec<_> = oracle.keys().map(|k| k.0.clone()).step_by(oracle.len() / 20).collect();
+    check(&t, &oracle, &probes);
+    assert!(oracle.keys().all(|(k, _)| t.may_contain(key_hash(k)) && t.may_contain_prefix(key_hash(&k[..2]))));
+    // Whoever still reads the smaller one finds what it had.
+    let (small, at) = before.unwrap();
+    assert_eq!(small.entries(), at - 1);
+    check(&small, &oracle.into_iter().filter(|(k, _)| k.1.0.seq() < at).collect(), &probes);
+}
+
+#[test]
+fn a_memtable_grows_as_far_as_one_write_demands() {
+    let pool = ArenaPool::new(1);
+    let mut t = Memtable::empty(&pool, None).unwrap();
+    let cost = Memtable::cost(3, 5 * MIN_CAPACITY);
+    assert!(make_room(&mut t, cost, MIN_CAPACITY));
+    t.add(b"key", Trailer::new(1, Kind::Put), &vec![7; 5 * MIN_CAPACITY]);
+    assert_eq!(t.get(b"key", 1).unwrap().value.len(), 5 * MIN_CAPACITY);
+    assert!(!make_room(&mut t, cost, MIN_CAPACITY), "only what is alone");
+    let e = Memtable::empty(&pool, None).unwrap().grown(MAX_CAPACITY + 1, 1).err().unwrap();
+    assert_eq!(e.kind(), crate::ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn what_is_taken_back_was_not_reserved() {
+    let t = table(MIN_CAPACITY);
+    for _ in 0..1000 {
+        assert!(t.reserve(MIN_CAPACITY / 2));
+        t.unreserve(MIN_CAPACITY / 2);
+    }
 }
 
 #[test]
@@ -419,7 +502,7 @@ impl FilterPrefix for First {
 fn prefixes_are_known_whether_the_hook_came_first_or_last() {
     let hook: Arc<dyn FilterPrefix> = Arc::new(First(4));
     let pool = ArenaPool::new(1);
-    let early = Memtable::with_prefixes(&pool, 1 << 20, Some(hook.clone())).unwrap();
+    let early = Memtable::empty(&pool, Some(hook.clone())).unwrap().grown(1 << 20, 1 << 20).unwrap();
     let late = Memtable::new(&pool, 1 << 20).unwrap();
     let key = |i: u32| [&i.to_be_bytes()[..], b"/name"].concat();
     let hash = |i: u32| key_hash(&i.to_be_bytes());

@@ -2,8 +2,8 @@
 //!
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
 //! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
-//! models above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, and [`cliffs`]
-//! measures what histories do to single operations.
+//! models above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`]
+//! measures what histories do to single operations, and [`trees`] what many trees cost.
 
 mod advice;
 mod cliffs;
@@ -15,6 +15,7 @@ mod plan;
 mod report;
 mod run;
 mod target;
+mod trees;
 mod wide;
 
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   --keep. 2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
   or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally;
   exit code 1 when one is above --bound
+  or, alone, trees: what many trees under one budget cost to open, at rest and while they are written. It takes --num, --budget,
+  --memtable and --durability
 
 Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS]]  lazy[:RATIO]  unified:W[:W…]
           window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
@@ -54,6 +57,7 @@ Examples:
   firn bench fillsync@2000 --durability power --json
   firn bench ltm --num 20m --limit 512m --budget 256m --json
   firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
+  firn bench trees --trees 60,10k --budget 64m             memory and puts a second of many trees
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
                                                            takes --rows, --columns, --budget and --seed
   firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them";
@@ -126,6 +130,8 @@ pub struct BenchArgs {
     series: Option<PathBuf>,
     #[command(flatten)]
     cliffs: cliffs::CliffArgs,
+    #[command(flatten)]
+    trees: trees::TreeArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -198,6 +204,9 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
     }
     if args.workloads == ["cliffs"] {
         return cliffs::run(global, &args.cliffs);
+    }
+    if args.workloads == ["trees"] {
+        return trees::run(global, args);
     }
     let plan = plan::Plan::new(args)?;
     for note in &plan.notes {

@@ -1,4 +1,4 @@
-//! The arena over raw memory: one anonymous mapping, a bump pointer, offsets as references.
+//! The arena over raw memory: one piece of it, a bump pointer, offsets as references.
 //!
 //! An entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖ [value length u32 ‖ key length u32] ‖ key ‖ value`; the
 //! long lengths are there, and count, when the short one of the value is 0xffff. (In memory only: native byte order.)
@@ -17,13 +17,18 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 
-#[cfg(not(miri))]
+/// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
+/// Mappings of at least this many bytes may have huge pages. Smaller ones would waste most of one.
+const HUGE_FROM: usize = 8 << 20;
+/// Fewer bytes than this are the allocator's: thousands of trees must not take a mapping each. (The interpreter has no mappings, and its
+/// uninitialised memory shows it what is read before it is written.)
+const WHOLE_BELOW: usize = 32 << 10;
 
-/// Anonymous memory of a fixed size, aligned to 2 MiB when it is that large. Not cleared when it is reused.
+/// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else an anonymous mapping, of which nothing
+/// is resident before it is touched.
 pub(crate) struct Mapping {
-    #[cfg(not(miri))]
-    _map: memmap2::MmapMut,
+    map: Option<memmap2::MmapMut>,
     base: NonNull<u8>,
     len: usize,
 }
@@ -34,37 +39,55 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes, huge pages wanted. Nothing is touched, so nothing is resident yet.
-    #[cfg(not(miri))]
+    /// Memory of `len` bytes, more than none. One that may have huge pages is aligned to them.
     pub(crate) fn new(len: usize) -> Result<Mapping> {
         let failed = |e: std::io::Error| {
             Error::new(ErrorKind::Exhausted, format!("cannot map {len} bytes of memory: {e}; free some, and try again"))
         };
-        let slack = if len >= HUGE { HUGE } else { 0 };
+        if cfg!(miri) || len < WHOLE_BELOW {
+            // SAFETY: the size is not zero and the alignment a power of two.
+            let p = unsafe { std::alloc::alloc(Self::layout(len)) };
+            let base = NonNull::new(p).ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
+            return Ok(Mapping { map: None, base, len });
+        }
+        let slack = if len >= HUGE_FROM { HUGE } else { 0 };
         let mut map = memmap2::MmapOptions::new().len(len + slack).no_reserve_swap().map_anon().map_err(failed)?;
         let start = map.as_mut_ptr();
         let skip = if slack > 0 { start.align_offset(HUGE) } else { 0 };
-        #[cfg(target_os = "linux")]
-        if slack > 0 {
-            // A kernel without huge pages refuses, and small ones do.
-            let _ = map.advise_range(memmap2::Advice::HugePage, skip, len);
-        }
         let base = NonNull::new(start.wrapping_add(skip)).ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
-        Ok(Mapping { _map: map, base, len })
+        Ok(Mapping { map: Some(map), base, len })
     }
 
-    /// The interpreter has no mappings; uninitialised memory shows it what is read before it is written.
-    #[cfg(miri)]
-    pub(crate) fn new(len: usize) -> Result<Mapping> {
-        // SAFETY: the size is not zero and the alignment a power of two.
-        let p = unsafe { std::alloc::alloc(Self::layout(len)) };
-        let base = NonNull::new(p).ok_or_else(|| Error::new(ErrorKind::Exhausted, "out of memory"))?;
-        Ok(Mapping { base, len })
-    }
-
-    #[cfg(miri)]
     fn layout(len: usize) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(len.max(64), 64).unwrap()
+        std::alloc::Layout::from_size_align(len.max(64), 64).unwrap_or(std::alloc::Layout::new::<[u64; 8]>())
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it takes memory as a whole, touched or not.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.len < WHOLE_BELOW
+    }
+
+    /// In how large pieces it is best used.
+    pub(crate) fn piece(len: usize) -> usize {
+        if len >= HUGE_FROM { HUGE } else { (len / 8).next_multiple_of(4096) }
+    }
+
+    /// Says that the bytes from `from` to `to` are about to be filled, so that they get huge pages where they can.
+    pub(crate) fn fill(&self, from: usize, to: usize) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = self.map.as_ref().filter(|_| self.len >= HUGE_FROM) {
+            let (from, to) = (from / HUGE * HUGE, to.next_multiple_of(HUGE).min(self.len));
+            let skip = self.base.as_ptr().addr() - map.as_ptr().addr();
+            // A kernel without huge pages refuses, and small ones do.
+            let _ = map.advise_range(memmap2::Advice::HugePage, skip + from, to.saturating_sub(from));
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (from, to);
     }
 
     /// Touches the first `len` bytes, so that later users find them resident.
@@ -76,13 +99,17 @@ impl Mapping {
     }
 }
 
-#[cfg(miri)]
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout.
-        unsafe { std::alloc::dealloc(self.base.as_ptr(), Self::layout(self.len)) }
+        if self.map.is_none() {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { std::alloc::dealloc(self.base.as_ptr(), Self::layout(self.len)) }
+        }
     }
 }
+
+/// Where an arena begins: the first bytes stay unused, for offset 0 means none.
+const START: u64 = 64;
 
 /// The memory of one memtable.
 pub(in super::super) struct Arena {
@@ -90,7 +117,7 @@ pub(in super::super) struct Arena {
     limit: u32,
     /// Low 32 bits: bytes in use. High 32 bits: point entries. One atomic, so that counting costs nothing.
     top: AtomicU64,
-    _lease: Lease,
+    lease: Lease,
 }
 
 // SAFETY: the memory belongs to the arena alone and is used by the rules of the module.
@@ -101,9 +128,32 @@ unsafe impl Sync for Arena {}
 impl Arena {
     /// An empty arena in the leased memory, of which it can use 4 GiB - 1 at most.
     pub fn new(lease: Lease) -> Arena {
-        let (base, len) = (lease.mapping().base, lease.mapping().len);
-        // The first bytes stay unused: offset 0 means none.
-        Arena { base, limit: u32::try_from(len).unwrap_or(u32::MAX), top: AtomicU64::new(64), _lease: lease }
+        let (base, len) = (lease.mapping().base, lease.mapping().len());
+        Arena { base, limit: u32::try_from(len).unwrap_or(u32::MAX), top: AtomicU64::new(START), lease }
+    }
+
+    /// What it lives in.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// An arena with the same content at the same places, in other memory of at least this size. Nobody adds to this one meanwhile, and
+    /// whoever has added says so to the caller (Release, Acquire); others may read it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the memory is too small.
+    pub fn copied(&self, lease: Lease) -> Result<Arena> {
+        let copy = Arena::new(lease);
+        let top = self.top.load(Relaxed);
+        let used = top as u32;
+        if used > copy.limit {
+            return Err(Error::invalid(format!("{used} bytes of a memtable do not fit {}", copy.limit)));
+        }
+        // SAFETY: both have so many bytes and are different memory. Bytes that nobody has written are copied as such: as bytes, and
+        // nothing is concluded from them (A6). Atomics are read beside other readers only: there is no writer, by the caller's promise.
+        unsafe { copy.base.as_ptr().copy_from_nonoverlapping(self.base.as_ptr(), used as usize) };
+        copy.top.store(top, Relaxed);
+        Ok(copy)
     }
 
     /// Bytes in use.

@@ -105,11 +105,42 @@ pub(super) trait Node: sealed::Sealed + Sync + 'static {}
 impl<T: sealed::Sealed + Sync + 'static> Node for T {}
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Leaf {}
-    impl Sealed for super::Body {}
-    impl Sealed for super::Tower {}
-    impl Sealed for super::Tombstone {}
+    pub trait Sealed: Sized {
+        /// What a copy of the memory holds, where memory is modelled.
+        #[cfg(loom)]
+        fn copied(&self) -> Self;
+    }
+}
+
+impl sealed::Sealed for Leaf {
+    #[cfg(loom)]
+    fn copied(&self) -> Self {
+        let links = std::array::from_fn(|i| AtomicRef::new(self.links[i].load()));
+        Leaf { body: AtomicRef::new(self.body.load()), lock: AtomicU32::new(0), links, ..*self }
+    }
+}
+
+impl sealed::Sealed for Body {
+    #[cfg(loom)]
+    fn copied(&self) -> Self {
+        let slots = self.slots();
+        let slots: Vec<_> = slots.heads.iter().copied().zip(slots.entries.iter().copied()).collect();
+        Body::new(self.prefix as usize, self.next(), slots.into_iter())
+    }
+}
+
+impl sealed::Sealed for Tower {
+    #[cfg(loom)]
+    fn copied(&self) -> Self {
+        Tower(std::array::from_fn(|i| AtomicRef::new(self.0[i].load())))
+    }
+}
+
+impl sealed::Sealed for Tombstone {
+    #[cfg(loom)]
+    fn copied(&self) -> Self {
+        Tombstone { ..*self }
+    }
 }
 
 /// The header of a leaf, one cache line: its low bound, its body, its links. All of its entries are at or above the bound.
@@ -414,6 +445,8 @@ pub(super) fn record_size(key_len: usize, value_len: usize) -> usize {
 
 /// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding included.
 pub(super) const SPLIT: usize = size_of::<Leaf>() + 2 * size_of::<Body>() + size_of::<Tower>() + 4 * (align_of::<Leaf>() - 4);
+/// Arena bytes of a skiplist without entries, exactly.
+pub(super) const FIRST_NODES: usize = 64 + size_of::<Body>() + size_of::<Tower>() + size_of::<Leaf>();
 /// Upper bound of the arena bytes that one range deletion takes beside its entry.
 pub(super) const TOMBSTONE: usize = size_of::<Tombstone>() + 4;
 

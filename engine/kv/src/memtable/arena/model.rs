@@ -4,6 +4,7 @@
 //! must not order anything.
 
 use super::super::pool::Lease;
+use super::sealed::Sealed;
 use super::{Node, Record, Ref};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
@@ -12,22 +13,62 @@ use std::num::NonZeroU32;
 use std::sync::Mutex;
 
 /// No memory at all: nodes are boxed.
-pub(crate) struct Mapping;
+pub(crate) struct Mapping(usize);
 
 impl Mapping {
-    pub(crate) fn new(_: usize) -> Result<Mapping> {
-        Ok(Mapping)
+    pub(crate) fn new(len: usize) -> Result<Mapping> {
+        Ok(Mapping(len))
     }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn piece(len: usize) -> usize {
+        len
+    }
+
+    pub(crate) fn fill(&self, _: usize, _: usize) {}
 
     pub(crate) fn populate(&mut self, _: usize) {}
 }
 
 struct Tracked<T>(loom::cell::UnsafeCell<T>);
 
+/// A node of any type, which knows how it is copied.
+trait Boxed: Any {
+    fn copied(&self) -> Box<dyn Boxed>;
+}
+
+impl<T: Sealed + 'static> Boxed for Tracked<T> {
+    fn copied(&self) -> Box<dyn Boxed> {
+        Box::new(Tracked(loom::cell::UnsafeCell::new(self.0.with(|p| {
+            // SAFETY: boxes stay where they are; loom panics if the write did not come before.
+            unsafe { &*p }.copied()
+        }))))
+    }
+}
+
+#[derive(Clone)]
 struct Bytes(Trailer, Vec<u8>, Vec<u8>);
 
+impl Sealed for Bytes {
+    fn copied(&self) -> Self {
+        self.clone()
+    }
+}
+
 /// The memory of one memtable.
-pub(in super::super) struct Arena(Mutex<Vec<Box<dyn Any>>>, Mutex<(u64, usize)>);
+pub(in super::super) struct Arena {
+    nodes: Mutex<Vec<Box<dyn Boxed>>>,
+    /// Entries and bytes.
+    counts: Mutex<(u64, usize)>,
+    lease: Lease,
+}
 
 // SAFETY: boxes are only added, and loom checks the accesses to what is in them.
 unsafe impl Send for Arena {}
@@ -35,35 +76,45 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    pub fn new(_: Lease) -> Arena {
-        Arena(Mutex::default(), Mutex::default())
+    pub fn new(lease: Lease) -> Arena {
+        Arena { nodes: Mutex::default(), counts: Mutex::default(), lease }
+    }
+
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub fn copied(&self, lease: Lease) -> Result<Arena> {
+        let nodes = self.nodes.lock().unwrap().iter().map(|n| n.copied()).collect();
+        Ok(Arena { nodes: Mutex::new(nodes), counts: Mutex::new(*self.counts.lock().unwrap()), lease })
     }
 
     pub fn used(&self) -> usize {
-        self.1.lock().unwrap().1
+        self.counts.lock().unwrap().1
     }
 
     pub fn entries(&self) -> u64 {
-        self.1.lock().unwrap().0
+        self.counts.lock().unwrap().0
     }
 
-    fn put<T: 'static>(&self, value: T) -> NonZeroU32 {
-        let mut table = self.0.lock().unwrap();
+    fn put<T: Sealed + 'static>(&self, value: T) -> NonZeroU32 {
+        let mut table = self.nodes.lock().unwrap();
         table.push(Box::new(Tracked(loom::cell::UnsafeCell::new(value))));
         NonZeroU32::new(table.len() as u32).unwrap()
     }
 
     fn look<T: 'static>(&self, at: NonZeroU32) -> &T {
         let cell: *const Tracked<T> = {
-            let table = self.0.lock().unwrap();
-            table[at.get() as usize - 1].downcast_ref().unwrap()
+            let table = self.nodes.lock().unwrap();
+            let node: &dyn Any = &*table[at.get() as usize - 1];
+            node.downcast_ref().unwrap()
         };
         // SAFETY: boxes stay where they are until the arena is dropped; loom panics if the write did not come before.
         unsafe { (*cell).0.with(|p| &*p) }
     }
 
     pub fn alloc<T: Node>(&self, value: T) -> Ref<T> {
-        self.1.lock().unwrap().1 += size_of::<T>();
+        self.counts.lock().unwrap().1 += size_of::<T>();
         Ref::new(self.put(value))
     }
 
@@ -73,7 +124,7 @@ impl Arena {
 
     pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8], counted: bool) -> Ref<Record> {
         {
-            let mut counts = self.1.lock().unwrap();
+            let mut counts = self.counts.lock().unwrap();
             counts.0 += counted as u64;
             counts.1 += super::record_size(key.len(), value.len());
         }

@@ -1,0 +1,130 @@
+//! `firn bench trees`: what many trees under one memory budget cost: to open, at rest, and while all of them are written.
+//!
+//! Each number of trees is measured in a process of its own, because memory that an allocator keeps would count for the next one.
+
+use std::process::Command;
+
+use clap::Args;
+use firn_kv::{Db, DbOptions, Tree, TreeOptions};
+use firn_tools::io::Watch;
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, rate, row};
+use firn_workload::process::Usage;
+use serde_json::{Value, json};
+
+use super::duel::scattered;
+use super::{BenchArgs, directory};
+use crate::store::Global;
+
+/// What `firn bench trees` takes of its own.
+#[derive(Args, Clone, Debug)]
+pub struct TreeArgs {
+    /// trees: how many, each number measured by itself
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "1,60,1k,10k", value_parser = parse_trees)]
+    trees: Vec<u64>,
+}
+
+fn parse_trees(text: &str) -> Result<u64, String> {
+    let n = firn_workload::spec::parse_count(text)?;
+    if (1..=1_000_000).contains(&n) { Ok(n) } else { Err("1 to 1,000,000".into()) }
+}
+
+/// Bytes of a key and of a value.
+const KEY: usize = 16;
+const VALUE: usize = 100;
+/// How many puts lie between two looks at the process's memory.
+const LOOK: u64 = 4096;
+
+/// Anonymous memory and address space of this process.
+fn memory() -> (u64, u64) {
+    Usage::now().map_or((0, 0), |u| (u.rss_anon, u.size))
+}
+
+/// Measures one number of trees.
+fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
+    directory::make_room(&global.db)?;
+    let memory_budget = usize::try_from(args.budget).unwrap_or(usize::MAX);
+    let options = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
+    let tree = TreeOptions { memtable_size: args.memtable as usize, ..TreeOptions::default() };
+    let watch = Watch::start();
+    let db = Db::open_with(&global.db, options.clone())?;
+    directory::mark(&global.db)?;
+    for i in 0..n {
+        db.tree(&format!("t{i}"), tree.clone())?;
+    }
+    drop(db);
+    let made = watch.seconds();
+
+    let before = memory();
+    let watch = Watch::start();
+    let db = Db::open_with(&global.db, options)?;
+    let opened = watch.seconds();
+    let trees: Vec<Tree> = (0..n).map(|i| db.existing_tree(&format!("t{i}"))).collect::<Result<_, _>>()?;
+    let idle = memory();
+
+    let (mut most, value) = (idle.0, [b'v'; VALUE]);
+    let watch = Watch::start();
+    for i in 0..args.num {
+        let key = scattered(i ^ args.seed);
+        let tree = &trees[(key % n) as usize];
+        tree.put(&[key.to_be_bytes(), i.to_be_bytes()].concat(), &value)?;
+        if i % LOOK == 0 {
+            most = most.max(memory().0);
+        }
+    }
+    let filled = watch.seconds();
+    let full = memory();
+    let stats = db.stats();
+    Ok(json!({
+        "trees": n, "make_seconds": made, "open_seconds": opened,
+        "idle_bytes": idle.0.saturating_sub(before.0), "address_space_bytes": full.1,
+        "full_bytes": full.0.max(most), "after_bytes": full.0, "puts_per_second": args.num as f64 / filled.max(1e-9),
+        "flushes": stats.flushes, "flushed_bytes": stats.flush_bytes,
+        "paced_seconds": stats.paced_nanos as f64 / 1e9, "stalled_seconds": stats.stalled_nanos as f64 / 1e9,
+        "memtables_bytes": stats.memory.memtables, "cache_bytes": stats.memory.cache, "tables_bytes": stats.memory.tables,
+    }))
+}
+
+/// Measures one number of trees in a process of its own.
+fn measure_apart(global: &Global, n: u64) -> Done<Value> {
+    let me = std::env::current_exe()?;
+    let mut args: Vec<_> = std::env::args_os().skip(1).filter(|a| a != "--json").collect();
+    args.extend(["--json".into(), "--trees".into(), n.to_string().into()]);
+    let out = Command::new(me).args(args).stderr(std::process::Stdio::inherit()).output()?;
+    let one: Option<Value> = serde_json::from_slice(&out.stdout).ok();
+    one.and_then(|v| v["cases"].get(0).cloned())
+        .ok_or_else(|| Failure::new(format!("the process that measured {n} trees in {} failed", global.db.display())))
+}
+
+/// Runs it.
+pub fn run(global: &Global, args: &BenchArgs) -> Done {
+    let cases: Vec<Value> = match args.trees.trees[..] {
+        [n] => vec![measure(global, args, n)?],
+        ref many => many.iter().map(|&n| measure_apart(global, n)).collect::<Done<_>>()?,
+    };
+    if global.json {
+        println!("{}", json!({ "budget": args.budget, "puts": args.num, "key": KEY, "value": VALUE, "cases": cases }));
+        return Ok(());
+    }
+    println!("{} puts of {} bytes, budget {}", count(args.num), KEY + VALUE, bytes(args.budget));
+    let head = ["trees", "make s", "open s", "idle", "a tree", "full", "puts/s", "stalled s", "flushes", "address space"];
+    let mut table = listing(&head, "rrrrrrrrrr");
+    for c in &cases {
+        let number = |name: &str| c[name].as_u64().unwrap_or(0);
+        let float = |name: &str| c[name].as_f64().unwrap_or(0.0);
+        let cells = [
+            count(number("trees")),
+            format!("{:.2}", float("make_seconds")),
+            format!("{:.3}", float("open_seconds")),
+            bytes(number("idle_bytes")),
+            bytes(number("idle_bytes") / number("trees").max(1)),
+            bytes(number("full_bytes")),
+            rate(float("puts_per_second")),
+            format!("{:.2}", float("stalled_seconds")),
+            count(number("flushes")),
+            bytes(number("address_space_bytes")),
+        ];
+        row(&mut table, cells);
+    }
+    print!("{}", print_table(&table, global.style()));
+    Ok(())
+}
