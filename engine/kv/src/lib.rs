@@ -37,7 +37,9 @@ pub mod wal;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
 pub use base::key::{MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
-pub use base::options::{Compression, DbOptions, Durability, FilterKind, Movement, Policy, ReadMode, TreeOptions};
+pub use base::options::{
+    Compression, DbOptions, Durability, FilterKind, MemoryBudget, Movement, Policy, ReadMode, TreeOptions,
+};
 pub use db::explain;
 pub use db::{
     Batch, Cursor, Db, Latencies, Latency, Memory, Pin, PinKind, Range, RunStats, Snapshot, SnapshotInfo, Space, Stats,

@@ -3,8 +3,9 @@
 //! Few on purpose. What belongs to a tree's files ([`TreeOptions`]) is persisted in the manifest and checked at open; what
 //! belongs to a process ([`DbOptions`]) is not.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::error::{Error, Result};
 use super::hooks::{FilterPrefix, Merge, Purge, Summary};
@@ -284,12 +285,68 @@ impl TreeOptions {
     }
 }
 
+/// Memory that several Dbs of a process have together: one block cache, and one bound for the memtables of all of them.
+///
+/// A Db that needs memory flushes what it has beyond an equal share, and asks those that have more than theirs for it. One without
+/// background threads gives it at its next write.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("firn-doc-shared-{}", std::process::id()));
+/// use firn_kv::{Db, DbOptions, MemoryBudget};
+/// let memory = MemoryBudget::new(64 << 20);
+/// let tenants: Vec<Db> = (0..3)
+///     .map(|i| {
+///         let options = DbOptions { shared: Some(memory.clone()), background_threads: 1, ..DbOptions::default() };
+///         Db::open_with(dir.join(format!("tenant-{i}")), options)
+///     })
+///     .collect::<Result<_, _>>()?;
+/// assert_eq!(tenants[0].stats().memory.budget, 64 << 20);
+/// # drop(tenants); std::fs::remove_dir_all(dir).ok();
+/// # Ok::<(), firn_kv::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct MemoryBudget(Arc<Pot>);
+
+struct Pot {
+    bytes: usize,
+    /// What floor 4 makes of it when the first Db is opened.
+    inside: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl MemoryBudget {
+    /// Of so many bytes, at least 1 MiB, which is checked when a Db is opened.
+    pub fn new(bytes: usize) -> MemoryBudget {
+        MemoryBudget(Arc::new(Pot { bytes, inside: OnceLock::new() }))
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    /// What all that share it have in common, made by whoever is first.
+    pub(crate) fn inside<T: Any + Send + Sync>(&self, make: impl FnOnce(usize) -> T) -> Arc<T> {
+        let inside = self.0.inside.get_or_init(|| Arc::new(make(self.0.bytes))).clone();
+        inside.downcast().unwrap_or_else(|_| unreachable!("one type is made of it"))
+    }
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryBudget").field(&self.0.bytes).finish()
+    }
+}
+
 /// What belongs to a process that opens a Db.
 #[derive(Clone, Debug)]
 pub struct DbOptions {
     /// One number for memtables, block cache, pinned indexes and filters, and compaction buffers, in bytes: at least 1 MiB.
-    /// Default 256 MiB.
+    /// Default 256 MiB. The memtables of all trees that take writes may have three eighths of it together, those that wait for their
+    /// flush as much again; what is more is flushed, or waited for.
     pub memory_budget: usize,
+    /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then only says how much log is kept.
+    /// Default none.
+    pub shared: Option<MemoryBudget>,
     /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that work itself, so that one
     /// history gives one directory, byte for byte. Default 2.
     pub background_threads: usize,
@@ -316,6 +373,7 @@ impl Default for DbOptions {
     fn default() -> Self {
         DbOptions {
             memory_budget: 256 << 20,
+            shared: None,
             background_threads: 2,
             durability: Durability::Process,
             read_mode: ReadMode::Auto,
@@ -340,7 +398,8 @@ impl DbOptions {
     /// # Errors
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), naming the option and its bounds.
     pub fn check(&self) -> Result<()> {
-        within("memory_budget", self.memory_budget, 1 << 20, usize::MAX)?;
+        let budget = self.shared.as_ref().map_or(self.memory_budget, MemoryBudget::bytes);
+        within("memory_budget", budget, 1 << 20, usize::MAX)?;
         within("background_threads", self.background_threads, 0, 64)?;
         within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)
     }

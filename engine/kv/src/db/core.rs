@@ -21,6 +21,7 @@ use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
 use crate::wal::{Syncer, TornTail};
 
+use super::budget::Share;
 use super::events::Events;
 use super::meters::Meters;
 use super::pace::Pace;
@@ -68,8 +69,10 @@ pub struct Core {
     pub events: Events,
     /// Back-pressure.
     pub pace: Pace,
+    /// What it may have of the memory, and holds.
+    pub memory: Arc<Share>,
     /// Work that waits for a worker.
-    pub work: Work,
+    pub work: Arc<Work>,
     /// The first failure after which nothing may be written.
     pub latched: Mutex<Option<Error>>,
     /// Whether `latched` is set.
@@ -137,6 +140,14 @@ pub struct PutOff {
     times: u64,
     /// The last error.
     cause: Option<Error>,
+}
+
+impl Work {
+    /// Tells the workers that there may be something to do.
+    pub fn signal(&self) {
+        *self.generation.lock() += 1;
+        self.wake.notify_all();
+    }
 }
 
 impl PutOff {
@@ -275,8 +286,7 @@ impl Core {
 
     /// Tells the workers that there may be something to do.
     pub fn signal_work(&self) {
-        *self.work.generation.lock() += 1;
-        self.work.wake.notify_all();
+        self.work.signal();
     }
 
     /// Tells those who wait that something has been done.

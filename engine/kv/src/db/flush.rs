@@ -28,7 +28,7 @@ use crate::sstable::{TableFacts, TableOptions, TableWriter};
 
 use super::core::{Catalog, Core};
 use super::meters::Timed;
-use super::pins::{PinKind, Task};
+use super::pins::{PinKind, Task, nudge};
 use super::tree::{TreeCore, build_version};
 use super::view::{MemHandle, View};
 use crate::wal::{Lsn, Unneeded};
@@ -253,6 +253,7 @@ impl Core {
     fn forget(&self, tree: &TreeCore, sealed: &MemHandle) {
         sealed.set_flushed();
         self.write.lock().release(tree.id, sealed);
+        self.memory.release(sealed);
         tree.change_view(|v| View { sealed: without(v, Some(sealed)), ..v.clone() });
     }
 
@@ -313,11 +314,16 @@ impl Core {
                 if let Some((m, _)) = flushed {
                     m.set_flushed();
                     self.write.lock().release(tree.id, m);
+                    self.memory.release(m);
                 }
                 tree.change_view(|v| View { sealed: without(v, flushed.map(|(m, _)| m)), version, ..v.clone() });
             }
         }
         self.watch.pins.retire(tree.id, &gone);
+        if flushed.is_some() {
+            // The memory of the memtable, else kept by the view that named it until somebody comes by.
+            nudge();
+        }
         self.tables_changed(tree);
         self.rebalance();
         self.signal_done();

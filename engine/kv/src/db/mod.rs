@@ -4,6 +4,7 @@
 //! into tables and tables into fewer; `workers` says who does it, `pace` who waits for it. `view` is what readers hold.
 
 mod batch;
+mod budget;
 mod checkpoint;
 mod compact;
 mod core;
@@ -504,14 +505,18 @@ impl Core {
         {
             // Nobody enters a memtable of a dropped tree any more.
             let mut w = self.write.lock();
-            t.view.load_full().memtables().for_each(|m| w.release(t.id, m));
+            t.view.load_full().memtables().for_each(|m| {
+                w.release(t.id, m);
+                self.memory.release(m);
+            });
         }
         self.set_pressure(t.id, 0.0);
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
         self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
         // Handles of the tree may live for long; its memtable need not.
-        let active = Memtable::empty(&self.arenas, None).map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
+        let active =
+            Memtable::empty(&self.arenas, None).map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
         t.change_view(|v| {
             let version = Arc::default();
             view::View { active, sealed: vec![], version, ..v.clone() }

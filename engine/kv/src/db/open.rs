@@ -19,15 +19,15 @@ use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
-use crate::cache::Cache;
 use crate::env::{Env, FileLock};
 use crate::manifest::{CURRENT, CURRENT_NEW, Live, Manifest, State, TreeState, manifest_name, manifest_number};
-use crate::memtable::{ArenaPool, Memtable};
+use crate::memtable::{ArenaPool, Memtable, Room};
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::format::record_size;
 use crate::wal::{Known, Recovered, TornTail, Wal, recover_known, segment_number};
 
+use super::budget::Budget;
 use super::core::{Catalog, Core, Watch, Work};
 use super::events::Events;
 use super::flush::table_number;
@@ -54,10 +54,14 @@ impl Core {
             )
             .in_file(dir));
         }
+        let budget = match &options.shared {
+            Some(shared) => shared.inside(Budget::new),
+            None => Arc::new(Budget::new(options.memory_budget)),
+        };
         if options.read_only {
-            let mut held = Held::new(new_opener(&env, dir, &options));
+            let mut held = Held::new(new_opener(&env, dir, &options, &budget));
             loop {
-                match open_once(env.clone(), dir, options.clone(), None, Some(&mut held)) {
+                match open_once(env.clone(), dir, options.clone(), &budget, None, Some(&mut held)) {
                     Err(e) if held.may_pass(&e) => {}
                     done => return done,
                 }
@@ -69,7 +73,7 @@ impl Core {
         }
         check_directory(&*env, dir, options.create)?;
         let lock = env.lock(&dir.join(LOCK))?;
-        open_once(env, dir, options, Some(lock), None)
+        open_once(env, dir, options, &budget, Some(lock), None)
     }
 }
 
@@ -147,9 +151,9 @@ struct Replayed {
     last_seq: Seq,
 }
 
-fn new_opener(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions) -> Arc<TableOpener> {
-    let (cache, workers) = (Cache::new(options.memory_budget / 2), options.background_threads > 0 && !options.read_only);
-    Arc::new(TableOpener::new(env.clone(), dir, cache, options.read_mode, workers))
+fn new_opener(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Budget) -> Arc<TableOpener> {
+    let workers = options.background_threads > 0 && !options.read_only;
+    Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options.read_mode, workers))
 }
 
 /// `held`: what a reader holds of the store's files, and only a reader.
@@ -157,6 +161,7 @@ fn open_once(
     env: Arc<dyn Env>,
     dir: &Path,
     options: DbOptions,
+    budget: &Arc<Budget>,
     lock: Option<Box<dyn FileLock>>,
     mut held: Option<&mut Held>,
 ) -> Result<Core> {
@@ -170,10 +175,9 @@ fn open_once(
         check_live(&*env, dir, &state)?;
     }
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
-    let budget = options.memory_budget;
-    let arenas = ArenaPool::new(1);
+    let arenas = budget.arenas.clone();
     let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()) };
-    let opener = held.as_ref().map_or_else(|| new_opener(&env, dir, &options), |h| h.opener.clone());
+    let opener = held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
     let (cache, opened) = (opener.cache.clone(), held.as_ref().map(|h| h.tables.clone()).unwrap_or_default());
     let mut trees = vec![];
     for t in state.trees.values() {
@@ -227,10 +231,14 @@ fn open_once(
         t.view.load_full().memtables().filter(|m| m.is_touched()).map(|m| (m.start(), t.id)).collect()
     };
     let waiting = trees.iter().flat_map(touched).collect();
-    let work = Work::default();
+    let work = Arc::<Work>::default();
     work.sealed.lock().extend(trees.iter().map(|t| t.id));
+    let memory = budget.share(&opener, &work);
+    for m in trees.iter().flat_map(|t| t.view.load_full().memtables().cloned().collect::<Vec<_>>()) {
+        memory.count(&m, m.end.get().is_some());
+    }
     let core = Core {
-        max_sealed: (budget / 4 / largest.max(1)).clamp(1, 3),
+        max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
         syncer: wal.as_ref().map(Wal::syncer),
         write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0, waiting }),
         visible: Horizon::new(last_seq),
@@ -241,6 +249,7 @@ fn open_once(
         counters: Counters::default(),
         watch,
         pace: Pace::default(),
+        memory,
         work,
         latched: Default::default(),
         is_latched: Default::default(),
@@ -434,9 +443,12 @@ fn replay(
             }
             let mut active = t.view.load_full().active.clone();
             while !active.mem.reserve(cost) {
-                if !t.widen(cost)? {
+                let view = t.view.load_full();
+                let room = t.room_for(&view, cost);
+                t.widen(&view, room, cost, false)?;
+                if room == Room::Full {
                     // The log may be let go of up to where this record begins, and be read again from there.
-                    let prefix = t.view.load_full().options.filter_prefix.clone();
+                    let prefix = view.options.filter_prefix.clone();
                     t.start_memtable(MemHandle::new(Memtable::empty(arenas, prefix)?, begin.max(flushed)));
                 }
                 active = t.view.load_full().active.clone();

@@ -4,8 +4,9 @@
 //! - The delay follows the number of runs ([`pace`](crate::compaction::pace)): a writer is slowed by runs, never stopped.
 //! - When the memtable that is being filled would be full before the one that is being flushed is written, what is missing is spread
 //!   over it beforehand ([`Fill`]): a writer is a little slower for a while instead of standing still at the end.
-//! - Waiting for a memtable ends with the next flush, or with the error of one that lacks space; and a flush never waits for writers or
-//!   compactions, so no history ends in a Db that cannot be written, and none in a writer that waits for a full disk.
+//! - Waiting for a memtable, or for memory ([`budget`](super::budget)), ends with the next flush, or with the error of one that lacks space;
+//!   and a flush never waits for writers or compactions, so no history ends in a Db that cannot be written, and none in a writer that waits
+//!   for a full disk.
 //! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call; however many
 //!   threads write, they pay one after the other.
 
@@ -122,11 +123,10 @@ impl Core {
         tree.fill.begin(now, stood, memory, wait);
     }
 
-    /// Waits until `tree` has room for another sealed memtable.
-    pub fn wait_for_flush(&self, tree: &TreeCore) -> Result<()> {
+    /// Waits until flushes have ended that a writer of `tree` needs: as long as `is_full` says, of which `reason` is told.
+    pub fn wait_for_flush(&self, tree: &TreeCore, reason: &str, is_full: &dyn Fn() -> bool) -> Result<()> {
         let from = self.watch.meters.now();
         self.signal_work();
-        let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         if self.options.background_threads == 0 {
             match self.work_inline() {
                 Ok(true) => {}
@@ -143,12 +143,14 @@ impl Core {
             }
             return Ok(());
         }
-        let since = tree.put_off.lock().times();
+        // With its own memtables in tables it may still be another tree that holds the memory.
+        let put_off = if tree.view.load_full().sealed.is_empty() { &self.work.put_off } else { &tree.put_off };
+        let since = put_off.lock().times();
         let mut g = self.work.generation.lock();
         while is_full() {
             self.check_writable()?;
             tree.check_live()?;
-            tree.put_off.lock().check(since)?;
+            put_off.lock().check(since)?;
             if self.is_closing() {
                 return Err(Error::new(ErrorKind::Closed, "the store is closing"));
             }
@@ -158,7 +160,7 @@ impl Core {
         let waited = self.watch.meters.since(Timed::Stall, from);
         self.pace.stalled.fetch_add(waited, Ordering::Relaxed);
         self.events.note("stall", |e| {
-            e.str("tree", &tree.name).str("reason", "memtables full").num("micros", waited / 1000);
+            e.str("tree", &tree.name).str("reason", reason).num("micros", waited / 1000);
         });
         Ok(())
     }

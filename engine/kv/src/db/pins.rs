@@ -247,7 +247,7 @@ fn obsolete<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> u64 {
     tables.into_iter().filter(|t| t.is_obsolete()).map(|t| t.meta.size).sum()
 }
 
-/// Lets the epoch move on, as far as nobody is pinned.
-fn nudge() {
+/// Lets the epoch move on, as far as nobody is pinned, so that what was replaced goes.
+pub(super) fn nudge() {
     (0..NUDGES).for_each(|_| epoch::pin().flush());
 }

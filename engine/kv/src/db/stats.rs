@@ -141,12 +141,12 @@ pub struct Stats {
     pub pins: Vec<Pin>,
 }
 
-/// Anonymous memory of a Db in bytes.
+/// Anonymous memory of a Db in bytes; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget) that of all of them, but for `tables`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
     /// What the user allowed.
     pub budget: u64,
-    /// Memtables, active and sealed, and spare arenas.
+    /// Memtables, active and sealed, as far as they are in use, and memory that is kept for the next one.
     pub memtables: u64,
     /// Decoded blocks.
     pub cache: u64,
@@ -339,7 +339,7 @@ impl Core {
     pub fn memory(&self) -> Memory {
         let cache = self.cache.usage();
         Memory {
-            budget: self.options.memory_budget as u64,
+            budget: self.memory.bytes(),
             memtables: self.arenas.bytes() as u64,
             cache: cache.resident as u64,
             cache_capacity: cache.capacity as u64,
@@ -350,15 +350,5 @@ impl Core {
     /// Bytes of indexes and filters of open tables.
     pub fn table_memory(&self) -> u64 {
         self.opener.memory.load(Ordering::Relaxed)
-    }
-
-    /// Gives the cache what memtables, indexes and filters leave of the budget, but never less than an eighth of it. A sixteenth
-    /// is kept for what is not counted one by one: buffers of compactions, views, the allocator's own.
-    pub fn rebalance(&self) {
-        let budget = self.options.memory_budget as u64;
-        let budget = budget - budget / 16;
-        let taken = self.arenas.bytes() as u64 + self.table_memory();
-        let rest = budget.saturating_sub(taken).max(budget / 8);
-        self.cache.set_capacity(rest as usize);
     }
 }

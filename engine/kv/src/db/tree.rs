@@ -95,26 +95,31 @@ impl TreeCore {
         self.pins.replaced(&self.name, &now);
     }
 
-    /// Makes room in the active memtable for adds of this cost, as far as it may grow; false when it is full. The caller keeps everybody
-    /// from entering it.
+    /// What makes room in the active memtable of its present view for adds of this cost.
+    pub fn room_for(&self, view: &View, cost: usize) -> Room {
+        let usual = self.usual.load(Ordering::Relaxed) as usize;
+        view.active.mem.room_for(cost, view.options.memtable_size, usual)
+    }
+
+    /// Makes that room, or, where a copy is made, all that the copy may have (`whole`). The caller keeps everybody from entering the active
+    /// memtable. Nothing happens when that is full.
     ///
     /// # Errors
     /// `Exhausted` when there is no memory, `InvalidArgument` for adds that fit no memtable.
-    pub fn widen(&self, cost: usize) -> Result<bool> {
-        let view = self.view.load_full();
+    pub fn widen(&self, view: &View, room: Room, cost: usize, whole: bool) -> Result<()> {
         let active = &view.active;
-        match active.mem.room_for(cost, view.options.memtable_size, self.usual.load(Ordering::Relaxed) as usize) {
-            Room::Full => return Ok(false),
+        match room {
+            Room::Full => {}
             Room::Extend(bytes) => active.mem.extend(bytes),
             Room::Grow(capacity) => {
                 // What they have put there is in the copy then.
                 active.settle();
-                let grown = active.grown(active.mem.grown(capacity, cost)?);
+                let grown = active.grown(active.mem.grown(capacity, cost, whole)?);
                 self.change_view(|v| View { active: grown, ..v.clone() });
                 active.set_flushed();
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Whether it is a tree of the Db that is watched so.

@@ -30,6 +30,8 @@ pub struct MemHandle {
     /// Every record of the tree at or after this position is in this memtable or a newer one: where its first record begins, or, as long as
     /// it has none, where it was made.
     start: AtomicU64,
+    /// Bytes that the budget counts for it.
+    pub counted: AtomicU64,
     /// Set when it is sealed: every record of the tree before this position is in this memtable or older.
     pub end: OnceLock<Lsn>,
     /// Set with it by writers: the monotonic clock in nanoseconds.
@@ -44,8 +46,8 @@ impl MemHandle {
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
         let (writers, touched, flushed) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
-        let start = AtomicU64::new(start);
-        Arc::new(MemHandle { mem, start, end, sealed_at, writers, touched, flushed })
+        let (start, counted) = (AtomicU64::new(start), AtomicU64::new(0));
+        Arc::new(MemHandle { mem, start, counted, end, sealed_at, writers, touched, flushed })
     }
 
     /// The handle of `mem`, which takes the place of this one's memtable.

@@ -141,6 +141,7 @@ impl Core {
 
     /// Flushes one memtable of some tree. False when none is sealed.
     fn flush_some(&self) -> Result<bool> {
+        self.make_way()?;
         let ids: Vec<TreeId> = self.work.sealed.lock().iter().copied().collect();
         let mut lacking = None;
         for id in ids {

@@ -21,7 +21,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use crate::base::ops::{Op, Ops, TreeId};
 use crate::base::options::Durability;
-use crate::base::sync::{MutexGuard, Ordering};
+use crate::base::sync::Ordering;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
@@ -279,30 +279,6 @@ impl Core {
         self.syncer.as_ref().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
     }
 
-    /// Makes room for adds of this cost in the active memtable of `tree`, or seals it. Waits while too many are sealed; the write lock is
-    /// given up meanwhile, so callers look again at everything.
-    #[cold]
-    fn make_room<'a>(
-        &'a self,
-        w: MutexGuard<'a, WriteState>,
-        tree: &TreeCore,
-        cost: usize,
-    ) -> Result<MutexGuard<'a, WriteState>> {
-        if tree.widen(cost)? {
-            self.rebalance();
-            return Ok(w);
-        }
-        let sealed = tree.view.load_full().sealed.len();
-        if sealed >= self.max_sealed {
-            drop(w);
-            self.wait_for_flush(tree)?;
-            return Ok(self.write.lock());
-        }
-        self.seal(&w, tree)?;
-        self.signal_work();
-        Ok(w)
-    }
-
     /// Seals the active memtable of `tree` and starts another. The caller holds the write lock.
     pub fn seal(&self, w: &WriteState, tree: &TreeCore) -> Result<()> {
         let end = w.end();
@@ -321,6 +297,7 @@ impl Core {
             waiting = sealed.len();
             View { active: fresh, sealed, ..v.clone() }
         });
+        self.memory.seal(&view.active);
         self.work.sealed.lock().insert(tree.id);
         self.begin_fill(tree, now, held, waiting);
         self.rebalance();

@@ -25,7 +25,12 @@ fn place(hash: u64, words: usize) -> (usize, u64) {
 impl KeyFilter {
     /// A filter for a memtable of `capacity` bytes.
     pub fn new(capacity: usize) -> KeyFilter {
-        KeyFilter((0..capacity.div_ceil(BYTES_PER_WORD).max(1)).map(|_| AtomicU64::new(0)).collect())
+        KeyFilter((0..Self::memory_for(capacity) / 8).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Bytes that such a filter takes.
+    pub fn memory_for(capacity: usize) -> usize {
+        8 * capacity.div_ceil(BYTES_PER_WORD).max(1)
     }
 
     /// Takes a key's hash in. Whoever publishes the key after this with Release publishes the bits with it.

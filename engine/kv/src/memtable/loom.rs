@@ -159,7 +159,7 @@ fn a_copy_has_what_was_there() {
         while writers.load(Ordering::Acquire) != 0 {
             crate::base::sync::yield_now();
         }
-        let copy = t.grown(2 * MIN_CAPACITY, 1).unwrap();
+        let copy = t.grown(2 * MIN_CAPACITY, 1, false).unwrap();
         put(&copy, 7);
         assert_eq!(walk(&copy, true), [2, 5, 7, 8]);
         assert!([2, 5, 7, 8].iter().all(|&k| has(&copy, k)) && !has(&t, 7));

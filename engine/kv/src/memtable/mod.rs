@@ -182,22 +182,46 @@ impl Memtable {
         self.room.fetch_max(room, Relaxed);
     }
 
-    /// A memtable with the same entries, of this capacity, with room for adds of this cost. Nobody may add to this one meanwhile or later, and
+    /// The room of a copy.
+    fn room_of(&self, capacity: usize, cost: usize, whole: bool) -> usize {
+        if whole {
+            return capacity;
+        }
+        let piece = arena::Mapping::piece(pool::mapped(capacity)).max(1);
+        let need = self.list.arena().used().saturating_add(cost).min(capacity);
+        need.next_multiple_of(piece).min(capacity)
+    }
+
+    /// By how much [`taken`](Self::taken) rises when such room is made, at most.
+    pub fn price(&self, room: Room, cost: usize, whole: bool) -> usize {
+        match room {
+            Room::Full => 0,
+            Room::Extend(bytes) => bytes.saturating_sub(self.room.load(Relaxed)),
+            Room::Grow(capacity) => {
+                let filter = KeyFilter::memory_for(if self.prefixes.get().is_some() { 2 * capacity } else { capacity });
+                let room = self.room_of(capacity, cost, whole);
+                let arena = if arena::Mapping::is_small(pool::mapped(capacity)) { pool::mapped(capacity) } else { room };
+                (arena + filter).saturating_sub(self.taken())
+            }
+        }
+    }
+
+    /// A memtable with the same entries, of this capacity, with room for adds of this cost; or with all the room that it may ever have
+    /// (`whole`), and then in memory that is resident already, if the pool has some. Nobody may add to this one meanwhile or later, and
     /// who has added must have said so to the caller (Release, Acquire).
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn grown(&self, capacity: usize, cost: usize) -> Result<Arc<Memtable>> {
+    pub fn grown(&self, capacity: usize, cost: usize, whole: bool) -> Result<Arc<Memtable>> {
         if capacity > MAX_CAPACITY {
             return Err(Error::invalid(format!("a memtable holds {MAX_CAPACITY} bytes at most, not {capacity}")));
         }
         let arena = self.list.arena();
         let prefix = self.prefixes.get().map(|p| p.hook.clone());
-        let (lease, filter) = Self::parts(arena.lease().pool().lease(capacity)?, capacity, prefix.is_some());
-        let piece = arena::Mapping::piece(pool::mapped(capacity)).max(1);
-        let room = arena.used().saturating_add(cost).min(capacity).next_multiple_of(piece);
-        // What is resident is given too: nobody else has any use for it.
-        let room = room.max(lease.touched()).min(capacity);
+        let pool = arena.lease().pool();
+        let lease = if whole { pool.lease(capacity)? } else { pool.lease_fresh(capacity)? };
+        let (lease, filter) = Self::parts(lease, capacity, prefix.is_some());
+        let room = self.room_of(capacity, cost, whole);
         lease.touch(room);
         let t = Memtable {
             room: AtomicUsize::new(room),

@@ -46,11 +46,6 @@ impl ArenaPool {
         self.spares.lock().iter().map(Held::touched).sum()
     }
 
-    /// Bytes that may be resident of the idle mapping that the next memtable of this capacity would get; 0 where there is none.
-    pub fn ready(&self, capacity: usize) -> usize {
-        self.spares.lock().iter().rfind(|h| h.capacity == capacity).map_or(0, Held::touched)
-    }
-
     /// Makes sure that a spare mapping for this capacity is there, resident: call it in the background, ahead of need. Does
     /// nothing when there is one, or when the pool may keep none.
     ///
@@ -87,6 +82,11 @@ impl ArenaPool {
         Ok(Lease { held: Some(held), beside: 0, pool: self.clone() })
     }
 
+    /// As [`lease`](Self::lease), of which nothing is resident.
+    pub(super) fn lease_fresh(self: &Arc<Self>, capacity: usize) -> Result<Lease> {
+        Ok(Lease { held: Some(self.map(capacity, mapped(capacity))?), beside: 0, pool: self.clone() })
+    }
+
     /// Memory for so many bytes and no more.
     pub(super) fn lease_exact(self: &Arc<Self>, len: usize) -> Result<Lease> {
         Ok(Lease { held: Some(self.map(0, len)?), beside: 0, pool: self.clone() })
@@ -94,7 +94,7 @@ impl ArenaPool {
 
     fn map(&self, capacity: usize, len: usize) -> Result<Held> {
         let held = Held { mapping: Mapping::new(len)?, capacity, touched: AtomicUsize::new(0) };
-        if held.mapping.is_whole() {
+        if Mapping::is_small(held.mapping.len()) {
             self.touch(&held, held.mapping.len());
         }
         Ok(held)
@@ -165,11 +165,6 @@ impl Lease {
         self.held().touched() + self.beside
     }
 
-    /// Bytes of it that may be resident.
-    pub fn touched(&self) -> usize {
-        self.held().touched()
-    }
-
     /// The pool that it goes back to.
     pub fn pool(&self) -> &Arc<ArenaPool> {
         &self.pool
@@ -181,7 +176,7 @@ impl Drop for Lease {
         self.pool.bytes.fetch_sub(self.beside, Relaxed);
         if let Some(held) = self.held.take() {
             // Small ones are made as fast as they are found.
-            if held.mapping.is_whole() {
+            if Mapping::is_small(held.mapping.len()) {
                 self.pool.bytes.fetch_sub(held.touched(), Relaxed);
             } else {
                 self.pool.give_back(held);

@@ -283,7 +283,7 @@ fn make_room(t: &mut Arc<Memtable>, cost: usize, most: usize) -> bool {
         match t.room_for(cost, most, 0) {
             Room::Full => return false,
             Room::Extend(bytes) => t.extend(bytes),
-            Room::Grow(capacity) => *t = t.grown(capacity, cost).unwrap(),
+            Room::Grow(capacity) => *t = t.grown(capacity, cost, false).unwrap(),
         }
     }
     true
@@ -298,32 +298,42 @@ fn a_memtable_grows_from_nothing_and_keeps_what_it_has() {
     assert!(t.is_empty() && !t.reserve(Memtable::cost(1, 1)));
     assert!(t.cursor().first().is_ok() && t.get(b"k", MAX_SEQ).is_none());
     assert!(pool.bytes() < 1024, "{}", pool.bytes());
-    let (mut oracle, mut capacities, mut n) = (Oracle::new(), vec![], 0);
+    let (mut oracle, mut capacities, mut n) = (Oracle::new(), vec![], 0u64);
     let mut before: Option<(Arc<Memtable>, u64)> = None;
     loop {
         n += 1;
-        let key = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         let one = RangeTombstone { start: key.to_vec(), end: [&key[..], b"x"].concat(), seq: n };
-        let cost = Memtable::cost(8, 100) + if n % 64 == 0 { Memtable::cost(8, 9) } else { 0 };
+        let cost = Memtable::cost(8, 100) + if n.is_multiple_of(64) { Memtable::cost(8, 9) } else { 0 };
         let small = t.clone();
+        let most_taken = t.taken() + t.price(t.room_for(cost, most, 0), cost, false);
         if !make_room(&mut t, cost, most) {
             break;
         }
         if !Arc::ptr_eq(&small, &t) {
             capacities.push(t.capacity());
-            assert_eq!((t.entries(), t.deletes(), t.range_deletes()), (small.entries(), small.deletes(), small.range_deletes()));
+            assert_eq!(
+                (t.entries(), t.deletes(), t.range_deletes()),
+                (small.entries(), small.deletes(), small.range_deletes())
+            );
             before = Some((small, n));
         }
-        let trailer = Trailer::new(n, if n % 3 == 0 { Kind::Delete } else { Kind::Put });
+        let trailer = Trailer::new(n, if n.is_multiple_of(3) { Kind::Delete } else { Kind::Put });
         t.add(&key, trailer, &[n as u8; 100]);
         oracle.insert((key.to_vec(), Reverse(trailer)), vec![n as u8; 100]);
-        if n % 64 == 0 {
+        if n.is_multiple_of(64) {
             t.add_tombstone(&one);
             assert_eq!(t.newest_covering(&key, MAX_SEQ, &pin()), Some(n));
         }
         assert!(t.taken() >= t.list.arena().used(), "what is used is counted");
+        assert!(t.taken() <= most_taken, "the price was said before");
         // One piece, and the smallest arena.
-        assert!(t.taken() <= 2 * (t.used() + cost) + arena::Mapping::piece(2 * t.capacity()) + (8 << 10), "{} {}", t.taken(), t.used());
+        assert!(
+            t.taken() <= 2 * (t.used() + cost) + arena::Mapping::piece(2 * t.capacity()) + (8 << 10),
+            "{} {}",
+            t.taken(),
+            t.used()
+        );
     }
     assert!(t.used() > most / 2, "{}", t.used());
     let expected: &[usize] = if cfg!(miri) { &[4 << 10, MIN_CAPACITY] } else { &[4 << 10, 32 << 10, 256 << 10, most] };
@@ -346,7 +356,7 @@ fn a_memtable_grows_as_far_as_one_write_demands() {
     t.add(b"key", Trailer::new(1, Kind::Put), &vec![7; 5 * MIN_CAPACITY]);
     assert_eq!(t.get(b"key", 1).unwrap().value.len(), 5 * MIN_CAPACITY);
     assert!(!make_room(&mut t, cost, MIN_CAPACITY), "only what is alone");
-    let e = Memtable::empty(&pool, None).unwrap().grown(MAX_CAPACITY + 1, 1).err().unwrap();
+    let e = Memtable::empty(&pool, None).unwrap().grown(MAX_CAPACITY + 1, 1, false).err().unwrap();
     assert_eq!(e.kind(), crate::ErrorKind::InvalidArgument);
 }
 
@@ -502,7 +512,7 @@ impl FilterPrefix for First {
 fn prefixes_are_known_whether_the_hook_came_first_or_last() {
     let hook: Arc<dyn FilterPrefix> = Arc::new(First(4));
     let pool = ArenaPool::new(1);
-    let early = Memtable::empty(&pool, Some(hook.clone())).unwrap().grown(1 << 20, 1 << 20).unwrap();
+    let early = Memtable::empty(&pool, Some(hook.clone())).unwrap().grown(1 << 20, 1 << 20, false).unwrap();
     let late = Memtable::new(&pool, 1 << 20).unwrap();
     let key = |i: u32| [&i.to_be_bytes()[..], b"/name"].concat();
     let hash = |i: u32| key_hash(&i.to_be_bytes());

@@ -23,7 +23,7 @@ const HUGE: usize = 2 << 20;
 const HUGE_FROM: usize = 8 << 20;
 /// Fewer bytes than this are the allocator's: thousands of trees must not take a mapping each. (The interpreter has no mappings, and its
 /// uninitialised memory shows it what is read before it is written.)
-const WHOLE_BELOW: usize = 32 << 10;
+const SMALL: usize = 32 << 10;
 
 /// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else an anonymous mapping, of which nothing
 /// is resident before it is touched.
@@ -44,7 +44,7 @@ impl Mapping {
         let failed = |e: std::io::Error| {
             Error::new(ErrorKind::Exhausted, format!("cannot map {len} bytes of memory: {e}; free some, and try again"))
         };
-        if cfg!(miri) || len < WHOLE_BELOW {
+        if cfg!(miri) || len < SMALL {
             // SAFETY: the size is not zero and the alignment a power of two.
             let p = unsafe { std::alloc::alloc(Self::layout(len)) };
             let base = NonNull::new(p).ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
@@ -67,9 +67,9 @@ impl Mapping {
         self.len
     }
 
-    /// Whether it takes memory as a whole, touched or not.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.len < WHOLE_BELOW
+    /// Whether so much takes memory as a whole, touched or not.
+    pub(crate) fn is_small(len: usize) -> bool {
+        len < SMALL
     }
 
     /// In how large pieces it is best used.

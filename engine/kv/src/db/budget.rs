@@ -1,0 +1,280 @@
+//! The memory of memtables and of the cache, of one Db or of several that share it: how much is granted, and who makes room.
+//!
+//! What is granted is room in memtables ([`Room`]), a piece at a time and under the write lock of their Db. Those that take writes may have
+//! three eighths of the budget, with those on their way to tables three quarters. The cache has the rest, an eighth at least.
+//!
+//! Invariants:
+//! - B1: memtables are counted as long as a current view names them, whatever readers of older states hold. So without worker threads it
+//!   depends on the history of writes alone what is sealed when.
+//! - B2: who finds three eighths used up seals memtables until seven eighths of that are left, those first of which bytes times age is the
+//!   largest, the age in bytes of log: the largest alone would leave the memory to what is seldom written, the oldest alone would write
+//!   the smallest tables. Their flushes run beside.
+//! - B3: a writer waits only while three quarters are used up and its own Db has something sealed, so until the next flush or its error.
+//!   A Db that has nothing on its way to tables is never kept from writing, whatever others hold.
+//! - B4: a Db seals its own memtables only, and not below its share of the budget. Those that hold more than theirs are asked
+//!   ([`Core::make_way`]), and do it as soon as a worker or writer of theirs comes by.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Weak};
+
+use crate::base::error::Result;
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, epoch};
+use crate::cache::Cache;
+use crate::memtable::{ArenaPool, Room};
+use crate::merge::run::TableOpener;
+
+use super::core::{Core, Work};
+use super::tree::TreeCore;
+use super::view::MemHandle;
+use super::write::WriteState;
+
+/// Bytes of memtables.
+#[derive(Default)]
+struct Tally {
+    /// Of those that take writes.
+    active: AtomicU64,
+    /// Of those that wait for their flush.
+    sealed: AtomicU64,
+}
+
+impl Tally {
+    fn active(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    fn sealed(&self) -> u64 {
+        self.sealed.load(Ordering::Relaxed)
+    }
+}
+
+/// Memory that one Db has, or several share.
+pub struct Budget {
+    bytes: u64,
+    /// Decoded blocks.
+    pub cache: Arc<Cache>,
+    /// Memory of memtables.
+    pub arenas: Arc<ArenaPool>,
+    all: Tally,
+    members: Mutex<Vec<Weak<Share>>>,
+}
+
+impl Budget {
+    /// Of so many bytes.
+    pub fn new(bytes: usize) -> Budget {
+        let (all, members) = (Tally::default(), Mutex::default());
+        Budget { bytes: bytes as u64, cache: Cache::new(bytes / 2), arenas: ArenaPool::new(1), all, members }
+    }
+
+    /// What memtables that take writes may have.
+    fn most_active(&self) -> u64 {
+        self.bytes / 8 * 3
+    }
+
+    /// What all memtables may have.
+    fn most(&self) -> u64 {
+        self.bytes / 4 * 3
+    }
+
+    fn total(&self) -> u64 {
+        self.all.active() + self.all.sealed()
+    }
+
+    /// What a Db counts here from now on.
+    pub fn share(self: &Arc<Budget>, opener: &Arc<TableOpener>, work: &Arc<Work>) -> Arc<Share> {
+        let (budget, opener, work) = (self.clone(), opener.clone(), work.clone());
+        let share = Arc::new(Share { budget, own: Tally::default(), asked: AtomicBool::new(false), opener, work });
+        self.members.lock().push(Arc::downgrade(&share));
+        share
+    }
+
+    /// The shares of the Dbs that are open.
+    fn members(&self) -> Vec<Arc<Share>> {
+        let mut members = self.members.lock();
+        members.retain(|m| m.strong_count() > 0);
+        members.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// What a Db's memtables that take writes may have beside the others'.
+    fn fair(&self, members: usize) -> u64 {
+        self.goal() / members.max(1) as u64
+    }
+
+    /// How much those that take writes may have when more than they may was met.
+    fn goal(&self) -> u64 {
+        self.most_active() / 8 * 7
+    }
+}
+
+/// A Db's share of a budget; what it has counted is given back when it goes.
+pub struct Share {
+    budget: Arc<Budget>,
+    own: Tally,
+    /// Whether another Db wants memory of this one.
+    asked: AtomicBool,
+    opener: Arc<TableOpener>,
+    work: Arc<Work>,
+}
+
+impl Share {
+    /// Counts what a memtable takes now, which takes writes or is sealed.
+    pub fn count(&self, m: &MemHandle, is_sealed: bool) {
+        let now = m.mem.taken() as u64;
+        let before = m.counted.swap(now, Ordering::Relaxed);
+        for t in [&self.own, &self.budget.all] {
+            let of = if is_sealed { &t.sealed } else { &t.active };
+            of.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a memtable that has just been sealed as such.
+    pub fn seal(&self, m: &MemHandle) {
+        let n = m.counted.load(Ordering::Relaxed);
+        for t in [&self.own, &self.budget.all] {
+            t.active.fetch_sub(n, Ordering::Relaxed);
+            t.sealed.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a memtable no more.
+    pub fn release(&self, m: &MemHandle) {
+        let n = m.counted.swap(0, Ordering::Relaxed);
+        for t in [&self.own, &self.budget.all] {
+            let of = if m.end.get().is_some() { &t.sealed } else { &t.active };
+            of.fetch_sub(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of the whole budget.
+    pub fn bytes(&self) -> u64 {
+        self.budget.bytes
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.all.active.fetch_sub(self.own.active(), Ordering::Relaxed);
+        self.budget.all.sealed.fetch_sub(self.own.sealed(), Ordering::Relaxed);
+    }
+}
+
+impl Core {
+    /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits when there is no memory. The write lock may be
+    /// given up meanwhile, so callers look again at everything.
+    #[cold]
+    pub fn make_room<'a>(
+        &'a self,
+        w: MutexGuard<'a, WriteState>,
+        tree: &TreeCore,
+        cost: usize,
+    ) -> Result<MutexGuard<'a, WriteState>> {
+        let view = tree.view.load_full();
+        let room = tree.room_for(&view, cost);
+        if room == Room::Full {
+            if view.sealed.len() >= self.max_sealed {
+                drop(w);
+                self.wait_for_flush(tree, "memtables full", &|| tree.view.load_full().sealed.len() >= self.max_sealed)?;
+                return Ok(self.write.lock());
+            }
+            self.seal(&w, tree)?;
+            self.signal_work();
+            return Ok(w);
+        }
+        let budget = &self.memory.budget;
+        // One that was filled as far the last time is given all at once, and the memory of one that has been flushed.
+        let whole = matches!(room, Room::Grow(n) if tree.usual.load(Ordering::Relaxed) >= n as u64 / 2)
+            && view.active.mem.price(room, cost, true) as u64 + budget.all.active() <= budget.most_active();
+        let price = view.active.mem.price(room, cost, whole) as u64;
+        if budget.all.active() + price > budget.most_active() {
+            if self.seal_some(&w, price)? {
+                self.signal_work();
+            }
+            self.ask_others();
+            if view.active.end.get().is_some() {
+                return Ok(w);
+            }
+        }
+        if budget.total() + budget.arenas.spare_bytes() as u64 + price > budget.most() && !whole {
+            budget.arenas.trim();
+        }
+        let is_short = || budget.total() + price > budget.most() && self.memory.own.sealed() > 0;
+        if is_short() {
+            drop(w);
+            self.wait_for_flush(tree, "memory", &is_short)?;
+            return Ok(self.write.lock());
+        }
+        tree.widen(&view, room, cost, whole)?;
+        if !matches!(room, Room::Extend(_)) {
+            self.memory.release(&view.active);
+            epoch::pin().flush();
+        }
+        self.memory.count(&tree.view.load_full().active, false);
+        self.rebalance();
+        Ok(w)
+    }
+
+    /// Seals memtables until those that take writes have seven eighths of what they may, `more` included, or this Db's no more than its share
+    /// of that. Whether it sealed any.
+    fn seal_some(&self, w: &WriteState, more: u64) -> Result<bool> {
+        let budget = &self.memory.budget;
+        let fair = budget.fair(budget.members().len());
+        let enough = || budget.all.active() + more <= budget.goal() || self.memory.own.active() <= fair;
+        if enough() {
+            return Ok(false);
+        }
+        let end = w.end();
+        let mut worth: Vec<(u128, Arc<TreeCore>)> = vec![];
+        let trees = self.trees.read();
+        for &(start, id) in &w.waiting {
+            let Some(t) = trees.by_id(id) else { continue };
+            let view = t.view.load_full();
+            let m = &view.active;
+            // Others that wait are sealed already.
+            if m.is_touched() && m.start() == start && view.sealed.len() < self.max_sealed {
+                worth.push((m.counted.load(Ordering::Relaxed) as u128 * (end - start).max(1) as u128, t.clone()));
+            }
+        }
+        drop(trees);
+        worth.sort_unstable_by_key(|(worth, t)| (std::cmp::Reverse(*worth), t.id));
+        let mut any = false;
+        for (_, t) in worth {
+            if enough() {
+                break;
+            }
+            self.seal(w, &t)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Asks those Dbs for memory that have more than their share.
+    fn ask_others(&self) {
+        let budget = &self.memory.budget;
+        let members = budget.members();
+        let fair = budget.fair(members.len());
+        for m in members.iter().filter(|m| !Arc::ptr_eq(m, &self.memory) && m.own.active() > fair) {
+            if !m.asked.swap(true, Ordering::Relaxed) {
+                m.work.signal();
+            }
+        }
+    }
+
+    /// Seals what other Dbs have asked for, if they have.
+    pub fn make_way(&self) -> Result<()> {
+        if self.memory.asked.load(Ordering::Relaxed) && self.memory.asked.swap(false, Ordering::Relaxed) {
+            self.seal_some(&self.write.lock(), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the cache what memtables, indexes and filters leave of the budget, but never less than an eighth of it. A sixteenth
+    /// is kept for what is not counted one by one: buffers of compactions, views, the allocator's own.
+    pub fn rebalance(&self) {
+        let budget = &self.memory.budget;
+        let tables: u64 = budget.members().iter().map(|m| m.opener.memory.load(Ordering::Relaxed)).sum();
+        let taken = budget.arenas.bytes() as u64 + tables;
+        let rest = (budget.bytes - budget.bytes / 16).saturating_sub(taken).max(budget.bytes / 8);
+        budget.cache.set_capacity(rest as usize);
+    }
+}

@@ -1,0 +1,194 @@
+//! The counts of the budget against what views name, and its bounds, without threads: one history, one outcome.
+
+use super::*;
+use crate::base::options::{DbOptions, MemoryBudget, TreeOptions};
+use crate::env::Env;
+use crate::env::mem::MemEnv;
+use crate::wal::Wal;
+use crate::{Db, Tree};
+
+const BUDGET: usize = 4 << 20;
+
+fn options(background_threads: usize) -> DbOptions {
+    DbOptions { memory_budget: BUDGET, wal_segment: 64 << 10, background_threads, ..DbOptions::default() }
+}
+
+fn open(env: Arc<dyn Env>, name: &str, options: DbOptions) -> Db {
+    Db::open_in(env, name, options).unwrap()
+}
+
+fn trees(db: &Db, n: usize) -> Vec<Tree> {
+    (0..n).map(|i| db.tree(&format!("t{i}"), TreeOptions::default()).unwrap()).collect()
+}
+
+fn random(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+/// What views name, active and sealed.
+fn named(db: &Db) -> (u64, u64) {
+    let trees = db.core().trees.read().to_vec();
+    let taken = |m: &Arc<MemHandle>| m.mem.taken() as u64;
+    trees
+        .iter()
+        .map(|t| t.view.load_full())
+        .fold((0, 0), |(active, sealed), v| (active + taken(&v.active), sealed + v.sealed.iter().map(taken).sum::<u64>()))
+}
+
+/// Memtables that were never written to are not counted: half a KiB each.
+fn check(db: &Db) {
+    let (own, trees) = (&db.core().memory.own, db.core().trees.read().len() as u64);
+    let (active, sealed) = named(db);
+    assert!(own.active() <= active && active <= own.active() + 1024 * trees, "{} {active}", own.active());
+    assert_eq!(own.sealed(), sealed);
+}
+
+#[test]
+fn what_views_name_is_counted() {
+    let memory = MemoryBudget::new(BUDGET);
+    let all: Arc<Budget> = memory.inside(Budget::new);
+    let env = MemEnv::new(1);
+    let shared = DbOptions { shared: Some(memory), ..options(0) };
+    let dbs: Vec<_> = ["/a", "/b"].map(|name| open(Arc::new(env.clone()), name, shared.clone())).into();
+    let mut seed = 7;
+    for round in 0..40 {
+        for db in &dbs {
+            let tree = db.tree(&format!("t{}", round % 7), TreeOptions::default()).unwrap();
+            for _ in 0..random(&mut seed) % 400 {
+                tree.put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
+            }
+            match random(&mut seed) % 4 {
+                0 => tree.flush().unwrap(),
+                1 => db.drop_tree(tree.name()).unwrap(),
+                2 => drop(db.snapshot()),
+                _ => tree.delete_range(b"a", b"b").unwrap(),
+            }
+            check(db);
+        }
+        let own = |of: fn(&Tally) -> u64| dbs.iter().map(|db| of(&db.core().memory.own)).sum::<u64>();
+        assert_eq!((all.all.active(), all.all.sealed()), (own(Tally::active), own(Tally::sealed)));
+    }
+    assert!(all.total() > 0);
+    drop(dbs);
+    assert_eq!(all.total(), 0, "who closes gives back what it had");
+    let again = open(Arc::new(env), "/a", shared);
+    assert!(again.core().memory.own.active() > 0, "what the log gave back is counted");
+    check(&again);
+}
+
+/// Puts into trees at random, the first hundred times as often as others; gives the flushes of it.
+fn history(n: usize) -> (u64, u64) {
+    let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
+    let (trees, mut seed) = (trees(&db, n), 3);
+    let budget = &db.core().memory.budget;
+    for i in 0..30_000u64 {
+        let r = random(&mut seed);
+        let tree = &trees[if r.is_multiple_of(2) { 0 } else { (r >> 8) as usize % n }];
+        tree.put(&r.to_be_bytes(), &[i as u8; 300][..(r >> 32) as usize % 300]).unwrap();
+        // A piece of the largest memtable that fits may be granted beyond.
+        assert!(budget.total() <= budget.most(), "{} of {} after {i}", budget.total(), budget.most());
+        assert!(budget.all.active() <= budget.most_active(), "{} {}", budget.all.active(), budget.most_active());
+    }
+    check(&db);
+    let stats = db.stats();
+    assert!(stats.memory.memtables <= BUDGET as u64, "{}", stats.memory.memtables);
+    (stats.flushes, stats.flush_bytes)
+}
+
+#[test]
+fn many_trees_stay_within_the_budget_and_the_same_history_is_flushed_the_same() {
+    for n in [1, 3, 60, 500] {
+        let once = history(n);
+        assert!(once.0 >= 2, "{n} trees: {once:?}");
+        assert_eq!(once, history(n), "{n} trees");
+    }
+}
+
+#[test]
+fn a_tree_that_is_seldom_written_makes_way() {
+    let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
+    let (trees, mut seed) = (trees(&db, 2), 5);
+    for _ in 0..1000 {
+        trees[1].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
+    }
+    let held = trees[1].core.view.load_full().active.mem.used();
+    for _ in 0..20_000 {
+        trees[0].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
+    }
+    let view = trees[1].core.view.load_full();
+    assert!(held > 200 << 10 && !view.active.is_touched() && view.version.runs.len() == 1, "{held}");
+}
+
+/// A writer beside flushes that cannot begin: it stops below the bound, and goes on when they do.
+#[test]
+fn who_finds_no_memory_waits_for_flushes() {
+    let db = open(Arc::new(MemEnv::new(1)), "/db", options(1));
+    let trees = trees(&db, 20);
+    let flushing: Vec<_> = trees.iter().map(|t| t.core.flushing.lock()).collect();
+    let budget = &db.core().memory.budget;
+    std::thread::scope(|s| {
+        let writer = s.spawn(|| {
+            let mut seed = 11;
+            for _ in 0..60_000 {
+                trees[random(&mut seed) as usize % 20].put(&random(&mut seed).to_be_bytes(), &[1; 100]).unwrap();
+            }
+        });
+        // As much as a piece of the largest memtable may be too much for what is left.
+        while budget.total() + (512 << 10) < budget.most() {
+            std::thread::yield_now();
+        }
+        for _ in 0..10_000 {
+            assert!(budget.total() <= budget.most() && !writer.is_finished());
+            std::thread::yield_now();
+        }
+        drop(flushing);
+        writer.join().unwrap();
+    });
+    db.wait_idle().unwrap();
+    assert!(budget.total() <= budget.most() && db.stats().flushes > 0);
+}
+
+#[test]
+fn fifty_dbs_share_one_budget() {
+    let memory = MemoryBudget::new(BUDGET);
+    let env = MemEnv::new(1);
+    let shared = DbOptions { shared: Some(memory.clone()), ..options(0) };
+    let dbs: Vec<_> = (0..50).map(|i| open(Arc::new(env.clone()), &format!("/{i}"), shared.clone())).collect();
+    let trees: Vec<_> = dbs.iter().map(|db| db.tree("t", TreeOptions::default()).unwrap()).collect();
+    let budget: Arc<Budget> = memory.inside(Budget::new);
+    let mut seed = 13;
+    let mut put = |i: usize| trees[i].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
+    // One takes all that it can, then the others come.
+    (0..20_000).for_each(|_| put(0));
+    assert!(dbs[0].core().memory.own.active() > budget.fair(50) * 10);
+    for i in 0..60_000 {
+        put(i % 50);
+        assert!(budget.total() <= budget.most(), "{} of {} after {i}", budget.total(), budget.most());
+    }
+    assert!(dbs[0].core().memory.own.active() <= budget.fair(50) * 2, "it has made way");
+    assert!(Arc::ptr_eq(&dbs[0].core().cache, &dbs[49].core().cache));
+    assert_eq!(dbs[7].stats().memory.budget, BUDGET as u64);
+    assert!((0..50).all(|i| dbs[i].stats().flushes > 0));
+}
+
+#[test]
+fn memory_that_nobody_fills_is_let_go() {
+    let db = open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: 64 << 20, ..options(0) });
+    let tree = db.tree("t", TreeOptions { memtable_size: 4 << 20, ..TreeOptions::default() }).unwrap();
+    let idle = db.stats().memory.memtables;
+    (0..4_000u32).for_each(|i| tree.put(&i.to_be_bytes(), &[1; 500]).unwrap());
+    assert!(db.stats().memory.memtables > 2 << 20);
+    tree.flush().unwrap();
+    assert!(!tree.core.view.load_full().active.is_touched());
+    // Another test's thread may still look at the view that named the memtable.
+    while db.core().arenas.bytes() > db.core().arenas.spare_bytes() + 8192 {
+        db.stats();
+        std::thread::yield_now();
+    }
+    assert!(db.core().arenas.spare_bytes() > 2 << 20, "kept for the next one");
+    db.core().rest(Wal::rest);
+    assert_eq!(db.stats().memory.memtables, idle);
+}

@@ -1,0 +1,106 @@
+//! The memory of the process itself, by what the operating system says: many trees stay within the budget, and cost little at rest.
+//!
+//! Each case runs in a process of its own, for what other tests have allocated would count.
+#![cfg(target_os = "linux")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+
+/// What a process has beside the budget: its heap before the store is opened, stacks, buffers of tables that are being written.
+const SLACK: u64 = 24 << 20;
+const CASE: &str = "FIRN_MEMORY_CASE";
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        Dir(std::env::temp_dir().join(format!("firn-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Anonymous memory of this process in bytes.
+fn anonymous() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Runs one test of this file again, in a process of its own, with its case.
+fn apart(test: &str, case: u64) {
+    let me = std::env::current_exe().unwrap();
+    let out = Command::new(me).args(["--exact", test, "--nocapture"]).env(CASE, case.to_string()).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "case {case}: {said}");
+}
+
+fn case() -> Option<u64> {
+    std::env::var(CASE).ok().map(|c| c.parse().unwrap())
+}
+
+fn make(db: &Db, n: usize) -> Vec<Tree> {
+    (0..n).map(|i| db.tree(&format!("t{i}"), TreeOptions::default()).unwrap()).collect()
+}
+
+#[test]
+fn any_number_of_trees_stays_within_the_budget() {
+    let Some(case) = case() else { return (0..4).for_each(|c| apart("any_number_of_trees_stays_within_the_budget", c)) };
+    let mut rng = Rng::new(case);
+    let budget = (16u64 << 20) << rng.below(2);
+    let n = [1, 60, 300, 1 + rng.below(100) as usize][case as usize];
+    let (dir, longest) = (Dir::new("memory"), 64 << rng.below(7));
+    let db = Db::open_with(&dir.0, DbOptions { memory_budget: budget as usize, ..DbOptions::default() }).unwrap();
+    let (trees, value) = (make(&db, n), vec![7; longest]);
+    let (mut written, mut most) = (0, 0);
+    let mut puts = 0u64;
+    while written < 2 * budget && puts < 150_000 {
+        let mut batch = Batch::new();
+        for _ in 0..rng.below(8) + 1 {
+            // A few trees have most of it.
+            let t = if rng.one_in(2) { rng.below(n as u64) % 4 } else { rng.below(n as u64) } as usize % n;
+            let len = rng.below(longest as u64 + 1) as usize;
+            batch.put(&trees[t], &rng.next_u64().to_be_bytes(), &value[..len]).unwrap();
+            written += 8 + len as u64;
+            puts += 1;
+        }
+        db.write(batch).unwrap();
+        if puts % 64 < 8 {
+            most = anonymous().max(most);
+        }
+    }
+    let said = db.stats().memory;
+    assert!(
+        most <= budget + budget / 10 + SLACK,
+        "{n} trees, values up to {longest}, budget {budget}: {most} bytes of anonymous memory; it says {said:?}"
+    );
+    assert!(said.memtables <= budget, "{said:?}");
+}
+
+#[test]
+fn trees_at_rest_cost_little() {
+    const TREES: usize = 500;
+    let Some(_) = case() else { return apart("trees_at_rest_cost_little", 0) };
+    let dir = Dir::new("memory-idle");
+    let db = Db::open_with(&dir.0, DbOptions::default()).unwrap();
+    make(&db, TREES);
+    drop(db);
+    let before = anonymous();
+    let db = Db::open_with(&dir.0, DbOptions::default()).unwrap();
+    let trees: Vec<Tree> = (0..TREES).map(|i| db.existing_tree(&format!("t{i}")).unwrap()).collect();
+    let each = anonymous().saturating_sub(before) / TREES as u64;
+    assert!(each < 16 << 10, "{each} bytes a tree");
+    let said = db.stats().memory.memtables / TREES as u64;
+    assert!(said < 1024, "{said} bytes a tree, as it says");
+    // One small put into each, and nothing that is not small is taken.
+    trees.iter().for_each(|t| t.put(b"k", b"v").unwrap());
+    let each = anonymous().saturating_sub(before) / TREES as u64;
+    assert!(each < 32 << 10, "{each} bytes a tree that was written once");
+}
