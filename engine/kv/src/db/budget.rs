@@ -187,7 +187,7 @@ impl Core {
             && view.active.mem.price(room, cost, true) as u64 + budget.all.active() <= budget.most_active();
         let price = view.active.mem.price(room, cost, whole) as u64;
         if budget.all.active() + price > budget.most_active() {
-            if self.seal_some(&w, price)? {
+            if self.seal_some(&w, price, false)? {
                 self.signal_work();
             }
             self.ask_others();
@@ -214,12 +214,13 @@ impl Core {
         Ok(w)
     }
 
-    /// Seals memtables until those that take writes have seven eighths of what they may, `more` included, or this Db's no more than its share
-    /// of that. Whether it sealed any.
-    fn seal_some(&self, w: &WriteState, more: u64) -> Result<bool> {
+    /// Seals memtables until those that take writes have seven eighths of what they may, `more` included; where several Dbs share the
+    /// budget, until this one has no more than its share of that, and who was `asked` not before. Whether it sealed any.
+    fn seal_some(&self, w: &WriteState, more: u64, asked: bool) -> Result<bool> {
         let budget = &self.memory.budget;
-        let fair = budget.fair(budget.members().len());
-        let enough = || budget.all.active() + more <= budget.goal() || self.memory.own.active() <= fair;
+        let members = budget.members().len();
+        let is_fair = || members > 1 && self.memory.own.active() <= budget.fair(members);
+        let enough = || is_fair() || (!asked && budget.all.active() + more <= budget.goal());
         if enough() {
             return Ok(false);
         }
@@ -263,7 +264,7 @@ impl Core {
     /// Seals what other Dbs have asked for, if they have.
     pub fn make_way(&self) -> Result<()> {
         if self.memory.asked.load(Ordering::Relaxed) && self.memory.asked.swap(false, Ordering::Relaxed) {
-            self.seal_some(&self.write.lock(), 0)?;
+            self.seal_some(&self.write.lock(), 0, true)?;
         }
         Ok(())
     }

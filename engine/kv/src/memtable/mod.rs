@@ -192,7 +192,7 @@ impl Memtable {
         need.next_multiple_of(piece).min(capacity)
     }
 
-    /// By how much [`taken`](Self::taken) rises when such room is made, at most.
+    /// By how much [`taken`](Self::taken) rises when such room is made, at most; what an empty one takes is not counted by anybody.
     pub fn price(&self, room: Room, cost: usize, whole: bool) -> usize {
         match room {
             Room::Full => 0,
@@ -201,7 +201,7 @@ impl Memtable {
                 let filter = KeyFilter::memory_for(if self.prefixes.get().is_some() { 2 * capacity } else { capacity });
                 let room = self.room_of(capacity, cost, whole);
                 let arena = if arena::Mapping::is_small(pool::mapped(capacity)) { pool::mapped(capacity) } else { room };
-                (arena + filter).saturating_sub(self.taken())
+                (arena + filter).saturating_sub(if self.capacity == 0 { 0 } else { self.taken() })
             }
         }
     }

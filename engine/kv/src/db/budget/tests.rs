@@ -88,7 +88,6 @@ fn history(n: usize) -> (u64, u64) {
         let r = random(&mut seed);
         let tree = &trees[if r.is_multiple_of(2) { 0 } else { (r >> 8) as usize % n }];
         tree.put(&r.to_be_bytes(), &[i as u8; 300][..(r >> 32) as usize % 300]).unwrap();
-        // A piece of the largest memtable that fits may be granted beyond.
         assert!(budget.total() <= budget.most(), "{} of {} after {i}", budget.total(), budget.most());
         assert!(budget.all.active() <= budget.most_active(), "{} {}", budget.all.active(), budget.most_active());
     }
