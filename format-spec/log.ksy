@@ -50,7 +50,7 @@ types:
         doc: Number of the segment that the same writer filled before; 0 in a writer's first.
       - id: capacity
         type: u8
-        doc: Length of the file when the segment was started; it may be longer later.
+        doc: Length of the file when the segment was started; it may be longer later, and is shorter once the log has been closed.
       - id: store
         type: u8
         doc: Id of the store.
@@ -75,7 +75,7 @@ types:
         doc: The low 32 bits of the header's writer + number; something else in bytes of an earlier life, or of another writer.
       - id: kind
         type: u4
-        doc: 1 data, 2 mark; 0 where nothing was written.
+        doc: 1 data, 2 mark, which is the end of the file where the log was closed; 0 where nothing was written.
       - id: seq_number
         type: u8
         doc: Number of the first operation; 0 in a mark.

@@ -19,6 +19,9 @@ pub struct Usage {
     pub read: u64,
     /// User and system time of all threads, in clock ticks.
     pub cpu_ticks: u64,
+    /// How many threads the process has.
+    #[serde(default)]
+    pub threads: u64,
 }
 
 fn field(text: &str, name: &str) -> Option<u64> {
@@ -43,6 +46,7 @@ impl Usage {
             written: field(&io, "write_bytes").unwrap_or(0),
             read: field(&io, "read_bytes").unwrap_or(0),
             cpu_ticks: ticks,
+            threads: field(&status, "Threads").unwrap_or(0),
         })
     }
 }

@@ -66,10 +66,10 @@ fn the_mark_of_the_example() {
     let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
     let mut wal = Wal::create(Arc::new(env.clone()), dir, 300, &end, 64 << 10).unwrap();
     wal.append(5, &[&ops()]).unwrap();
-    wal.finish().unwrap();
+    wal.close().unwrap();
     let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();
     let told = dump("#### A mark");
-    assert_eq!(told, &bytes[120..152], "\n{}", show(&bytes[120..152]));
+    assert_eq!(told, &bytes[120..], "\n{}", show(&bytes[120..]));
 }
 
 /// The filter block and the tombstone block of table 8.

@@ -88,6 +88,11 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes an empty directory.
+pub fn remove_dir(path: &Path) -> io::Result<()> {
+    fs::remove_dir(path)
+}
+
 /// Names in a directory, sorted; none when there is no such directory.
 pub fn list(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {

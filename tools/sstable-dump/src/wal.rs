@@ -287,7 +287,7 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, args: &WalArgs) ->
     }
     let mut left = args.limit.unwrap_or(u64::MAX);
     let s = walk(screen, &dir, number, u64::MAX, args, true, &mut left)?;
-    let info = SegmentInfo { number, base: header.as_ref().map(|h| h.base), end: u64::MAX, capacity, cut: 0 };
+    let info = SegmentInfo::written(number, header.as_ref().map(|h| h.base), None, capacity);
     let state = state_of(&info, &s);
     if screen.json {
         let v = json!({"records": s.records, "marks": s.marks, "operations": s.ops, "bytes": s.bytes, "synced": s.synced, "state": state});

@@ -32,7 +32,7 @@ fn each_kind_of_file_is_shown() {
     assert_eq!((&table["kind"], &table["footer"]["file_id"]), (&"table".into(), &35.into()));
     let entries = &table["data"]["blocks"][0]["content"]["entries"];
     assert_eq!((entries[0]["value"].as_str(), entries[0]["kind"].as_u64()), (Some(""), Some(1)));
-    let log = one("logs/001-sealed/00000001.wal");
+    let log = one("logs/001-closed/00000001.wal");
     assert_eq!(log["records"].as_array().unwrap().iter().filter(|r| r["kind"] == 2).count(), 1);
     assert_eq!(log["damage"], Value::Array(vec![]));
     let manifest = one("stores/007/MANIFEST-000001");

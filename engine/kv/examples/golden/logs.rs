@@ -23,7 +23,8 @@ const STORE: u64 = 0x8000_0000_0000_5705;
 pub struct Log {
     pub env: MemEnv,
     dir: PathBuf,
-    wal: Wal,
+    /// `None` once it is closed.
+    wal: Option<Wal>,
     rng: Rng,
     seq: u64,
     /// Position of each record, position after it, what it tells.
@@ -55,31 +56,46 @@ impl Log {
         env.create_dir_all(&dir)?;
         let end = recover(&env, &dir, 0, &mut |_, _, _| Ok(()))?;
         let wal = Wal::create(Arc::new(env.clone()), &dir, STORE, &end, SEGMENT)?;
-        Ok(Log { env, dir, wal, rng: Rng::new(seed), seq: 1, records: vec![] })
+        Ok(Log { env, dir, wal: Some(wal), rng: Rng::new(seed), seq: 1, records: vec![] })
     }
 
     pub fn append(&mut self, operations_in_it: u64) -> Result<()> {
-        let (bytes, told) = operations(&mut self.rng, operations_in_it);
-        let (at, end) = (self.wal.end(), self.wal.append(self.seq, &[&bytes])?);
+        let (seq, (bytes, told)) = (self.seq, operations(&mut self.rng, operations_in_it));
+        let wal = self.wal()?;
+        let at = wal.end();
+        let end = wal.append(seq, &[&bytes])?;
         self.records.push((at, end, json!([self.seq, told])));
         self.seq += operations_in_it;
         Ok(())
     }
 
     pub fn sync(&mut self) -> Result<()> {
-        self.wal.syncer().sync(self.wal.end())
+        let wal = self.wal()?;
+        wal.syncer().sync(wal.end())
+    }
+
+    fn wal(&mut self) -> Result<&mut Wal> {
+        self.wal.as_mut().ok_or_else(|| firn_kv::Error::invalid("the log is closed"))
+    }
+
+    pub fn retire(&mut self, floor: Lsn) -> Result<()> {
+        self.wal()?.retire(floor).remove()
+    }
+
+    pub fn close(&mut self) -> Result<()> {
+        self.wal.take().map_or(Ok(()), Wal::close)
     }
 
     /// Begins a new writer after the one there was.
     pub fn reopen(&mut self) -> Result<()> {
         let end = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?;
-        self.wal = Wal::create(Arc::new(self.env.clone()), &self.dir, STORE, &end, SEGMENT)?;
+        self.wal = Some(Wal::create(Arc::new(self.env.clone()), &self.dir, STORE, &end, SEGMENT)?);
         Ok(())
     }
 
     /// Makes the next segment ready, as a worker does.
     pub fn prepare(&mut self) -> Result<()> {
-        self.wal.prepare_next().map_or(Ok(()), |job| job.run())
+        self.wal()?.prepare_next().map_or(Ok(()), |job| job.run())
     }
 
     /// What a reader from `from` on must find, up to `until`.
@@ -90,7 +106,7 @@ impl Log {
     }
 
     pub fn all(&self) -> Value {
-        self.content(0, self.wal.end())
+        self.content(0, Lsn::MAX)
     }
 
     /// Position after the last but `n` records.
@@ -134,8 +150,8 @@ pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
     let mut log = Log::new(seed)?;
     (0..5).try_for_each(|i| log.append(1 + i % 3))?;
     tell("never synced", &log, log.all())?;
-    log.wal.finish()?;
-    tell("sealed", &log, log.all())?;
+    log.close()?;
+    tell("closed", &log, log.all())?;
 
     let mut log = Log::new(seed + 1)?;
     for i in 0..60 {
@@ -157,7 +173,7 @@ pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
             log.sync()?;
             log.prepare()?;
             let floor = log.end_without(6);
-            log.wal.retire(floor).remove()?;
+            log.retire(floor)?;
         }
     }
     let from = log.end_without(6);
@@ -168,6 +184,10 @@ pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
     log.reopen()?;
     (0..9).try_for_each(|_| log.append(2))?;
     tell("two writers", &log, log.all())?;
+    log.close()?;
+    log.reopen()?;
+    log.append(2)?;
+    tell("a writer after a clean close", &log, log.all())?;
 
     let mut log = Log::new(seed + 4)?;
     (0..3).try_for_each(|_| log.append(3))?;
@@ -185,7 +205,7 @@ pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
 pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let mut log = Log::new(seed)?;
     (0..6).try_for_each(|_| log.append(2))?;
-    log.wal.finish()?;
+    log.close()?;
     let (path, at) = log.place(log.end_without(4))?;
     let sound = log.env.read_file(&path)?;
     let size = (log.end_without(3) - log.end_without(4)) as usize;

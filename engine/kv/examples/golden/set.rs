@@ -31,7 +31,7 @@ pub fn golden() -> Result<Made> {
     logs::sound(1, &mut others)?;
     manifests::sound(3, 9, &mut others)?;
     made.add(others.only(&[
-        "sealed",
+        "closed",
         "many segments",
         "recycled segments",
         "torn last record",

@@ -5,21 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
-use crate::base::identity::TableIdentity;
+use crate::base::identity::{LogWriter, TableIdentity, writer_of};
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::base::options::DbOptions;
-use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock};
+use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, RwLock};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::manifest::{Edit, Live, Manifest, manifest_name};
+use crate::manifest::{Edit, Live, Manifest, State, manifest_name};
 use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
-use crate::wal::{Syncer, TornTail};
+use crate::wal::{Recovered, Syncer, TornTail, Wal};
 
 use super::budget::Share;
 use super::events::Events;
@@ -51,8 +51,8 @@ pub struct Core {
     pub max_sealed: usize,
     /// The log and the sequence numbers.
     pub write: Mutex<WriteState>,
-    /// Group commit.
-    pub syncer: Option<Arc<Syncer>>,
+    /// Group commit; not there before the Db begins to write.
+    pub syncer: OnceLock<Arc<Syncer>>,
     /// The newest sequence number that may be read.
     pub visible: Horizon,
     /// The manifest and what it says; `None` for a Db opened read-only.
@@ -96,7 +96,7 @@ pub struct Watch {
 pub struct Catalog {
     /// What is live.
     pub state: Live,
-    /// The file; `None` when the Db was opened read-only.
+    /// The file; `None` when the Db was opened read-only, and as long as it has not begun to write.
     pub manifest: Option<Manifest>,
     /// The number of the manifest in use.
     pub manifest_number: u64,
@@ -235,7 +235,14 @@ impl Core {
     /// the like was missing, or the manifest would become too long, nothing counts; otherwise nobody can know what reached the file, and
     /// the Db is latched.
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
+<<<<<<< HEAD
         self.make_manifest_ready(c)?;
+=======
+        self.begin_writing(c)?;
+        if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
+            self.renew_manifest(c)?;
+        }
+>>>>>>> 77fd85f (A log that is closed ends with a mark and has no reserve; a store that was closed cleanly is opened without a write; firn bench small)
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
@@ -254,6 +261,7 @@ impl Core {
         Ok(())
     }
 
+<<<<<<< HEAD
     /// Makes sure that the next edits go into the manifest that there is: a new one would be begun with the state as it is. Whoever
     /// changes a part of the state ahead of the edits that belong to it asks for this first.
     pub fn make_manifest_ready(&self, c: &mut Catalog) -> Result<()> {
@@ -265,6 +273,42 @@ impl Core {
         Ok(())
     }
 
+=======
+    /// Begins to write, if that has not been done: a log segment of the Db's own, then a manifest that knows its writer. A store that was
+    /// closed cleanly and has no garbage is opened without either: until something is written to it, it stays as it is.
+    pub fn begin_writing(&self, c: &mut Catalog) -> Result<()> {
+        self.check_process()?;
+        self.check_writable()?;
+        if c.manifest.is_some() {
+            return Ok(());
+        }
+        let found = self.write.lock().found.clone();
+        let Some(found) = found else { return Err(closed()) };
+        // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
+        let wal = Wal::create(self.env.clone(), &self.dir, self.store, &found, self.options.wal_segment)
+            .map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
+        let before = c.state.set_writers(writers_from_now_on(&c.state, &found, &wal));
+        if let Err(e) = self.renew_manifest(c) {
+            // Its segment has no record. Another try takes its place.
+            c.state.set_writers(before);
+            return Err(e);
+        }
+        let _ = self.syncer.set(wal.syncer());
+        let mut w = self.write.lock();
+        w.found = None;
+        w.wal = Some(wal);
+        Ok(())
+    }
+
+    /// The same for a writer, who holds the write lock; it is given up meanwhile, so callers look again at everything.
+    #[cold]
+    pub fn begin_log<'a>(&'a self, w: MutexGuard<'a, WriteState>) -> Result<MutexGuard<'a, WriteState>> {
+        drop(w);
+        self.begin_writing(&mut self.catalog.lock())?;
+        Ok(self.write.lock())
+    }
+
+>>>>>>> 77fd85f (A log that is closed ends with a mark and has no reserve; a store that was closed cleanly is opened without a write; firn bench small)
     /// Replaces the manifest by one that holds only the present state.
     pub fn renew_manifest(&self, c: &mut Catalog) -> Result<()> {
         let number = c.manifest_number + 1;
@@ -300,6 +344,21 @@ impl Core {
     pub fn read_point(&self) -> Seq {
         self.visible.now()
     }
+}
+
+/// The writers of the segments that are there, the new one with them.
+fn writers_from_now_on(state: &State, log: &Recovered, wal: &Wal) -> Vec<LogWriter> {
+    let mut writers: Vec<LogWriter> = vec![];
+    for s in &log.segments {
+        writers.extend(writer_of(&state.writers, s.number).filter(|w| writers.last() != Some(w)));
+    }
+    writers.push(wal.writer());
+    writers
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store is closing")
 }
 
 #[cold]

@@ -183,13 +183,15 @@ impl Core {
         Ok(true)
     }
 
-    /// Flushes what the log gave back to a tree, when its segments, full or not, take more than the limit: every opening begins one, and
-    /// a store that is opened often for a few writes must not keep them all. Not before the tree has its hooks.
+    /// Flushes what the log gave back to a tree, when its segments are many, or take more than the limit, full or not: every opening that
+    /// writes begins one, and a store that is opened often for a few writes must not keep them all. Not before the tree has its hooks.
     pub fn shorten_log(&self, tree: &TreeCore) -> Result<()> {
         {
             let w = self.write.lock();
-            let is_long = w.wal.as_ref().is_some_and(|wal| wal.kept() > self.options.log_limit());
-            if !is_long || !tree.view.load_full().active.is_touched() || self.check_writable().is_err() {
+            if !w.is_log_long(self.options.log_limit())
+                || !tree.view.load_full().active.is_touched()
+                || self.check_writable().is_err()
+            {
                 return Ok(());
             }
             self.seal(&w, tree)?;

@@ -180,6 +180,8 @@ impl Core {
             let _flushing = tree.flushing.lock();
             let mut c = self.catalog.lock();
             check_known(&c, tree)?;
+            // Takes the write lock, which is held over the edit below.
+            self.begin_writing(&mut c)?;
             let mut files = tree.files.lock();
             let mut w = self.write.lock();
             let view = tree.view.load_full();

@@ -544,10 +544,9 @@ impl Core {
         self.opener.bury();
         self.opener.closed.store(true, Ordering::Release);
         if self.check_writable().is_ok() {
-            let finished = self.write.lock().wal.as_mut().map_or(Ok(()), |w| w.finish());
-            match finished {
-                Ok(()) => self.rest(Wal::give_up_reserve),
-                Err(e) => drop(self.latch(e)),
+            let wal = self.write.lock().wal.take();
+            if let Err(e) = wal.map_or(Ok(()), Wal::close) {
+                drop(self.latch(e));
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Order, and why: the lock first, so that nobody changes what is read; the manifest next, which alone says what is live; then
 //! files that it does not name are removed (a crash left them); then the log is replayed into memtables, skipping what each tree
-//! has in tables; last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end.
+//! has in tables; last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end. In a store that
+//! was closed cleanly, and holds no garbage, the last step waits for the first write: to open it, read it and close it writes nothing.
 //!
 //! A Db opened read-only takes no lock and writes nothing: it opens all files that are needed before it reads from any ([`reader`]), and
 //! replays the log into its own memtables. A live table that is damaged keeps nobody from reading the others.
@@ -11,11 +12,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
-use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
@@ -25,7 +25,7 @@ use crate::memtable::{ArenaPool, Memtable, Room};
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::format::record_size;
-use crate::wal::{Known, Recovered, TornTail, Wal, recover_known, segment_number};
+use crate::wal::{Known, Recovered, TornTail, recover_known, segment_number};
 
 use super::budget::Budget;
 use super::core::{Catalog, Core, Watch, Work};
@@ -134,7 +134,8 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
         return Err(no_store(env, dir));
     }
     let foreign = |n: &&String| {
-        let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str());
+        // Files whose names begin with a dot are left there by others, who say so by it: a file manager, a version control.
+        let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str()) || n.starts_with('.');
         !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
     };
     let Some(n) = names.iter().find(foreign) else { return Ok(()) };
@@ -213,19 +214,9 @@ fn open_once(
         });
     }
     state.last_seq = last_seq;
-    let (manifest, manifest_number, wal) = if options.read_only {
-        (None, manifest_number, None)
-    } else {
-        // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
-        remove_torn_current(&*env, dir)?;
-        let wal = Wal::create(env.clone(), dir, state.id, &replayed.recovered, options.wal_segment)?;
-        state.writers = writers_from_now_on(&state, &replayed.recovered, &wal);
-        let m = Manifest::create(&*env, dir, manifest_number + 1, &state)?;
-        // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
-        // garbage, and the last edits of the one that was found may not be durable.
-        collect_garbage(&*env, dir, &state, manifest_number + 1)?;
-        (Some(m), manifest_number + 1, Some(wal))
-    };
+    let garbage = if options.read_only { vec![] } else { garbage(&*env, dir, &state, manifest_number)? };
+    let (found, records) = ((!options.read_only).then(|| replayed.recovered.clone()), replayed.recovered.records);
+    let closed = replayed.recovered.closed;
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
     let touched = |t: &Arc<TreeCore>| -> Vec<_> {
         t.view.load_full().memtables().filter(|m| m.is_touched()).map(|m| (m.start(), t.id)).collect()
@@ -239,11 +230,11 @@ fn open_once(
     }
     let core = Core {
         max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
-        syncer: wal.as_ref().map(Wal::syncer),
-        write: Mutex::new(WriteState { wal, next_seq: last_seq + 1, ops: 0, bytes: 0, waiting }),
+        syncer: OnceLock::new(),
+        write: Mutex::new(WriteState { wal: None, found, next_seq: last_seq + 1, ops: 0, bytes: 0, waiting }),
         visible: Horizon::new(last_seq),
         store: state.id,
-        catalog: Mutex::new(Catalog { state: Live::new(state), manifest, manifest_number }),
+        catalog: Mutex::new(Catalog { state: Live::new(state), manifest: None, manifest_number }),
         trees: RwLock::new(Trees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
@@ -260,28 +251,25 @@ fn open_once(
         cache,
         arenas,
         events,
-        torn: replayed.recovered.torn.clone(),
+        torn: replayed.recovered.torn,
         _lock: lock,
     };
     core.rebalance();
     if core.options.read_only {
         core.latch_read_only();
+    } else if !closed || !garbage.is_empty() {
+        remove_torn_current(&*core.env, dir)?;
+        core.begin_writing(&mut core.catalog.lock())?;
+        // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
+        // garbage, and the last edits of the one that was found may not be durable.
+        let own = manifest_name(manifest_number + 1);
+        garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own).try_for_each(|n| core.env.remove(&dir.join(n)))?;
     }
     core.events.note("open", |e| {
-        e.num("seq", last_seq).num("records_replayed", replayed.recovered.records);
+        e.num("seq", last_seq).num("records_replayed", records);
         e.num("max_sealed", core.max_sealed as u64).num("background_threads", core.options.background_threads as u64);
     });
     Ok(core)
-}
-
-/// The writers of the segments that are there, the new one with them.
-fn writers_from_now_on(state: &State, log: &Recovered, wal: &Wal) -> Vec<LogWriter> {
-    let mut writers: Vec<LogWriter> = vec![];
-    for s in &log.segments {
-        writers.extend(writer_of(&state.writers, s.number).filter(|w| writers.last() != Some(w)));
-    }
-    writers.push(wal.writer());
-    writers
 }
 
 /// The id of a new Db.
@@ -332,21 +320,18 @@ fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
     }
 }
 
-/// Removes what a crash left behind: tables that the manifest does not name, and other manifests. Only names that a Db gives
-/// its own files are looked at; whatever else is in the directory stays.
-fn collect_garbage(env: &dyn Env, dir: &Path, state: &State, manifest_number: u64) -> Result<()> {
-    let live: HashSet<u64> = state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
-    for name in env.list(dir)? {
-        let garbage = match (table_number(&name), self::manifest_number(&name)) {
-            (Some(id), _) => !live.contains(&id),
-            (_, Some(number)) => number != manifest_number,
-            _ => false,
-        };
-        if garbage {
-            env.remove(&dir.join(&name))?;
-        }
-    }
-    Ok(())
+/// Names of what a crash left behind: tables that the manifest does not name, other manifests, and a `CURRENT.tmp`. Only names that a Db
+/// gives its own files are looked at; whatever else is in the directory stays.
+fn garbage(env: &dyn Env, dir: &Path, state: &State, manifest: u64) -> Result<Vec<String>> {
+    let live: HashSet<u64> =
+        state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
+    let mut names = env.list(dir)?;
+    names.retain(|name| match (table_number(name), manifest_number(name)) {
+        (Some(id), _) => !live.contains(&id),
+        (_, Some(number)) => number != manifest,
+        _ => name == CURRENT_NEW,
+    });
+    Ok(names)
 }
 
 /// Checks that every live table is there, of the length that the manifest says, and not of a newer version: what this build cannot read it

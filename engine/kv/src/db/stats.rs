@@ -235,7 +235,7 @@ impl Core {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         let (ops_written, user_bytes, wal_bytes) = {
             let w = self.write.lock();
-            (w.ops, w.bytes, w.wal.as_ref().map_or(0, |w| w.live_bytes()))
+            (w.ops, w.bytes, w.log_bytes())
         };
         let mut s = Stats {
             ops_written,

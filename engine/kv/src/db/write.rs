@@ -26,7 +26,7 @@ use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
-use crate::wal::{Lsn, Wal};
+use crate::wal::{self, Lsn, Recovered, Wal};
 
 use super::batch::{Batch, check_key, check_value};
 use super::core::Core;
@@ -34,10 +34,15 @@ use super::meters::Timed;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
+/// More segments of the log are too many: each costs an opening a file to be opened.
+const MANY_SEGMENTS: usize = 64;
+
 /// What the write lock protects.
 pub struct WriteState {
-    /// The log; `None` when the Db was opened read-only.
+    /// The log; `None` when the Db was opened read-only, and as long as it has not begun to write.
     pub wal: Option<Wal>,
+    /// Until it has: the log as opening found it.
+    pub found: Option<Recovered>,
     /// The next sequence number.
     pub next_seq: Seq,
     /// Operations written since the Db was opened.
@@ -77,14 +82,34 @@ impl WriteState {
 
     /// Where the log ends.
     pub fn end(&self) -> Lsn {
-        self.wal.as_ref().map_or(0, Wal::end)
+        match (&self.wal, &self.found) {
+            (Some(wal), _) => wal.end(),
+            (None, found) => found.as_ref().map_or(0, |f| f.end),
+        }
+    }
+
+    /// Bytes of log that are kept.
+    pub fn log_bytes(&self) -> u64 {
+        match (&self.wal, &self.found) {
+            (Some(wal), _) => wal.live_bytes(),
+            (None, found) => found.as_ref().map_or(0, |f| wal::live_bytes(&f.segments)),
+        }
+    }
+
+    /// Whether the segments of the log are many, or take more than `limit` bytes, full or not.
+    pub fn is_log_long(&self, limit: u64) -> bool {
+        let (bytes, segments) = match (&self.wal, &self.found) {
+            (Some(wal), _) => wal.kept(),
+            (None, found) => found.as_ref().map_or((0, 0), |f| wal::kept(&f.segments)),
+        };
+        bytes > limit || segments > MANY_SEGMENTS
     }
 
     #[inline]
     fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         match &mut self.wal {
             Some(wal) => wal.append(seq, parts),
-            None => Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing")),
+            None => Err(Error::new(ErrorKind::Closed, "the log has not been begun, or is closed")),
         }
     }
 }
@@ -139,6 +164,10 @@ impl Core {
             let mut w = self.write.lock();
             let mem = loop {
                 let view = self.writable_view(tree, &guard)?;
+                if w.wal.is_none() {
+                    w = guard.repin_after(|| self.begin_log(w))?;
+                    continue;
+                }
                 if view.active.mem.reserve(cost) {
                     break &view.active;
                 }
@@ -177,6 +206,9 @@ impl Core {
         let mut w = self.write.lock();
         // Making room in one tree may give up the lock, and then another tree's memtable may have been sealed: so all over.
         let mems = loop {
+            if w.wal.is_none() {
+                w = self.begin_log(w)?;
+            }
             let mut mems: Vec<(&TreeCore, Arc<MemHandle>)> = vec![];
             let mut full = None;
             for (tree, cost) in &batch.trees {
@@ -276,7 +308,7 @@ impl Core {
 
     /// Returns when the log is durable up to `lsn`.
     pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        self.syncer.as_ref().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
+        self.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
     }
 
     /// Seals the active memtable of `tree` and starts another. The caller holds the write lock.

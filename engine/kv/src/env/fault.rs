@@ -272,6 +272,11 @@ impl LogFile for FaultLog {
     fn prepare(&self, offset: u64, len: u64) {
         self.inner.prepare(offset, len);
     }
+
+    fn shorten(&mut self, len: u64) -> Result<()> {
+        self.plan.check(OpClass::Write, "shorten", &self.path)?;
+        self.inner.shorten(len)
+    }
 }
 
 impl Env for FaultEnv {
@@ -404,9 +409,10 @@ mod tests {
         env.create_dir_all(dir)?;
         env.sync_dir(Path::new("/"))?;
         let _lock = env.lock(&dir.join("LOCK"))?;
-        let log = env.create_log(&dir.join("log"), 64)?;
+        let mut log = env.create_log(&dir.join("log"), 64)?;
         log.write_at(0, b"logged")?;
         log.sync()?;
+        log.shorten(32)?;
         drop(log);
         env.reuse_log(&dir.join("log"))?.write_at(6, b"again")?;
         let mut file = env.create(&dir.join("a.tmp"))?;
@@ -433,7 +439,7 @@ mod tests {
         let (_, clean) = wrapped();
         assert_eq!(history(&clean).unwrap(), b"firstsecond");
         let count = clean.count();
-        assert_eq!(count, 25);
+        assert_eq!(count, 26);
         assert_eq!(clean.describe(0).unwrap(), "create the directory /d");
         assert_eq!(clean.describe(4).unwrap(), "write /d/log");
         assert_eq!(clean.describe(count), None);
@@ -456,8 +462,8 @@ mod tests {
             env.fail_from(n, Fault::Enospc);
             // From the start of the thread on, the history only reads.
             match history(&env) {
-                Err(e) => assert_eq!((e.kind(), n < 19), (ErrorKind::NoSpace, true)),
-                Ok(_) => assert!(n >= 19, "{}", clean.describe(n).unwrap()),
+                Err(e) => assert_eq!((e.kind(), n < 20), (ErrorKind::NoSpace, true)),
+                Ok(_) => assert!(n >= 20, "{}", clean.describe(n).unwrap()),
             }
         }
     }

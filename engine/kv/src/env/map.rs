@@ -12,7 +12,8 @@
 //!   cannot lie in the map (nobody can make one). No reference to the mapped memory ever exists, so no aliasing rule can be
 //!   broken. Callers keep concurrent writes disjoint (the contract of [`LogFile`](super::LogFile)); where a caller fails to, the
 //!   overlapping bytes of the *file* are a mixture of the two writes, and nothing in this process reads that memory.
-//! - The length of a map is that of the file when it was mapped. The engine never shortens a mapped file.
+//! - A map is never longer than its file: it has the file's length of when it was mapped, and a log's map is replaced by a shorter one, under
+//!   exclusive access, before the file is shortened. The engine shortens no file that it has mapped for reading.
 //! - A `ForkMark` is private memory of one owner, written before it is shared; what changes in a child is the child's own copy.
 #![allow(unsafe_code)]
 

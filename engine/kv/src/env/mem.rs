@@ -468,6 +468,16 @@ impl LogFile for MemLog {
     }
 
     fn prepare(&self, _offset: u64, _len: u64) {}
+
+    fn shorten(&mut self, len: u64) -> Result<()> {
+        if len == 0 || len > self.capacity {
+            return Err(past_capacity(&self.handle.path, len, 0, self.capacity));
+        }
+        self.capacity = len;
+        let (ino, path) = (self.handle.ino, self.handle.path.to_path_buf());
+        self.handle.env.0.lock().commit(Op::SetLen { ino, len, path });
+        Ok(())
+    }
 }
 
 struct MemLock {

@@ -72,6 +72,10 @@ pub trait LogFile: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Touches the pages from `offset` on for `len` bytes, so that later writes to them do not fault. Best effort.
     fn prepare(&self, offset: u64, len: u64);
+    /// Cuts the file off at `len` bytes, more than none and at most its capacity, which is `len` from now on: what lies behind is given back
+    /// to the device. Takes the file for itself, so nobody writes there meanwhile. What is left is as durable as before; the new length is
+    /// when the file has been synced.
+    fn shorten(&mut self, len: u64) -> Result<()>;
 }
 
 /// Holds an exclusive lock until dropped.

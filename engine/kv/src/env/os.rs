@@ -219,6 +219,17 @@ impl LogFile for OsLog {
     fn prepare(&self, offset: u64, len: u64) {
         self.map.populate(offset, len);
     }
+
+    fn shorten(&mut self, len: u64) -> Result<()> {
+        let short = match usize::try_from(len) {
+            Ok(short) if short > 0 && len <= self.capacity => short,
+            _ => return Err(past_capacity(&self.named.path, len, 0, self.capacity)),
+        };
+        // The long map goes first: its pages behind the file's end could not be touched any more.
+        self.map = LogMap::new(&self.named.file, short).map_err(|e| self.named.error("map", e))?;
+        self.capacity = len;
+        self.named.file.set_len(len).map_err(|e| self.named.error("shorten", e))
+    }
 }
 
 /// Dropping the descriptor releases the lock.

@@ -9,6 +9,7 @@ use std::ops::Deref;
 
 use super::state::{Edit, State, TreeState, Used};
 use crate::base::error::Result;
+use crate::base::identity::LogWriter;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 
@@ -72,6 +73,11 @@ impl Live {
     /// The log is needed from here on only. It goes into the manifest with the next edits.
     pub fn set_wal_floor(&mut self, floor: u64) {
         self.state.wal_floor = floor;
+    }
+
+    /// Who wrote the log's segments; gives back who did before. It goes into the next manifest that is begun.
+    pub fn set_writers(&mut self, writers: Vec<LogWriter>) -> Vec<LogWriter> {
+        std::mem::replace(&mut self.state.writers, writers)
     }
 
     /// Makes a change. Costs by the edit, and by the runs of its tree that it changes.

@@ -27,7 +27,7 @@
 //! | 0 | 4 | CRC-32 of the context (segment number, offset of the record in the file), of bytes 4 to 31, and of the payload |
 //! | 4 | 4 | length of the payload, at most 2²⁹ |
 //! | 8 | 4 | generation: the low 32 bits of the writer's number plus the segment's |
-//! | 12 | 4 | kind: 1 data, 2 mark (no payload: a mark only carries `synced`) |
+//! | 12 | 4 | kind: 1 data, 2 mark (no payload: a mark only carries `synced`; one that closes the log is the last of its file, whose tail is cut off) |
 //! | 16 | 8 | sequence number of the payload's first operation; 0 in a mark |
 //! | 24 | 8 | synced: position below which the log was known durable when this record was written |
 //! | 32 | … | payload, then 0 to 7 bytes of padding that nobody looks at |

@@ -19,6 +19,12 @@
 //! - W6: the manifest knows each writer and the segment that it began with before the writer appends anything, and that segment is
 //!   durable before the manifest is and stays as long as the log is read from where it begins. So a segment with records of any other
 //!   writer is none of this log: it is a clone's or another store's, or the manifest is older than it.
+//! - W7: a log was closed cleanly when its newest file, the one of the highest number, ends with a mark whose `synced` is the mark's own
+//!   position. Then all before the mark had been durable when it was written (W3), and nothing lies behind it: neither in this file, nor in
+//!   another. So an opening looks nowhere else. No crash can leave such a mark while something was appended after it: the writer that
+//!   wrote it appends nothing more ([`Wal::close`] takes it), and any other begins a segment of a higher number, whose name is durable before
+//!   its first record (W1). The mark takes no place in the log: the next writer begins where the mark stands, and voids it (W2). So it
+//!   need not be durable itself; a log that lost it to a power cut ends in the same place, and is looked through as any other.
 //!
 //! Spec: `format-spec/README.md`, "Write-ahead log".
 
@@ -37,7 +43,9 @@ mod testenv;
 mod tests;
 
 pub use reader::{Damage, Item, Record, SegmentReader};
-pub use recovery::{Known, Recovered, SegmentInfo, TornTail, Visit, recover, recover_known, segments, writers};
+pub use recovery::{
+    Known, Recovered, SegmentInfo, TornTail, Visit, kept, live_bytes, recover, recover_known, segments, writers,
+};
 pub use syncer::Syncer;
 pub use writer::{PrepareJob, Unneeded, Wal};
 

@@ -109,11 +109,27 @@ impl SegmentReader {
             start: 0,
             budget,
         };
-        if let Some(b) = r.bytes(0, SEGMENT_HEADER)?.and_then(|b| b.first_chunk().copied()) {
+        if r.file.len() >= SEGMENT_HEADER {
+            // Not through the buffer: most segments are opened for their headers alone.
+            let mut b = [0; SEGMENT_HEADER as usize];
+            r.file.read_at(0, &mut b)?;
             r.header = SegmentHeader::decode(number, &b).map_err(|e| e.at(&r.path, 0))?;
             r.generation = r.header.as_ref().map(SegmentHeader::generation);
         }
         Ok(r)
+    }
+
+    /// Offset of the mark by which the log was closed (W7): the last bytes of the file.
+    pub(super) fn closed_at(&mut self) -> Result<Option<u64>> {
+        let at = self.file.len().saturating_sub(RECORD_HEADER);
+        let Some(base) = self.header.as_ref().map(|h| h.base) else { return Ok(None) };
+        if at < SEGMENT_HEADER || !at.is_multiple_of(8) {
+            return Ok(None);
+        }
+        Ok(match self.check(at)? {
+            Check::Sound(h) if h.kind == MARK && h.len == 0 && h.synced == base + (at - SEGMENT_HEADER) => Some(at),
+            _ => None,
+        })
     }
 
     /// The same where it is known who wrote the segment, if it was used at all: without a sound header only that writer's records count.

@@ -10,14 +10,14 @@
 //!
 //! Invariants: what is visited is a prefix of what was appended, without gaps, and holds everything that was synced; before a
 //! place is called corrupt or damaged it is read a second time, because a reader beside a live writer may have met a record half
-//! written; nothing is written.
+//! written; nothing is written. Behind a log that was closed cleanly nothing is looked for (W7).
 //!
 //! Records that lie beyond the end were being written when the machine stopped, and go with what was torn. Where the torn place can be
 //! proven to be damage instead (`rot`), they were acknowledged: [`TornTail::proof`] says so, and who opens the store decides.
 
 use std::path::{Path, PathBuf};
 
-use super::format::{MAX_LSN, SEGMENT_HEADER, SegmentHeader};
+use super::format::{MAX_LSN, RECORD_HEADER, SEGMENT_HEADER, SegmentHeader};
 use super::reader::{Item, PAST_END, SegmentReader};
 use super::{Lsn, rot, segment_number};
 use crate::base::error::{Error, Result};
@@ -36,6 +36,8 @@ pub struct Recovered {
     pub end: Lsn,
     /// Position below which the log itself proves that it had been durable; at most `end`.
     pub durable: Lsn,
+    /// Whether the log was closed cleanly: all of it is durable, and nothing lies behind its end.
+    pub closed: bool,
     /// The highest number of any segment, 0 without any: a new writer takes a higher one.
     pub last_number: u64,
     /// Records visited.
@@ -79,8 +81,27 @@ pub struct SegmentInfo {
     /// Length of the file in bytes.
     pub capacity: u64,
     /// Bytes by which it is shorter than when the segment was begun: it has been cut off, or the machine stopped before its length was
-    /// durable. 0 in all other files.
+    /// durable. 0 in all other files, those that end with the mark of a clean close among them.
     pub cut: u64,
+    /// Offset of that mark (W7).
+    closed_at: Option<u64>,
+}
+
+impl SegmentInfo {
+    /// A segment that a writer has filled up to `end`, or one that it fills, where that is `None`.
+    pub fn written(number: u64, base: Option<Lsn>, end: Option<Lsn>, capacity: u64) -> SegmentInfo {
+        SegmentInfo { number, base, end: end.unwrap_or(Lsn::MAX), capacity, cut: 0, closed_at: None }
+    }
+}
+
+/// What segments may hold, full or not, in bytes; and how many there are.
+pub fn kept<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> (u64, usize) {
+    segments.into_iter().fold((0, 0), |(bytes, n), s| (bytes + s.capacity, n + 1))
+}
+
+/// Bytes of log in these segments.
+pub fn live_bytes<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> u64 {
+    segments.into_iter().map(|s| s.end.saturating_sub(s.base.unwrap_or(s.end))).sum()
 }
 
 /// What the manifest knows of the log.
@@ -128,6 +149,8 @@ struct Stop {
     segment: Option<usize>,
     offset: u64,
     reason: Option<&'static str>,
+    /// Whether the mark of a clean close lies there.
+    closed: bool,
 }
 
 #[derive(Default)]
@@ -161,8 +184,9 @@ fn list(env: &dyn Env, dir: &Path, known: &Known<'_>) -> Result<Vec<SegmentInfo>
         }
         let own = header.as_ref().filter(|_| stranger.is_none());
         let (base, capacity) = (own.map(|h| h.base), r.file_len());
-        let cut = own.map_or(0, |h| h.capacity.saturating_sub(capacity));
-        segments.push(SegmentInfo { number, base, end: 0, capacity, cut });
+        let closed_at = own.map_or(Ok(None), |_| r.closed_at())?;
+        let cut = own.filter(|_| closed_at.is_none()).map_or(0, |h| h.capacity.saturating_sub(capacity));
+        segments.push(SegmentInfo { number, base, end: 0, capacity, cut, closed_at });
     }
     Ok(segments)
 }
@@ -252,7 +276,8 @@ pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, vi
     loop {
         let stop = read(env, dir, known, &segments, pos, &mut records, &mut proven, visit)?;
         pos = stop.pos;
-        let mut beyond = beyond(env, dir, known, &segments, &stop)?;
+        let closed = stop.closed && stop.segment == segments.len().checked_sub(1);
+        let mut beyond = if closed { Beyond::default() } else { beyond(env, dir, known, &segments, &stop)? };
         beyond.synced = beyond.synced.max(durable);
         if beyond.synced > pos && doubted != Some(pos) {
             doubted = Some(pos);
@@ -275,7 +300,8 @@ pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, vi
             continue;
         }
         bound(&mut segments, pos);
-        let cut = stop.segment.map_or(0, |i| segments[i].cut);
+        // Cut off one mark behind the end: closed cleanly, and then the power went before the mark was on the device.
+        let cut = stop.segment.map(|i| &segments[i]).filter(|s| s.capacity != stop.offset + RECORD_HEADER).map_or(0, |s| s.cut);
         let reason = match stop.reason {
             None | Some(PAST_END) if cut > 0 => Some("the end of a file that is shorter than when the segment was begun"),
             None if beyond.records > 0 => Some("records whose predecessors never reached the disk"),
@@ -285,7 +311,7 @@ pub fn recover_known(env: &dyn Env, dir: &Path, from: Lsn, known: &Known<'_>, vi
         let torn =
             reason.map(|reason| TornTail { file, offset, reason, bytes_beyond, records_beyond, cut, operations_beyond, proof });
         let durable = proven.max(beyond.synced).min(pos);
-        return Ok(Recovered { end: pos, durable, last_number, records, torn, segments });
+        return Ok(Recovered { end: pos, durable, closed, last_number, records, torn, segments });
     }
 }
 
@@ -355,13 +381,17 @@ fn read(
         // Of the segments that begin at or before `pos` the newest holds it (W2).
         let Some(i) = segments.iter().rposition(|s| s.base.is_some_and(|b| b <= pos)) else {
             let reason = (!segments.is_empty()).then_some("no segment");
-            return Ok(Stop { pos, segment: None, offset: 0, reason });
+            return Ok(Stop { pos, segment: None, offset: 0, reason, closed: false });
         };
         let (limit, base) = (segments[i].end, segments[i].base.unwrap_or(pos));
         let mut reader = known.open(env, dir, segments[i].number)?;
         reader.seek(SEGMENT_HEADER.saturating_add(pos - base));
         while pos < limit {
             let offset = reader.offset();
+            if limit == Lsn::MAX && segments[i].closed_at == Some(offset) {
+                *proven = pos.max(*proven);
+                return Ok(Stop { pos, segment: Some(i), offset, reason: None, closed: true });
+            }
             let reason = match reader.here()? {
                 Ok(r) if r.size <= limit - pos => {
                     pos += r.size;
@@ -380,7 +410,7 @@ fn read(
                              one; restore it from a copy, or save what can be read with `sstable-dump salvage`";
                 return Err(Error::corruption(words).at(reader.path(), offset).block("wal record"));
             }
-            return Ok(Stop { pos, segment: Some(i), offset, reason });
+            return Ok(Stop { pos, segment: Some(i), offset, reason, closed: false });
         }
     }
 }

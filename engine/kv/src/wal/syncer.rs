@@ -56,6 +56,11 @@ impl Syncer {
         self.state.lock().files.retain(|f| f.number != number);
     }
 
+    /// The log is closed, and nothing is to be synced any more.
+    pub(super) fn let_go(&self) {
+        self.state.lock().files.clear();
+    }
+
     /// Everything below `end` has been written.
     #[inline]
     pub(super) fn publish(&self, end: Lsn) {

@@ -23,6 +23,9 @@ pub struct TestEnv {
     /// Syncs fail from now on.
     pub fail_syncs: Arc<AtomicBool>,
     pub syncs: Arc<AtomicU64>,
+    /// Bytes read, and files opened to be read.
+    pub read: Arc<AtomicU64>,
+    pub opened: Arc<AtomicU64>,
 }
 
 struct Handle {
@@ -67,6 +70,11 @@ impl LogFile for Handle {
     fn prepare(&self, offset: u64, len: u64) {
         assert!(offset + len <= self.capacity());
     }
+    fn shorten(&mut self, len: u64) -> Result<()> {
+        assert!(len > 0 && len <= self.capacity());
+        lock(&self.file.now).truncate(len as usize);
+        Ok(())
+    }
 }
 
 impl WriteFile for Handle {
@@ -87,6 +95,7 @@ impl ReadFile for Handle {
         lock(&self.file.now).len() as u64
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.env.read.fetch_add(buf.len() as u64, Ordering::Relaxed);
         let f = lock(&self.file.now);
         let from = f.get(offset as usize..offset as usize + buf.len());
         buf.copy_from_slice(from.ok_or_else(|| Error::corruption("the file ends before"))?);
@@ -130,6 +139,7 @@ impl Env for TestEnv {
         Ok(ReadFile::len(&self.handle(file)?))
     }
     fn open_read(&self, file: &Path, _: bool) -> Result<Arc<dyn ReadFile>> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(self.handle(file)?))
     }
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {

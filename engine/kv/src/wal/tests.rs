@@ -66,7 +66,7 @@ enum Step {
     Retire(prop::sample::Index),
     Prepare,
     Late,
-    Finish,
+    Close,
     Crash,
     PowerCut(u64),
 }
@@ -79,7 +79,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => any::<prop::sample::Index>().prop_map(Step::Retire),
         2 => Just(Step::Prepare),
         1 => Just(Step::Late),
-        1 => Just(Step::Finish),
+        1 => Just(Step::Close),
         1 => Just(Step::Crash),
         2 => any::<u64>().prop_map(Step::PowerCut),
     ];
@@ -179,9 +179,14 @@ impl Model {
                 Some(job) => job.run().unwrap(),
                 None => self.late.extend(self.wal.prepare_next()),
             },
-            Step::Finish => {
-                self.wal.finish().unwrap();
+            Step::Close => {
+                self.late.clear();
+                let (end, floor) = (self.wal.end(), self.floor_lsn());
+                std::mem::replace(&mut self.wal, open(&TestEnv::default(), 0)).close().unwrap();
                 self.synced = self.all.len();
+                let (r, _) = replay(&self.env, floor).unwrap();
+                assert_eq!((r.end, r.durable, r.closed, r.torn), (end, end, true, None));
+                self.wal = open(&self.env, floor);
             }
             Step::Crash => self.reopen(image(&self.env), true),
             Step::PowerCut(seed) => self.reopen(cut(&self.env, *seed), false),
@@ -253,8 +258,8 @@ proptest! {
 #[test]
 fn every_flipped_bit_of_a_finished_log_is_found_or_harmless() {
     let env = TestEnv::default();
-    let (mut wal, all) = written(&env, &[100, 0, 900, 2000, 1500, 13, 60, 3000, 5, 40]);
-    wal.finish().unwrap();
+    let (wal, all) = written(&env, &[100, 0, 900, 2000, 1500, 13, 60, 3000, 5, 40]);
+    wal.close().unwrap();
     assert_eq!(replay(&env, 0).unwrap().1, all);
     let paths: Vec<_> = env.files.lock().unwrap().keys().cloned().collect();
     assert!(paths.len() >= 3);
@@ -276,7 +281,65 @@ fn every_flipped_bit_of_a_finished_log_is_found_or_harmless() {
             flip(&env, &path, at, bit);
         }
     }
-    assert!(found > 7_000 && harmless > 1000, "{found} {harmless}");
+    assert!(found > 7_000 && harmless > 500, "{found} {harmless}");
+}
+
+/// What recovery reads of a log, in bytes, and how many files it opens.
+fn reading(env: &TestEnv) -> (u64, u64) {
+    let before = (env.read.load(Ordering::Relaxed), env.opened.load(Ordering::Relaxed));
+    replay(env, 0).unwrap();
+    (env.read.load(Ordering::Relaxed) - before.0, env.opened.load(Ordering::Relaxed) - before.1)
+}
+
+#[test]
+fn a_closed_log_has_no_reserve_and_nothing_is_read_twice() {
+    let env = TestEnv::default();
+    let (wal, all) = written(&env, &[100, 200, 300]);
+    let syncs = env.syncs.load(Ordering::Relaxed);
+    wal.close().unwrap();
+    assert_eq!(env.syncs.load(Ordering::Relaxed), syncs + 1);
+    let path = dir().join(segment_name(1));
+    let len = SEGMENT_HEADER + all[2].1 + RECORD_HEADER;
+    assert_eq!(env.bytes(&path).len() as u64, len);
+    // The header when the files are listed and when they are read, the mark when they are listed, and all once.
+    let (read, opened) = reading(&env);
+    assert!(read <= len + SEGMENT_HEADER + RECORD_HEADER && opened == 2, "{read} of {len}, {opened} opened");
+    // A new writer syncs its own segment only, and one that writes nothing has nothing to sync when it closes.
+    let (r, _) = replay(&env, 0).unwrap();
+    let syncs = env.syncs.load(Ordering::Relaxed);
+    Wal::create(Arc::new(env.clone()), &dir(), STORE, &r, SEGMENT).unwrap().close().unwrap();
+    assert_eq!(env.syncs.load(Ordering::Relaxed), syncs + 1);
+    assert_eq!(env.bytes(&dir().join(segment_name(2))).len() as u64, SEGMENT_HEADER + RECORD_HEADER);
+    let (again, seen) = replay(&env, 0).unwrap();
+    assert_eq!((again.end, again.closed, again.torn, seen), (all[2].1, true, None, all));
+}
+
+#[test]
+fn the_mark_of_a_close_is_trusted_only_where_nothing_can_lie_behind_it() {
+    let env = TestEnv::default();
+    let (wal, all) = written(&env, &[100, 200]);
+    wal.close().unwrap();
+    let (first, end) = (dir().join(segment_name(1)), all[1].1);
+    let ending = |env: &TestEnv| replay(env, 0).unwrap().0;
+    // A power cut after which the mark never reached the device: the log ends in the same place, and nothing of it is missing.
+    let lost = image(&env);
+    let at = env.bytes(&first).len() - RECORD_HEADER as usize;
+    lost.file(&first).now.lock().unwrap()[at..].fill(0);
+    assert_eq!((ending(&lost).end, ending(&lost).closed, ending(&lost).torn), (end, false, None));
+    // The same where the file has kept its length, with the mark in it and without.
+    for mark in [true, false] {
+        let image = image(if mark { &env } else { &lost });
+        image.file(&first).now.lock().unwrap().resize(SEGMENT as usize, 0);
+        assert_eq!((ending(&image).end, ending(&image).torn), (if mark { end + RECORD_HEADER } else { end }, None));
+    }
+    // A record of a later segment is looked for and found, whatever the mark says: here its header is damaged, and it had been durable.
+    let mut next = open(&env, 0);
+    next.append(3, &[b"three"]).unwrap();
+    next.syncer().sync(next.end()).unwrap();
+    next.append(4, &[b"four"]).unwrap();
+    assert_eq!(ending(&env).end, next.end());
+    flip(&env, &dir().join(segment_name(2)), 20, 0);
+    assert_eq!(replay(&env, 0).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]
@@ -361,14 +424,14 @@ fn damage_before_unsynced_records_is_told_from_what_a_crash_leaves() {
 #[test]
 fn a_lost_segment_is_noticed_when_it_had_been_synced() {
     let env = TestEnv::default();
-    let (mut wal, all) = written(&env, &[1500; 8]);
+    let (wal, all) = written(&env, &[1500; 8]);
     let lost = dir().join(segment_name(2));
     let image = image(&env);
     image.remove(&lost).unwrap();
     let r = replay(&image, 0).unwrap();
     assert_eq!(r.1, all[..2]);
     assert_eq!(r.0.torn.unwrap().records_beyond, 4);
-    wal.finish().unwrap();
+    wal.close().unwrap();
     env.remove(&lost).unwrap();
     assert_eq!(replay(&env, 0).unwrap_err().kind(), ErrorKind::Corruption);
     env.remove(&dir().join(segment_name(1))).unwrap();

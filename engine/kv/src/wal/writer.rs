@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::format::{DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size};
-use super::recovery::{Recovered, SegmentInfo};
+use super::recovery::{Recovered, SegmentInfo, kept, live_bytes};
 use super::syncer::Syncer;
 use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
@@ -195,7 +195,7 @@ impl Wal {
                 "a log cannot start at position {start} with segments of {segment_size} bytes"
             )));
         }
-        for s in after.segments.iter().filter(|s| s.end > 0) {
+        for s in after.segments.iter().filter(|s| s.end > after.durable) {
             secure(&*env, &segment_path(dir, s.number), s, after.durable)?;
         }
         let recycle = env.memory().is_none_or(|bytes| bytes / ROOM_FOR_SPARES >= segment_size);
@@ -253,7 +253,8 @@ impl Wal {
         }
         let c = &mut self.current;
         if c.offset + size > c.prepared {
-            let to = (c.offset + size).next_multiple_of(PREPARE).min(c.capacity);
+            // A small segment in quarters: a store with little in it touches little.
+            let to = (c.offset + size).next_multiple_of(PREPARE.min(c.capacity.next_multiple_of(16 << 10) / 4)).min(c.capacity);
             c.file.prepare(c.prepared, to - c.prepared);
             c.prepared = to;
         }
@@ -324,13 +325,7 @@ impl Wal {
         };
         let next = begin(ready, self.end, self.current.number, (self.store, self.writer.id), &self.syncer)?;
         let full = std::mem::replace(&mut self.current, next);
-        self.old.push_back(SegmentInfo {
-            number: full.number,
-            base: Some(full.base),
-            end: self.end,
-            capacity: full.capacity,
-            cut: 0,
-        });
+        self.old.push_back(SegmentInfo::written(full.number, Some(full.base), Some(self.end), full.capacity));
         let now = self.env.monotonic_nanos();
         self.fill_time = now.saturating_sub(self.began);
         self.began = now;
@@ -418,15 +413,15 @@ impl Wal {
         self.syncer.clone()
     }
 
-    /// What the segments that are kept may hold, full or not, bytes.
-    pub fn kept(&self) -> u64 {
-        self.old.iter().map(|s| s.capacity).sum::<u64>() + self.current.capacity
+    /// What the segments that are kept may hold, full or not, in bytes; and how many there are.
+    pub fn kept(&self) -> (u64, usize) {
+        let (bytes, old) = kept(&self.old);
+        (bytes + self.current.capacity, old + 1)
     }
 
     /// Bytes of log that are kept: the records of every segment not yet retired.
     pub fn live_bytes(&self) -> u64 {
-        let old: u64 = self.old.iter().map(|s| s.end.saturating_sub(s.base.unwrap_or(s.end))).sum();
-        old + (self.end - self.current.base)
+        live_bytes(&self.old) + (self.end - self.current.base)
     }
 
     /// Says that nothing below `lsn` will be asked for again: of the segments that lie wholly below some become spares, to be renamed
@@ -446,40 +441,42 @@ impl Wal {
         self.unneeded(None)
     }
 
-    /// Ends the log cleanly: makes it durable and adds a mark that says so, by which any later damage to it is told from a torn
-    /// tail. More can be appended afterwards.
+    /// Ends the log for good: makes it durable, adds a mark that says so (W7), by which any later damage to the log is told from a torn
+    /// tail, and gives back what was reserved behind the mark and beside it. One sync, or none where all was durable.
     ///
     /// # Errors
-    /// As [`append`](Wal::append) and [`Syncer::sync`].
-    pub fn finish(&mut self) -> Result<()> {
+    /// As [`append`](Wal::append) and [`Syncer::sync`], and those of shortening and removing files.
+    pub fn close(mut self) -> Result<()> {
         self.syncer.sync(self.end)?;
-        let end = self.put(MARK, 0, &[])?;
-        self.syncer.sync(end)
+        self.put(MARK, 0, &[])?;
+        self.syncer.let_go();
+        // Nobody else holds the file now. Were it otherwise, it would keep its length, and the next opening would look through it.
+        let end = self.current.offset;
+        let shortened = Arc::get_mut(&mut self.current.file).map_or(Ok(()), |file| file.shorten(end));
+        shortened.and(self.give_up_reserve().remove())
     }
 }
 
-/// Makes the records of a segment durable. Of those at or above `durable` a sync may have failed in an earlier life, and then the
-/// operating system shows them but takes them for written: so they are written again.
+/// Makes the records of a segment durable, of which some lie above `durable`. Of those a sync may have failed in an earlier life, and then
+/// the operating system shows them but takes them for written: so they are written again.
 fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<()> {
     let log = env.reuse_log(path)?;
     let base = s.base.unwrap_or(s.end);
-    if s.end > durable {
-        let file = env.open_read(path, false)?;
-        let copy = |mut from: u64, until: u64| -> Result<()> {
-            // What is damaged and no longer wanted may be cut short.
-            let until = until.min(file.len());
-            let mut buffer = vec![0; until.saturating_sub(from).min(PREPARE) as usize];
-            while from < until {
-                let n = (until - from).min(PREPARE) as usize;
-                file.read_at(from, &mut buffer[..n])?;
-                log.write_at(from, &buffer[..n])?;
-                from += n as u64;
-            }
-            Ok(())
-        };
-        copy(0, SEGMENT_HEADER)?;
-        copy(SEGMENT_HEADER + durable.saturating_sub(base), SEGMENT_HEADER + (s.end - base))?;
-    }
+    let file = env.open_read(path, false)?;
+    let copy = |mut from: u64, until: u64| -> Result<()> {
+        // What is damaged and no longer wanted may be cut short.
+        let until = until.min(file.len());
+        let mut buffer = vec![0; until.saturating_sub(from).min(PREPARE) as usize];
+        while from < until {
+            let n = (until - from).min(PREPARE) as usize;
+            file.read_at(from, &mut buffer[..n])?;
+            log.write_at(from, &buffer[..n])?;
+            from += n as u64;
+        }
+        Ok(())
+    };
+    copy(0, SEGMENT_HEADER)?;
+    copy(SEGMENT_HEADER + durable.saturating_sub(base), SEGMENT_HEADER + (s.end - base))?;
     log.sync()
 }
 

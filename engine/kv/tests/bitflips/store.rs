@@ -10,7 +10,7 @@ use std::sync::Arc;
 use firn_kv::base::key::Seq;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::manifest::Manifest;
-use firn_kv::wal::{Item, SegmentReader, segment_number};
+use firn_kv::wal::{Item, SegmentReader, segment_number, segments};
 use firn_kv::{Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, ReadMode, Result, TreeOptions};
 
 /// The directory of the store.
@@ -151,13 +151,16 @@ fn segment(file: &Path) -> Option<u64> {
 
 fn records(env: &MemEnv) -> Vec<LogRecord> {
     let mut all = vec![];
-    for file in env.files() {
-        let Some(number) = segment(&file) else { continue };
-        let mut reader = SegmentReader::open(env, Path::new(DIR), number).unwrap();
+    for s in segments(env, Path::new(DIR)).unwrap() {
+        let mut reader = SegmentReader::open(env, Path::new(DIR), s.number).unwrap();
+        let file = reader.path().to_path_buf();
         while let Some(Item::Record(r)) = reader.next().unwrap() {
             let start = r.offset as usize;
             let bytes = start..start + 32 + r.payload.len();
-            all.push(LogRecord { file: file.clone(), bytes, lsn: r.lsn.unwrap(), seq: r.seq, mark: r.mark });
+            // The mark of a clean close is void where the next writer begins at its position.
+            if r.lsn.unwrap() < s.end {
+                all.push(LogRecord { file: file.clone(), bytes, lsn: r.lsn.unwrap(), seq: r.seq, mark: r.mark });
+            }
         }
     }
     all.sort_by_key(|r| r.lsn);

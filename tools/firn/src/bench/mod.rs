@@ -3,7 +3,7 @@
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
 //! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
 //! models above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`]
-//! measures what histories do to single operations, and [`trees`] what many trees cost.
+//! measures what histories do to single operations, [`small`] what a small store costs, and [`trees`] what many trees cost.
 
 mod advice;
 mod cliffs;
@@ -14,6 +14,7 @@ mod ltm;
 mod plan;
 mod report;
 mod run;
+mod small;
 mod target;
 mod trees;
 mod wide;
@@ -44,6 +45,7 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   exit code 1 when one is above --bound
   or, alone, trees: what many trees under one budget cost to open, at rest and while they are written. It takes --num, --budget,
   --memtable and --durability
+  or, alone, small: what each of many small stores costs that one process has open. It takes --stores and --records
 
 Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS]]  lazy[:RATIO]  unified:W[:W…]
           window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
@@ -56,6 +58,7 @@ Examples:
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
   firn bench fillsync@2000 --durability power --json
   firn bench ltm --num 20m --limit 512m --budget 256m --json
+  firn bench small --stores 1000 --records 100
   firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
   firn bench trees --trees 60,10k --budget 64m             memory and puts a second of many trees
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
@@ -132,6 +135,8 @@ pub struct BenchArgs {
     cliffs: cliffs::CliffArgs,
     #[command(flatten)]
     trees: trees::TreeArgs,
+    #[command(flatten)]
+    small: small::SmallArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -207,6 +212,9 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
     }
     if args.workloads == ["trees"] {
         return trees::run(global, args);
+    }
+    if args.workloads == ["small"] {
+        return small::run(global, &args.small);
     }
     let plan = plan::Plan::new(args)?;
     for note in &plan.notes {
