@@ -130,11 +130,12 @@ fn a_log_segment_of_another_store_is_refused_and_named() {
 #[test]
 fn an_empty_segment_of_a_clone_takes_nothing_away() {
     let (one, two) = clones();
-    let one = killed(&one, &[("c", "mine")]);
-    let two = killed(&killed(&two, &[]), &[]);
+    let one = killed(&one, &[("b", "more"), ("c", "mine")]);
+    // The second opening finds a log that was not closed, and begins a segment at once.
+    let two = killed(&killed(&two, &[("b", "less")]), &[]);
     let number = newest_segment(&two);
     assert!(number > newest_segment(&one));
-    // Its base lies before this store's records, so that it would void them if it counted.
+    // Its base lies before this store's last record, which it would void if it counted.
     one.write_file(&segment(number), &two.read_file(&segment(number)).unwrap()).unwrap();
     assert_eq!(value(&one, "c").as_deref(), Some(&b"mine"[..]));
 }

@@ -113,7 +113,7 @@ impl Exact {
     /// Memory for the memtable that is not given.
     pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Exact> {
         let arenas = ArenaPool::new(1);
-        let opener = TableOpener::new(Arc::new(MemEnv::new(0)), Path::new("/"), Cache::new(1 << 20), ReadMode::Pread, false);
+        let opener = TableOpener::new(Arc::new(MemEnv::new(0)), Path::new("/"), Cache::new(1 << 20), ReadMode::Pread);
         let active = Buffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
         let mut content = workload.content.clone();
         if options.compression.iter().all(|&c| c == Compression::None) {

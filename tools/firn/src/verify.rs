@@ -123,7 +123,7 @@ fn from_below(dir: &Path, why: Error) -> Report {
         Ok(None) => return Report { errors: vec![why], ..report },
         Err(e) => return Report { errors: vec![e], ..report },
     };
-    let opener = TableOpener::new(env.clone(), dir, Cache::new(1 << 20), ReadMode::Pread, false);
+    let opener = TableOpener::new(env.clone(), dir, Cache::new(1 << 20), ReadMode::Pread);
     let opener = Arc::new(opener);
     let live: Vec<_> =
         state.trees.values().flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(move |m| (&t.name, m))).collect();

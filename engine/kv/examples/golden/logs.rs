@@ -95,7 +95,7 @@ impl Log {
 
     /// Makes the next segment ready, as a worker does.
     pub fn prepare(&mut self) -> Result<()> {
-        self.wal()?.prepare_next().map_or(Ok(()), |job| job.run())
+        self.wal()?.prepare_next().map_or(Ok(()), |job| job.run(&|| false))
     }
 
     /// What a reader from `from` on must find, up to `until`.

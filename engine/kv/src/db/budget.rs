@@ -257,6 +257,10 @@ impl Core {
         for m in members.iter().filter(|m| !Arc::ptr_eq(m, &self.memory) && m.own.active() > fair) {
             if !m.asked.swap(true, Ordering::Relaxed) {
                 m.work.signal();
+                // Who has nothing to do has no workers.
+                if let Some(core) = m.work.me.get().and_then(Weak::upgrade) {
+                    core.call_workers();
+                }
             }
         }
     }

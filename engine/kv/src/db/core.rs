@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
@@ -15,7 +15,7 @@ use crate::base::ops::TreeId;
 use crate::base::options::DbOptions;
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, RwLock};
 use crate::cache::Cache;
-use crate::env::{Env, FileLock};
+use crate::env::{Env, FileLock, Thread};
 use crate::manifest::{Edit, Live, Manifest, State, manifest_name};
 use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
@@ -109,6 +109,12 @@ pub struct Work {
     pub generation: Mutex<u64>,
     /// Background work that could not be done for want of space or other resources, and will be tried again.
     pub put_off: Mutex<PutOff>,
+    /// Which workers there are, a bit for each.
+    pub present: AtomicU64,
+    /// Their threads, and of those that have left.
+    pub threads: Mutex<Vec<Option<Box<dyn Thread>>>>,
+    /// What workers are started with.
+    pub me: Arc<OnceLock<Weak<Core>>>,
     /// Wakes workers.
     pub wake: Condvar,
     /// Wakes writers that wait for room, and callers that wait for flushes and compactions.
@@ -235,14 +241,7 @@ impl Core {
     /// the like was missing, or the manifest would become too long, nothing counts; otherwise nobody can know what reached the file, and
     /// the Db is latched.
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
-<<<<<<< HEAD
         self.make_manifest_ready(c)?;
-=======
-        self.begin_writing(c)?;
-        if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
-            self.renew_manifest(c)?;
-        }
->>>>>>> 77fd85f (A log that is closed ends with a mark and has no reserve; a store that was closed cleanly is opened without a write; firn bench small)
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
@@ -261,19 +260,16 @@ impl Core {
         Ok(())
     }
 
-<<<<<<< HEAD
     /// Makes sure that the next edits go into the manifest that there is: a new one would be begun with the state as it is. Whoever
     /// changes a part of the state ahead of the edits that belong to it asks for this first.
     pub fn make_manifest_ready(&self, c: &mut Catalog) -> Result<()> {
-        self.check_process()?;
-        self.check_writable()?;
+        self.begin_writing(c)?;
         if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
             self.renew_manifest(c)?;
         }
         Ok(())
     }
 
-=======
     /// Begins to write, if that has not been done: a log segment of the Db's own, then a manifest that knows its writer. A store that was
     /// closed cleanly and has no garbage is opened without either: until something is written to it, it stays as it is.
     pub fn begin_writing(&self, c: &mut Catalog) -> Result<()> {
@@ -285,8 +281,14 @@ impl Core {
         let found = self.write.lock().found.clone();
         let Some(found) = found else { return Err(closed()) };
         // The log first: a Db has one from its first manifest on, so that a log that is missing later is known to be lost.
-        let wal = Wal::create(self.env.clone(), &self.dir, self.store, &found, self.options.wal_segment)
+        let mut wal = Wal::create(self.env.clone(), &self.dir, self.store, &found, self.options.wal_segment)
             .map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
+        let me = self.work.me.clone();
+        wal.call_when_it_grows(Box::new(move || {
+            if let Some(core) = me.get().and_then(Weak::upgrade) {
+                core.call_workers();
+            }
+        }));
         let before = c.state.set_writers(writers_from_now_on(&c.state, &found, &wal));
         if let Err(e) = self.renew_manifest(c) {
             // Its segment has no record. Another try takes its place.
@@ -308,7 +310,6 @@ impl Core {
         Ok(self.write.lock())
     }
 
->>>>>>> 77fd85f (A log that is closed ends with a mark and has no reserve; a store that was closed cleanly is opened without a write; firn bench small)
     /// Replaces the manifest by one that holds only the present state.
     pub fn renew_manifest(&self, c: &mut Catalog) -> Result<()> {
         let number = c.manifest_number + 1;
@@ -331,6 +332,7 @@ impl Core {
     /// Tells the workers that there may be something to do.
     pub fn signal_work(&self) {
         self.work.signal();
+        self.call_workers_to_flush();
     }
 
     /// Tells those who wait that something has been done.

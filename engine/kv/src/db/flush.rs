@@ -329,6 +329,7 @@ impl Core {
         self.tables_changed(tree);
         self.rebalance();
         self.signal_done();
+        self.call_workers_for([tree]);
         Ok(floor)
     }
 }

@@ -215,6 +215,7 @@ impl Core {
             });
             self.tables_changed(tree);
             self.signal_work();
+            self.call_workers_for([tree]);
             return Ok(());
         }
         Err(Error::new(ErrorKind::Conflict, "other threads kept writing into the range to be loaded").keys(&first, &last))

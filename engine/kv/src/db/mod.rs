@@ -38,8 +38,8 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::options::{DbOptions, Durability, TreeOptions};
-use crate::base::sync::{Mutex, Ordering, epoch};
-use crate::env::{Env, Thread};
+use crate::base::sync::{Ordering, epoch};
+use crate::env::Env;
 use crate::manifest::{Edit, PersistedOptions};
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
@@ -87,21 +87,20 @@ pub struct Db {
 /// What keeps a store open.
 pub(crate) struct Handle {
     core: Arc<Core>,
-    threads: Mutex<Vec<Box<dyn Thread>>>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.core.env.is_forked() {
             // The threads are the parent's, and so is the log.
-            self.threads.get_mut().drain(..).for_each(std::mem::forget);
+            std::mem::take(&mut *self.core.work.threads.lock()).into_iter().for_each(std::mem::forget);
             return;
         }
         self.core.work.closing.store(true, Ordering::Relaxed);
         self.core.signal_work();
-        for t in self.threads.get_mut().drain(..) {
-            t.join();
-        }
+        // Nobody calls another one once the store is closing.
+        let threads = std::mem::take(&mut *self.core.work.threads.lock());
+        threads.into_iter().flatten().for_each(|t| t.join());
         self.core.close();
     }
 }
@@ -132,8 +131,8 @@ impl Db {
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
         let core = Arc::new(Core::open(env, dir.as_ref(), options)?);
-        let threads = core.start_workers()?;
-        Ok(Db { handle: Arc::new(Handle { core, threads: Mutex::new(threads) }) })
+        core.allow_workers();
+        Ok(Db { handle: Arc::new(Handle { core }) })
     }
 
     fn core(&self) -> &Arc<Core> {
@@ -479,6 +478,7 @@ impl Core {
         drop((w, files, c));
         self.tables_changed(t);
         self.signal_work();
+        self.call_workers_for([t]);
         Ok(())
     }
 

@@ -153,8 +153,7 @@ struct Replayed {
 }
 
 fn new_opener(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Budget) -> Arc<TableOpener> {
-    let workers = options.background_threads > 0 && !options.read_only;
-    Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options.read_mode, workers))
+    Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options.read_mode))
 }
 
 /// `held`: what a reader holds of the store's files, and only a reader.
@@ -223,7 +222,7 @@ fn open_once(
     };
     let waiting = trees.iter().flat_map(touched).collect();
     let work = Arc::<Work>::default();
-    work.sealed.lock().extend(trees.iter().map(|t| t.id));
+    work.sealed.lock().extend(trees.iter().filter(|t| !t.view.load_full().sealed.is_empty()).map(|t| t.id));
     let memory = budget.share(&opener, &work);
     for m in trees.iter().flat_map(|t| t.view.load_full().memtables().cloned().collect::<Vec<_>>()) {
         memory.count(&m, m.end.get().is_some());

@@ -155,6 +155,11 @@ impl Core {
                 return Err(Error::new(ErrorKind::Closed, "the store is closing"));
             }
             self.work.done.wait_for(&mut g, Duration::from_millis(50));
+            if !self.has_all_workers() {
+                drop(g);
+                self.call_workers();
+                g = self.work.generation.lock();
+            }
         }
         drop(g);
         let waited = self.watch.meters.since(Timed::Stall, from);

@@ -107,6 +107,7 @@ impl Drop for ReadPoint {
     fn drop(&mut self) {
         if self.handle.core.snapshots.release(self.key) {
             self.handle.core.signal_work();
+            self.handle.core.call_workers_for_any();
         }
     }
 }

@@ -471,3 +471,25 @@ fn an_entry_of_unknown_kind_is_damage_to_every_read_recorded_or_not() {
     }
     assert_eq!(tree.get(b"other").unwrap().as_deref(), Some(&b"v"[..]));
 }
+
+#[test]
+fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
+    let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
+    env.only(&[OpClass::Spawn]);
+    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 2, ..DbOptions::default() }).unwrap();
+    let tree = db.tree("t", TreeOptions { merge: None, ..options() }).unwrap();
+    let core = db.core();
+    let mut i = 0u32;
+    for round in 1..=2 {
+        while env.count() < 2 * round {
+            tree.put(&i.to_be_bytes(), &[7; 100]).unwrap();
+            i += 1;
+        }
+        db.wait_idle().unwrap();
+        let mut g = core.work.generation.lock();
+        while core.work.present.load(Ordering::Relaxed) != 0 {
+            core.work.done.wait_for(&mut g, Duration::from_secs(60));
+        }
+    }
+    drop((tree, db));
+}

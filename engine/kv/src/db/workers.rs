@@ -11,22 +11,27 @@
 //! - No work that fails keeps other work from being tried: a tree whose flush lacks space not the flushes of others, and a log
 //!   segment that can't be made ready not the flush that would free an old one.
 //! - Without threads the work is done at the end of the write that made it necessary, in tree order: one history, one directory.
+//! - A worker comes when there is something to do and leaves when there has been nothing for a while, so that a store that is small or at
+//!   rest costs no thread. Whoever makes work, or lets time pass that will ([`Core::ages`]), finds it there or calls it
+//!   ([`Core::call_workers`]): `present` is read and changed under the lock of `generation`, so a worker that leaves has seen the last signal.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ops::TreeId;
+use crate::base::options::Policy;
 use crate::base::sync::Ordering;
-use crate::env::Thread;
 use crate::wal::{Unneeded, Wal};
 
 use super::core::Core;
-use super::tree::TreeCore;
+use super::tree::{Files, TreeCore};
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
 const IDLE: Duration = Duration::from_secs(1);
+/// How often in turn a worker must find nothing to do before it leaves. What is held in reserve has been given up by then.
+const PATIENCE: u32 = 4;
 /// So many trees are all asked for work each time.
 const FEW: usize = 16;
 /// How long a worker waits before it tries again what lacked space.
@@ -42,26 +47,132 @@ fn unless_dropped(tree: &TreeCore, done: Result<bool>) -> Result<bool> {
 }
 
 impl Core {
-    /// Starts the background threads.
-    pub fn start_workers(self: &Arc<Core>) -> Result<Vec<Box<dyn Thread>>> {
-        let n = self.options.background_threads;
-        let mut threads = vec![];
-        for i in 0..n {
-            let core = self.clone();
-            let compacts = i > 0 || n == 1;
-            threads.push(self.env.spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(compacts, i == 0)))?);
-        }
-        Ok(threads)
+    /// Lets workers come from now on, and calls them if there is something to do.
+    pub fn allow_workers(self: &Arc<Core>) {
+        let _ = self.work.me.set(Arc::downgrade(self));
+        self.call_workers_to_flush();
+        self.call_workers_for_any();
     }
 
-    fn serve(&self, compacts: bool, rests: bool) {
+    /// Whether all workers are there that may be.
+    pub fn has_all_workers(&self) -> bool {
+        let n = self.options.background_threads as u32;
+        self.options.read_only || self.work.present.load(Ordering::Relaxed).count_ones() == n
+    }
+
+    /// Calls the workers that are not there. May be called under any lock.
+    pub fn call_workers(&self) {
+        let n = self.options.background_threads;
+        if self.has_all_workers() {
+            return;
+        }
+        let Some(me) = self.work.me.get().and_then(Weak::upgrade) else { return };
+        let mut threads = self.work.threads.lock();
+        threads.resize_with(n, || None);
+        for (i, thread) in threads.iter_mut().enumerate() {
+            if self.is_closing() {
+                return;
+            }
+            let is_there = {
+                let _order = self.work.generation.lock();
+                self.work.present.fetch_or(1 << i, Ordering::Relaxed) & 1 << i != 0
+            };
+            if is_there {
+                continue;
+            }
+            // One that has left ends any moment.
+            if let Some(gone) = thread.take() {
+                gone.join();
+            }
+            let (core, compacts) = (me.clone(), i > 0 || n == 1);
+            match self.env.spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(i, compacts))) {
+                Ok(t) => *thread = Some(t),
+                Err(e) => {
+                    self.work.present.fetch_and(!(1 << i), Ordering::Relaxed);
+                    drop(threads);
+                    return self.nobody_comes(e);
+                }
+            }
+        }
+    }
+
+    /// Calls workers where a memtable waits for its flush. May be called under any lock.
+    pub fn call_workers_to_flush(&self) {
+        if !self.has_all_workers() && self.is_flush_due() {
+            self.call_workers();
+        }
+    }
+
+    /// Calls workers where one of these trees wants a compaction or will want one when time has passed.
+    /// Takes locks of trees.
+    pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeCore>) {
+        let is_due = |t: &TreeCore| self.ages(t) || self.wants(t);
+        if !self.has_all_workers() && trees.into_iter().any(is_due) {
+            self.call_workers();
+        }
+    }
+
+    /// The same for all trees.
+    pub fn call_workers_for_any(&self) {
+        if !self.has_all_workers() {
+            let trees = self.trees.read().to_vec();
+            self.call_workers_for(trees.iter().map(|t| &**t));
+        }
+    }
+
+    fn is_flush_due(&self) -> bool {
+        let ids: Vec<TreeId> = self.work.sealed.lock().iter().copied().collect();
+        let trees = self.trees.read();
+        ids.iter().filter_map(|id| trees.by_id(*id)).any(|t| !t.view.load_full().sealed.is_empty())
+    }
+
+    /// Whether time alone can make this tree want a compaction.
+    fn ages(&self, tree: &TreeCore) -> bool {
+        let view = tree.view.load_full();
+        let o = &view.options;
+        let by_policy = matches!(o.policy, Policy::TimeWindow { .. } | Policy::Fifo { .. });
+        (by_policy || o.tombstone_age_secs > 0 || o.purge.is_some()) && !view.version.runs.is_empty()
+    }
+
+    /// A worker could not be started. Those who wait for its work hear of it, and the next one to make work calls again.
+    fn nobody_comes(&self, e: Error) {
+        let ids: Vec<TreeId> = self.work.sealed.lock().iter().copied().collect();
+        for t in ids.iter().filter_map(|id| self.trees.read().by_id(*id).cloned()) {
+            t.put_off.lock().note(&e);
+        }
+        // What is wrong otherwise latches.
+        let _ = self.put_off(e).map_err(|e| self.latch(e));
+    }
+
+    /// Leaves, unless there has been a signal since `seen`.
+    fn leave(&self, i: usize, seen: u64) -> bool {
+        let generation = self.work.generation.lock();
+        if *generation != seen {
+            return false;
+        }
+        let left = self.work.present.fetch_and(!(1 << i), Ordering::Relaxed) & !(1 << i);
+        // Of several the first does not compact.
+        if left & !u64::from(self.options.background_threads > 1) == 0 {
+            self.opener.attend(false);
+        }
+        self.work.done.notify_all();
+        true
+    }
+
+    fn serve(&self, i: usize, compacts: bool) {
+        if compacts {
+            self.opener.attend(true);
+        }
         if compacts && self.options.background_threads > 1 {
             self.env.give_way();
         }
-        let mut seen = 0;
+        let (mut seen, mut idle) = (0, 0);
         while !self.is_closing() {
             match self.work_once(compacts) {
-                Ok(true) => continue,
+                Ok(true) => {
+                    idle = 0;
+                    continue;
+                }
                 Ok(false) => {}
                 Err(e) => {
                     if self.failed(e) {
@@ -74,8 +185,13 @@ impl Core {
             let nothing = *g == seen && !self.is_closing() && self.work.wake.wait_for(&mut g, IDLE).timed_out();
             seen = *g;
             drop(g);
-            if nothing && rests {
+            idle = if nothing { idle + 1 } else { 0 };
+            if nothing && i == 0 {
                 self.rest(Wal::rest);
+            }
+            if idle >= PATIENCE && !self.trees.read().iter().any(|t| self.ages(t)) && self.leave(i, seen) {
+                // What has died meanwhile.
+                return self.opener.bury();
             }
         }
     }
@@ -125,7 +241,7 @@ impl Core {
             return Ok(false);
         }
         let prepare = self.write.lock().wal.as_mut().and_then(|w| w.prepare_next());
-        let prepared = prepare.map_or(Ok(()), |job| job.run());
+        let prepared = prepare.map_or(Ok(()), |job| job.run(&|| self.is_closing()));
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
             return prepared.map(|()| false);
         }
@@ -267,6 +383,7 @@ impl Core {
                 self.opener.bury();
                 return Ok(());
             }
+            self.call_workers();
             self.wait_for_change(generation)?;
         }
     }
@@ -275,11 +392,16 @@ impl Core {
     /// taken in between would be neither.
     fn is_compacting_or_wants(&self, t: &TreeCore) -> bool {
         let files = t.files.lock();
+        self.work.compacting.load(Ordering::Relaxed) > 0 || self.wants_with(t, &files)
+    }
+
+    fn wants(&self, t: &TreeCore) -> bool {
+        self.wants_with(t, &t.files.lock())
+    }
+
+    fn wants_with(&self, t: &TreeCore, files: &Files) -> bool {
         let view = t.view.load_full();
-        let wants = || {
-            let shape = self.shape(&view.version, &view.options, &files);
-            !t.is_dropped() && t.is_hooked() && self.wish(&view.options, &shape).is_some()
-        };
-        self.work.compacting.load(Ordering::Relaxed) > 0 || wants()
+        let shape = self.shape(&view.version, &view.options, files);
+        !t.is_dropped() && t.is_hooked() && self.wish(&view.options, &shape).is_some()
     }
 }

@@ -256,7 +256,7 @@ const GIVE_WAY: i32 = 10;
 pub(super) fn spawn_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
     match std::thread::Builder::new().name(name.to_string()).spawn(work) {
         Ok(handle) => Ok(Box::new(OsThread(handle))),
-        Err(e) => Err(Error::new(ErrorKind::Io, format!("cannot start thread {name}: {e}"))),
+        Err(e) => Err(Error::io("start the thread", name, e)),
     }
 }
 

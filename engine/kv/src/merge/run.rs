@@ -47,8 +47,10 @@ pub struct TableOpener {
     live: AtomicU64,
     /// Set when the Db has been closed: somebody else may have the directory now.
     pub closed: AtomicBool,
-    /// Files to be removed by a worker, with what still maps them; `None` where there is no worker.
-    dead: Option<Mutex<Vec<Dead>>>,
+    /// Whether a worker removes files.
+    attended: AtomicBool,
+    /// Files to be removed by a worker, with what still maps them.
+    dead: Mutex<Vec<Dead>>,
     /// Bytes of memory of open tables that have a handle: indexes, filters and the like.
     pub memory: AtomicU64,
     /// Tables that have been written and opened, so that no reader waits for it, and have no handle yet.
@@ -56,9 +58,8 @@ pub struct TableOpener {
 }
 
 impl TableOpener {
-    /// Opens tables of the Db in `dir`; with `workers` somebody calls [`bury`](Self::bury) from time to time.
-    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode, workers: bool) -> TableOpener {
-        let (dead, memory) = (workers.then(Mutex::default), AtomicU64::new(0));
+    /// Opens tables of the Db in `dir`.
+    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode) -> TableOpener {
         let most_mapped = if mode == ReadMode::Auto { env.memory().map_or(0, |bytes| bytes / 2) } else { u64::MAX };
         TableOpener {
             env,
@@ -69,8 +70,9 @@ impl TableOpener {
             most_mapped,
             live: AtomicU64::new(0),
             closed: AtomicBool::new(false),
-            dead,
-            memory,
+            attended: AtomicBool::new(false),
+            dead: Mutex::default(),
+            memory: AtomicU64::new(0),
             ready: Mutex::default(),
         }
     }
@@ -118,10 +120,14 @@ impl TableOpener {
         Ok(table)
     }
 
+    /// Whether somebody calls [`bury`](Self::bury) from time to time from now on: otherwise whoever drops a handle last removes the file.
+    pub fn attend(&self, attended: bool) {
+        self.attended.store(attended, Ordering::Release);
+    }
+
     /// Removes the files whose last handle has gone.
     pub fn bury(&self) {
-        let Some(dead) = &self.dead else { return };
-        let all = std::mem::take(&mut *dead.lock());
+        let all = std::mem::take(&mut *self.dead.lock());
         for (path, table) in all {
             drop(table);
             self.remove(&path);
@@ -274,12 +280,11 @@ impl Drop for TableHandle {
             return;
         }
         let (path, table) = (self.path(), self.table.take());
-        match &self.opener.dead {
-            Some(dead) => dead.lock().push((path, table)),
-            None => {
-                drop(table);
-                self.opener.remove(&path);
-            }
+        if self.opener.attended.load(Ordering::Acquire) {
+            self.opener.dead.lock().push((path, table));
+        } else {
+            drop(table);
+            self.opener.remove(&path);
         }
     }
 }

@@ -172,11 +172,11 @@ impl Model {
             }
             Step::Prepare => {
                 if let Some(job) = self.wal.prepare_next() {
-                    job.run().unwrap();
+                    job.run(&|| false).unwrap();
                 }
             }
             Step::Late => match self.late.pop() {
-                Some(job) => job.run().unwrap(),
+                Some(job) => job.run(&|| false).unwrap(),
                 None => self.late.extend(self.wal.prepare_next()),
             },
             Step::Close => {
@@ -449,7 +449,7 @@ fn segments_are_recycled_and_the_rest_removed() {
     wal.retire(all[15].1).remove().unwrap();
     assert_eq!(env.list(&dir()).unwrap().len(), 2 + MAX_SPARES);
     assert_eq!(wal.live_bytes(), wal.end() - all[15].1);
-    wal.prepare_next().unwrap().run().unwrap();
+    wal.prepare_next().unwrap().run(&|| false).unwrap();
     assert!(wal.prepare_next().is_none());
     for seq in 21..=26 {
         wal.append(seq, &[&payload(seq, 1500)]).unwrap();

@@ -67,6 +67,8 @@ pub struct Wal {
     reserve_from: Lsn,
     slot: Arc<Mutex<Slot>>,
     syncer: Arc<Syncer>,
+    /// Is told when a segment is full and no next one was ready.
+    grows: Option<Box<dyn Fn() + Send>>,
     buffer: Box<[u8]>,
 }
 
@@ -137,14 +139,20 @@ impl Source {
 }
 
 impl PrepareJob {
-    /// Creates or recycles the file, makes its name durable and touches its pages: all of them where the log grows fast.
+    /// Creates or recycles the file, makes its name durable and touches its pages: all of them where the log grows fast, unless `stop`
+    /// says that nobody wants them any more.
     ///
     /// # Errors
     /// What the environment says. The log goes on without: it makes the next segment itself when it needs one.
-    pub fn run(self) -> Result<()> {
+    pub fn run(self, stop: &dyn Fn() -> bool) -> Result<()> {
         let file = self.source.open()?;
-        let prepared = if self.touch { file.capacity() } else { file.capacity().min(PREPARE) };
-        file.prepare(0, prepared);
+        let until = if self.touch { file.capacity() } else { file.capacity().min(PREPARE) };
+        let mut prepared = 0;
+        while prepared < until && !stop() {
+            let step = PREPARE.min(until - prepared);
+            file.prepare(prepared, step);
+            prepared += step;
+        }
         self.slot.lock().ready = Some(Ready { number: self.source.number, file, prepared });
         Ok(())
     }
@@ -226,6 +234,7 @@ impl Wal {
             spares: vec![],
             slot: Arc::default(),
             syncer,
+            grows: None,
             buffer: vec![0; CONTEXT - 4 + HEADER + SMALL + 8].into(),
         })
     }
@@ -319,6 +328,9 @@ impl Wal {
         let ready = match ready {
             Some(r) => r,
             None => {
+                if let Some(grows) = &self.grows {
+                    grows();
+                }
                 let source = self.next_source(need.max(self.next_size()).next_multiple_of(8));
                 Ready { number: source.number, file: source.open()?, prepared: 0 }
             }
@@ -376,6 +388,12 @@ impl Wal {
         let source = self.next_source(self.next_size());
         let touch = self.recycle && self.fill_time < FAST;
         Some(PrepareJob { source, touch, slot: self.slot.clone() })
+    }
+
+    /// Calls `f`, which must not come back to the log, when a segment is full and no next one was made ready: it is time for somebody to
+    /// do so.
+    pub fn call_when_it_grows(&mut self, f: Box<dyn Fn() + Send>) {
+        self.grows = Some(f);
     }
 
     /// To be called now and then while there is nothing else to do: when nothing has been appended since the last call, what is held in
