@@ -147,3 +147,24 @@ fn files_of_others_that_begin_with_a_dot_do_not_keep_a_store_away() {
     let e = Db::open_in(Arc::new(other), DIR, DbOptions::default()).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::InvalidArgument);
 }
+
+#[test]
+fn the_first_flush_of_an_opening_loses_nothing_wherever_it_is_cut_off() {
+    let env = MemEnv::new(1);
+    let (db, tree) = open(&env);
+    (0..50u32).for_each(|i| tree.put(&i.to_be_bytes(), b"v").unwrap());
+    drop((db, tree));
+    let (_db, tree) = open(&env);
+    env.start_journal();
+    tree.flush().unwrap();
+    let mut crasher = env.crasher();
+    loop {
+        for cut in [Cut::Process, Cut::PowerNone, Cut::PowerAll, Cut::PowerRandom(7)] {
+            let (_db, tree) = open(&crasher.image(&cut));
+            assert_eq!(tree.iter().count(), 50, "after {} operations, {:?}: {cut:?}", crasher.at(), crasher.last_op());
+        }
+        if !crasher.advance() {
+            return;
+        }
+    }
+}
