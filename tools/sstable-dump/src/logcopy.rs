@@ -416,7 +416,7 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
         done: Copied { any: true, last_number: number, ..Copied::default() },
     };
     let capacity = env.file_len(path)?;
-    c.segment(&SegmentInfo { number, base, end: u64::MAX, capacity, cut: 0 }, None, &mut |_, _, _| {})?;
+    c.segment(&SegmentInfo::written(number, base, None, capacity), None, &mut |_, _, _| {})?;
     c.finish()?;
     Ok(c.done)
 }
