@@ -163,7 +163,8 @@ impl Copier<'_> {
             return Ok(());
         }
         let file = self.env.open_read(&path, false)?;
-        self.cut = header.as_ref().filter(|h| file.len() < h.capacity).map(|h| (path.clone(), file.len(), h.capacity));
+        let is_cut = reader.cut_off()? > 0;
+        self.cut = header.as_ref().filter(|_| is_cut).map(|h| (path.clone(), file.len(), h.capacity));
         let header = match header {
             Some(h) => h,
             None => self.lost_header(info, base)?,

@@ -142,6 +142,16 @@ impl SegmentReader {
         Ok(r)
     }
 
+    /// Bytes by which the file is shorter than when the segment was begun: it has been cut off, or the machine stopped before its length was
+    /// durable. 0 where the log was closed cleanly, and without a header.
+    ///
+    /// # Errors
+    /// As [`next`](SegmentReader::next).
+    pub fn cut_off(&mut self) -> Result<u64> {
+        let missing = self.header.as_ref().map_or(0, |h| h.capacity.saturating_sub(self.file.len()));
+        if missing > 0 && self.closed_at()?.is_some() { Ok(0) } else { Ok(missing) }
+    }
+
     /// The segment's header; `None` when it is unreadable or was never written.
     pub fn header(&self) -> Option<&SegmentHeader> {
         self.header.as_ref()

@@ -22,15 +22,17 @@ use crate::target::{dir_of, known};
 struct Sound {
     header: SegmentHeader,
     len: u64,
+    /// Bytes that are missing at its end.
+    cut: u64,
     end: u64,
 }
 
 fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
     let mut all = vec![];
     for info in segments(env, dir)? {
-        let reader = SegmentReader::open(env, dir, info.number)?;
-        if let Some(header) = reader.header() {
-            all.push(Sound { header: header.clone(), len: reader.file_len(), end: info.end });
+        let mut reader = SegmentReader::open(env, dir, info.number)?;
+        if let Some(header) = reader.header().cloned() {
+            all.push(Sound { header, len: reader.file_len(), cut: reader.cut_off()?, end: info.end });
         }
     }
     Ok(all)
@@ -66,7 +68,7 @@ fn check_files(names: &Names, dir: &Path, state: &State, f: &mut Findings) -> Re
     let all = sound_segments(names, dir)?;
     let needed: Vec<&Sound> = all.iter().filter(|s| s.end > state.wal_floor).collect();
     for s in &needed {
-        if s.len < s.header.capacity {
+        if s.cut > 0 {
             let words = format!(
                 "the file has been cut off: it has {} of the {} that it was made with; what was written behind is lost",
                 things(s.len, "byte", "bytes"),
@@ -150,7 +152,7 @@ pub fn check_segment(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -
         None if f.records > 0 => f.add(Error::corruption("the header is damaged").at(path, 0).block("wal segment header")),
         None => f.notes.push(format!("{}: never used, or not under this name", path.display())),
         Some(h) => {
-            if len < h.capacity {
+            if r.cut_off()? > 0 {
                 let words = format!("the file has been cut off: it has {len} of its {} bytes", h.capacity);
                 f.add(Error::corruption(words).at(path, len).block("wal segment"));
             }
