@@ -101,7 +101,7 @@ fn jobs(c: &mut Criterion) {
     for (name, compression, first) in [("raw", Compression::None, 10), ("LZ4", Compression::Lz4, 20)] {
         let options = TableOptions { compression, ..TableOptions::default() };
         let inputs = LazyCell::new(|| {
-            let opener = Arc::new(TableOpener::new(env.clone(), dir, Cache::new(64 << 20), ReadMode::Mmap, false));
+            let opener = Arc::new(TableOpener::new(env.clone(), dir, Cache::new(64 << 20), ReadMode::Mmap));
             let one = |r: u64| {
                 let mut keys = keys(N, r);
                 keys.sort_unstable();

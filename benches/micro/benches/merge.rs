@@ -30,7 +30,7 @@ type Entry = (Key, bool);
 /// Runs of one table each, newest first: the first has the largest sequence numbers.
 fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
     let (env, dir) = (memory(), Path::new("/runs"));
-    let opener = Arc::new(TableOpener::new(env.clone(), dir, Cache::new(64 << 20), ReadMode::Mmap, false));
+    let opener = Arc::new(TableOpener::new(env.clone(), dir, Cache::new(64 << 20), ReadMode::Mmap));
     let count = contents.len();
     let run = |(r, mut entries): (usize, Vec<Entry>)| {
         entries.sort_unstable();
