@@ -2,6 +2,7 @@
 //!
 //! Each case runs in a process of its own, for what other tests have allocated would count.
 #![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "the memory of the process is read from the system itself")]
 
 use std::path::PathBuf;
 use std::process::Command;

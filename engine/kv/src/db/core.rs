@@ -80,7 +80,7 @@ pub struct Core {
     /// The end of the log that opening found, unless it was a clean one.
     pub torn: Option<TornTail>,
     /// Keeps other processes out.
-    pub _lock: Option<Box<dyn FileLock>>,
+    pub lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
 /// What looks on: where operations are timed, and what holds space.

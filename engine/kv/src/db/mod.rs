@@ -549,5 +549,7 @@ impl Core {
                 drop(self.latch(e));
             }
         }
+        // Another Db that wants memory of this one may hold on to it for a moment longer.
+        drop(self.lock.lock().take());
     }
 }

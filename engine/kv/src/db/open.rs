@@ -251,7 +251,7 @@ fn open_once(
         arenas,
         events,
         torn: replayed.recovered.torn,
-        _lock: lock,
+        lock: Mutex::new(lock),
     };
     core.rebalance();
     if core.options.read_only {
@@ -322,8 +322,7 @@ fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
 /// Names of what a crash left behind: tables that the manifest does not name, other manifests, and a `CURRENT.tmp`. Only names that a Db
 /// gives its own files are looked at; whatever else is in the directory stays.
 fn garbage(env: &dyn Env, dir: &Path, state: &State, manifest: u64) -> Result<Vec<String>> {
-    let live: HashSet<u64> =
-        state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
+    let live: HashSet<u64> = state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
     let mut names = env.list(dir)?;
     names.retain(|name| match (table_number(name), manifest_number(name)) {
         (Some(id), _) => !live.contains(&id),
