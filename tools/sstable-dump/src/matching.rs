@@ -127,13 +127,17 @@ pub fn find(content: &Content<'_>, e: &Evidence) -> Done<Matched> {
     if e.trees.get(&schema).is_none_or(|t| t.name.is_none()) {
         m.names.push((schema, SCHEMA_TREE.into(), "it has the definitions".into()));
     }
+    let known = |id: &TreeId| e.trees.get(id).and_then(|t| t.name.as_deref());
+    let unnamed: Vec<TreeId> = content.trees.keys().copied().filter(|id| *id != schema && known(id).is_none()).collect();
+    // Neither tables nor log are read where the event log has told all names.
+    if unnamed.is_empty() {
+        return Ok(m);
+    }
     let tables = content.trees.get(&schema).map_or(&[][..], Vec::as_slice);
     let definitions = Definitions::read(&records::newest(tables, schema, content.names, content.dir, content.floor));
     let all: Vec<(TreeName, &Defined)> = definitions.iter().filter_map(|(n, d)| Some((TreeName::parse(n)?, d))).collect();
-    let known = |id: &TreeId| e.trees.get(id).and_then(|t| t.name.as_deref());
-    let unnamed = content.trees.keys().filter(|id| **id != schema && known(id).is_none());
-    let mut fitting: BTreeMap<TreeId, Vec<(TreeName, &Defined)>> =
-        unnamed.map(|&id| (id, all.iter().filter(|(_, d)| content.has_hooks(id, d)).copied().collect())).collect();
+    let fits = |id| all.iter().filter(|(_, d)| content.has_hooks(id, d)).copied().collect();
+    let mut fitting: BTreeMap<TreeId, Vec<(TreeName, &Defined)>> = unnamed.into_iter().map(|id| (id, fits(id))).collect();
     content.each(&mut |tree, key, value, merge| {
         if let Some(its) = fitting.get_mut(&tree) {
             its.retain(|(_, d)| d.fits(key, value, merge));

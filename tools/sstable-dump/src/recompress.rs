@@ -19,8 +19,9 @@ use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Nothing is written. `decoded` is what one read of a key that is not in the cache decodes, `takes` the time that took here: of each block the
-least of five passes, as the mean over the first blocks, so that what else the machine does counts little; an uncompressed block is read in place and only checked the first time.
+Nothing is written. `decoded` is what one read of a key that is not in the cache decodes, `takes` the time that took here: of each block
+the least of five passes, as the mean over the first blocks, so that what else the machine does counts little; an uncompressed block is
+read in place and only checked the first time.
 
 Examples:
   sstable-dump recompress firn-data/00000012.sst

@@ -27,10 +27,9 @@ use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-By default keys of a column family or CQL table are put together by the row or partition that they are of, those of an index by the value
-that is looked for, others by their first bytes, up
-to and with the first of / : | or a dot, comma, dash or underscore, at the most 16 bytes. The largest groups are shown; of a store, tree by
-tree. More than 100,000 groups are put together to ranges of neighbours.
+By default keys of a column family or CQL table are put together by the row or partition that they are of, those of an index by the
+value that is looked for, others by their first bytes, up to and with the first of / : | or a dot, comma, dash or underscore, at the
+most 16 bytes. The largest groups are shown; of a store, tree by tree. More than 100,000 groups are put together to ranges of neighbours.
 
 Examples:
   sstable-dump space firn-data

@@ -135,8 +135,6 @@ struct Output<'a, O> {
     writer: Option<TableWriter>,
     /// Where the range deletions of the table in the making begin.
     from: Vec<u8>,
-    /// Length of the first key of the table in the making.
-    first: usize,
     /// The key added last.
     last: Vec<u8>,
     made: Made,
@@ -153,7 +151,6 @@ impl<'a, O: Outputs> Output<'a, O> {
             outputs,
             writer: None,
             from: vec![],
-            first: 0,
             last: vec![],
             made: Made::default(),
             unseen: 0,
@@ -165,7 +162,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     fn writer(&mut self, key: &[u8]) -> Result<&mut TableWriter> {
         if let Some(w) = &self.writer
             && self.last != key
-            && self.cutter.cut_before(key, w.estimated_size(), self.first + self.last.len())
+            && self.cutter.cut_before(key, w.estimated_size(), w.first_key().len() + self.last.len())
             && let Some(w) = self.writer.take()
         {
             // `key` is greater than the last, so there is a successor.
@@ -179,7 +176,6 @@ impl<'a, O: Outputs> Output<'a, O> {
             Some(w) => Ok(w),
             none => {
                 self.cutter.cut_before(key, 0, 0);
-                self.first = key.len();
                 Ok(none.insert(self.outputs.create()?))
             }
         }

@@ -365,6 +365,11 @@ impl TableWriter {
         self.offset() + (self.block.raw_size() + filter + self.index.estimate()) as u64 + 1024
     }
 
+    /// The user key added first; empty when there is none.
+    pub fn first_key(&self) -> &[u8] {
+        &self.props.first_key
+    }
+
     /// The user key added last; empty when there is none.
     pub fn last_key(&self) -> &[u8] {
         self.block.last().map_or(&self.props.last_key, |(k, _)| k)

@@ -24,11 +24,13 @@ pub fn undefined(db: &Db, is_defined: impl Fn(u32) -> bool) -> Result<Vec<String
     };
     let mut all = vec![];
     for name in db.tree_names() {
-        let Some(TreeName::Family(id)) = TreeName::parse(&name).filter(|_| !is_empty(db, &name).unwrap_or(false)) else {
+        // Most are defined, and need no look into them.
+        let Some(TreeName::Family(id)) = TreeName::parse(&name) else { continue };
+        if is_defined(id) || is_empty(db, &name).unwrap_or(false) {
             continue;
-        };
+        }
         let was_dropped = schema.as_ref().map(|s| s.contains(&note(Dropped::Family(id)))).transpose()?;
-        if !is_defined(id) && was_dropped != Some(true) {
+        if was_dropped != Some(true) {
             all.push(name);
         }
     }

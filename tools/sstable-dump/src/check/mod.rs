@@ -33,9 +33,10 @@ use crate::target::{Kind, dir_of, env, kind, table_number};
 pub const EXAMPLES: &str = "\
 Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
 store also the manifest, what it says of each table, that newer runs hold newer versions, and the log; at last the engine opens the
-store as for writing (what that writes is kept in memory) and reads every entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing,
-misnamed, foreign, outdated, newer, unreadable, given up, refused, undefined), names tree, table, file, offset, block and keys, and what to do; a file under a
-wrong name is known by its content, and read as what it is. Exit code 1 if anything is wrong.
+store as for writing (what that writes is kept in memory) and reads every entry: only then it is called sound. Each finding says what
+kind of trouble it is (damaged, missing, misnamed, foreign, outdated, newer, unreadable, given up, refused, undefined), names tree,
+table, file, offset, block and keys, and what to do; a file under a wrong name is known by its content, and read as what it is. Exit
+code 1 if anything is wrong.
 
 Examples:
   sstable-dump check firn-data
