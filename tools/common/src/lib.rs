@@ -1,6 +1,6 @@
 //! What Firn's commands share: bytes as text ([`escape`]), keys and ranges from a command line ([`keys`]), JSON of both ([`json`]),
-//! failures, exit codes, colours, tables, progress and numbers for people ([`output`]), the user's own files ([`io`]), words that a shell
-//! reads back ([`shell`]).
+//! failures, exit codes, colours, tables, progress and numbers for people ([`output`]), the user's own files ([`io`]), sizes, policies and
+//! options of trees ([`options`]), words that a shell reads back ([`shell`]).
 //!
 //! Conventions of every command: data on standard output, talk on standard error; exit code 0 when all is well, 1 when something was
 //! found, 2 when it could not run; nothing is written unless the command's name says so.
@@ -9,5 +9,6 @@ pub mod escape;
 pub mod io;
 pub mod json;
 pub mod keys;
+pub mod options;
 pub mod output;
 pub mod shell;

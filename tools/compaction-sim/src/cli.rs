@@ -4,18 +4,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, TreeOptions};
+use firn_tools::options::size;
 use firn_tools::output::{Color, Done, Failure, Style};
 
 use crate::machine::{Load, Machine, MergeCost};
-use crate::policy::{self, Named, number, size};
+use crate::policy::{self, Named, number};
 use crate::sim::Setup;
 use crate::size::Content;
 use crate::workload::{Kind, Workload};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
-Policies: tiered[:MIN[:MAX[:BUCKET]]] leveled[:RATIO[:LEVEL0[:MOVEMENT]]] lazy[:RATIO] unified[:W...] window[:SECS[:MIN]]
-  fifo[:BYTES[:SECS]], and of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr lo+2 tsa tier 1-lvl.
+Policies: tiered[:MIN[:MAX[:BUCKET]]] leveled[:RATIO[:LEVEL0[:MOVEMENT]]][:base=BYTES] lazy[:RATIO] window[:SECS[:MIN]]
+  unified[:W...][:table=BYTES][:shards=N] fifo[:BYTES[:SECS]], and of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr lo+2 tsa tier 1-lvl.
 Workloads: insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE].
 
 Examples:

@@ -18,14 +18,15 @@
 //! last in the next level.
 
 use firn_kv::{Movement, Policy, TreeOptions};
+use firn_tools::options::{self, Unsaid};
 
 /// The ten strategies, in the paper's order.
 pub const STRATEGIES: [&str; 10] = ["full", "lo+1", "cold", "old", "tsd", "rr", "lo+2", "tsa", "tier", "1-lvl"];
 
 /// For help texts.
 pub const SYNTAX: &str = "\
-tiered[:MIN[:MAX[:BUCKET]]]  leveled[:RATIO[:LEVEL0[:MOVEMENT]]]  lazy[:RATIO]  unified[:W...]  window[:SECS[:MIN]]
-  fifo[:BYTES[:SECS]]; and the strategies of the VLDB'21 design space, each with [:RATIO]:
+tiered[:MIN[:MAX[:BUCKET]]]  leveled[:RATIO[:LEVEL0[:MOVEMENT]]][:base=BYTES]  lazy[:RATIO]  window[:SECS[:MIN]]
+  unified[:W...][:table=BYTES][:shards=N]  fifo[:BYTES[:SECS]]; and the strategies of the VLDB'21 design space, each with [:RATIO]:
   full lo+1 cold old tsd rr lo+2 tsa tier 1-lvl. MOVEMENT is one of lo+1, lo+2, rr, cold, old, tsd";
 
 /// A policy with what else it sets.
@@ -39,105 +40,36 @@ pub struct Named {
     pub ages: bool,
 }
 
-fn movement(name: &str) -> Option<Movement> {
-    Some(match name {
-        "lo+1" | "tsa" | "1-lvl" => Movement::LeastOverlap,
-        "lo+2" => Movement::LeastOverlapBelow,
-        "rr" => Movement::RoundRobin,
-        "cold" => Movement::Coldest,
-        "old" => Movement::Oldest,
-        "tsd" => Movement::Tombstones,
-        _ => return None,
-    })
-}
-
-/// Reads a policy; sizes that it needs come from `options`.
+/// Reads a policy; sizes that it needs come from `of`.
 ///
 /// # Errors
 /// A sentence about the text.
-pub fn parse(text: &str, options: &TreeOptions) -> Result<Named, String> {
-    let mut parts = text.split(':');
-    let name = parts.next().unwrap_or_default();
-    let given: Vec<&str> = parts.collect();
-    let most = |n: usize| if given.len() > n { Err(format!("{name} takes at most {n} parameters")) } else { Ok(()) };
-    fn at<T: std::str::FromStr>(given: &[&str], i: usize, default: T) -> Result<T, String> {
-        given.get(i).map_or(Ok(default), |p| p.parse().map_err(|_| format!("{p:?} is no fitting number")))
-    }
-    let memtable = options.memtable_size as u64;
-    let leveled = |level0_runs: u32, ratio: u32, movement| {
-        // Level 1 holds what starts it, times the ratio: then every level has its share.
-        let base = memtable.saturating_mul(u64::from(level0_runs.max(ratio))).max(64 << 10);
-        Policy::Leveled { level0_runs, ratio, base, movement }
+pub fn parse(text: &str, of: &TreeOptions) -> Result<Named, String> {
+    let unsaid = Unsaid { memtable: Some(of.memtable_size as u64), target_table: of.table_size.max(64 << 10), base_shards: 1 };
+    let policy = match options::policy(text, &unsaid)? {
+        Some(policy) => policy,
+        None => strategy(text, &unsaid)?,
     };
-    let target_table = options.table_size.max(64 << 10);
-    let policy = match name {
-        "tiered" => {
-            most(3)?;
-            let min_runs = at(&given, 0, 3)?;
-            Policy::Tiered { min_runs, max_runs: at(&given, 1, 32.max(min_runs))?, bucket: at(&given, 2, 3.0)? }
-        }
-        "leveled" => {
-            most(3)?;
-            let by =
-                given.get(2).map_or(Ok(Movement::default()), |m| movement(m).ok_or(format!("no movement is called {m:?}")))?;
-            leveled(at(&given, 1, 4)?, at(&given, 0, 10)?, by)
-        }
-        "lazy" => {
-            most(1)?;
-            Policy::LazyLeveled { ratio: at(&given, 0, 4)? }
-        }
-        "unified" => {
-            let scaling: Result<Vec<i32>, String> = (0..given.len()).map(|i| at(&given, i, 0)).collect();
-            let scaling = Some(scaling?).filter(|s| !s.is_empty()).unwrap_or_else(|| vec![2]);
-            Policy::Unified { scaling, target_table, base_shards: 1 }
-        }
-        "window" => {
-            most(2)?;
-            Policy::TimeWindow { window_secs: at(&given, 0, 3600)?, min_runs: at(&given, 1, 4)? }
-        }
-        "fifo" => {
-            most(2)?;
-            let max_bytes = given.first().map_or(Ok(1 << 30), |t| size(t))?;
-            Policy::Fifo { max_bytes, max_age_secs: at(&given, 1, 0)? }
-        }
-        "full" | "tier" => {
-            most(1)?;
-            let ratio: i32 = at(&given, 0, 10)?;
-            let w = if name == "full" { 2 - ratio } else { ratio - 2 };
-            Policy::Unified { scaling: vec![w], target_table, base_shards: 1 }
-        }
-        _ => {
-            let by = movement(name).ok_or_else(|| format!("no policy is called {name:?}; there are\n  {SYNTAX}"))?;
-            most(1)?;
-            let ratio = at(&given, 0, 10)?;
-            leveled(if name == "1-lvl" { ratio } else { 1 }, ratio, by)
-        }
-    };
-    let checked = TreeOptions { policy: policy.clone(), ..options.clone() };
+    let checked = TreeOptions { policy: policy.clone(), ..of.clone() };
     checked.check().map_err(|e| e.message().to_owned())?;
-    Ok(Named { name: text.to_owned(), policy, ages: name == "tsa" })
+    Ok(Named { name: text.to_owned(), policy, ages: text.split(':').next() == Some("tsa") })
 }
 
-/// A size with an optional unit, as `64M` or `1.5T`.
-///
-/// # Errors
-/// A sentence about the text.
-pub fn size(text: &str) -> Result<u64, String> {
-    let t = text.trim().trim_end_matches(['B', 'b', 'i']);
-    let split = t.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(t.len());
-    let (number, unit) = t.split_at(split);
-    let shift = match unit.to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        "P" => 50,
-        _ => return Err(format!("{text:?} has no unit that is known: K, M, G, T, P")),
+/// One of the ten, with its ratio behind a colon.
+fn strategy(text: &str, unsaid: &Unsaid) -> Result<Policy, String> {
+    let (name, ratio) = text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
+    let number = |t: &str| t.parse::<u32>().ok().filter(|r| *r <= 64).ok_or_else(|| format!("{t:?} is no fitting number"));
+    let ratio = ratio.map_or(Ok(10), number)?;
+    let scaling =
+        |w: i32| Policy::Unified { scaling: vec![w], target_table: unsaid.target_table, base_shards: unsaid.base_shards };
+    let movement = match name {
+        "full" => return Ok(scaling(2 - ratio as i32)),
+        "tier" => return Ok(scaling(ratio as i32 - 2)),
+        "tsa" | "1-lvl" => Some(Movement::LeastOverlap),
+        other => options::movement(other),
     };
-    let n: f64 = number.parse().map_err(|_| format!("{text:?} is no size"))?;
-    let bytes = n * (1u64 << shift) as f64;
-    if (0.0..9e18).contains(&bytes) { Ok(bytes as u64) } else { Err(format!("{text:?} is out of bounds")) }
+    let movement = movement.ok_or_else(|| format!("no policy is called {name:?}; there are\n  {SYNTAX}"))?;
+    Ok(options::leveled(ratio, if name == "1-lvl" { ratio } else { 1 }, movement, None, unsaid))
 }
 
 /// A number with an optional unit of thousands, as `5M` or `1e9`.
@@ -213,9 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_numbers_have_units() {
-        assert_eq!([size("1"), size("64M"), size("1.5KiB"), size("1P")], [Ok(1), Ok(64 << 20), Ok(1536), Ok(1 << 50)]);
+    fn numbers_have_units() {
         assert_eq!([number("5M"), number("1e12"), number("7")], [Ok(5_000_000), Ok(1_000_000_000_000), Ok(7)]);
-        assert!(size("x").is_err() && size("1X").is_err() && number("").is_err() && number("-1").is_err());
+        assert!(number("").is_err() && number("-1").is_err());
     }
 }

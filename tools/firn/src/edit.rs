@@ -1,26 +1,117 @@
-//! The commands that change a store: `firn delete`, `firn compact`, `firn checkpoint`.
+//! The commands that change what a store holds: `firn put`, `firn delete`.
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::{Batch, Db, Tree};
+use firn_kv::{Batch, MAX_VALUE_LEN, Tree, TreeOptions};
 use serde_json::json;
 
 use crate::load::Durable;
-use crate::store::{self, Global};
-use firn_tools::io::{Watch, stdout};
+use crate::store::{self, DEFAULT_TREE, Global};
+use firn_tools::escape;
+use firn_tools::io::{Input, stderr_is_terminal, stdin_is_terminal, stdout};
 use firn_tools::keys::{self, RangeArgs};
-use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_tools::output::{self, Done, Failure, things};
+
+pub const PUT_EXAMPLES: &str = "\
+All keys named get their values at once or not at all. Store and tree are made if they are not there. Keys and values are taken
+byte for byte; `firn load` reads many of them from a file.
+
+Examples:
+  firn put apple red
+  firn put apple red pear green --tree fruit
+  firn put photo --from photo.jpg            the content of a file as the value
+  date | firn put now --from -
+  firn put --hex 00ff 0102 --durability power";
+
+/// What `firn put` takes.
+#[derive(Args, Clone, Debug)]
+pub struct PutArgs {
+    /// Keys, each with its value behind it
+    #[arg(value_name = "KEY VALUE", required = true)]
+    words: Vec<OsString>,
+    /// The value of the one key is the content of this file; - is standard input
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// The tree to put into; it is made if it is not there [default: the tree "default", or the only one]
+    #[arg(long, value_name = "NAME")]
+    tree: Option<String>,
+    /// Keys and values are given in hexadecimal
+    #[arg(long)]
+    hex: bool,
+    /// What the values survive when the command has ended
+    #[arg(long, value_enum, default_value = "process")]
+    durability: Durable,
+}
+
+impl PutArgs {
+    fn pairs(&self) -> Done<Vec<(Vec<u8>, Vec<u8>)>> {
+        let bytes = |word: &OsString| keys::key(word, self.hex);
+        if let Some(file) = &self.from {
+            let [key] = &self.words[..] else {
+                return Err(Failure::with_next("--from has the value of one key", "name that key only, without a value"));
+            };
+            return Ok(vec![(bytes(key)?, value_of(file)?)]);
+        }
+        if !self.words.len().is_multiple_of(2) {
+            let last = self.words.last().map(|w| escape::words(w.as_encoded_bytes())).unwrap_or_default();
+            return Err(Failure::with_next(
+                format!("the key {last} has no value"),
+                "`firn put KEY VALUE`, or `firn put KEY --from FILE`",
+            ));
+        }
+        self.words.chunks_exact(2).map(|two| Ok((bytes(&two[0])?, bytes(&two[1])?))).collect()
+    }
+}
+
+/// The content of a file, which must not be longer than a value may be.
+fn value_of(file: &Path) -> Done<Vec<u8>> {
+    let failed = |e: std::io::Error| Failure::file("read", file, &e);
+    let mut value = vec![];
+    let input = Input::open(file).map_err(failed)?;
+    input.take(MAX_VALUE_LEN as u64 + 1).read_to_end(&mut value).map_err(failed)?;
+    match value.len() > MAX_VALUE_LEN {
+        true => Err(Failure::new(format!("{} is longer than a value may be, {MAX_VALUE_LEN} bytes", file.display()))),
+        false => Ok(value),
+    }
+}
+
+/// Runs `firn put`.
+pub fn put(global: &Global, args: &PutArgs) -> Done {
+    let pairs = args.pairs()?;
+    let bytes = pairs.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
+    let db = global.open_to_write(true, bytes)?;
+    let named = args.tree.as_deref().or(db.tree_names().is_empty().then_some(DEFAULT_TREE));
+    // Options are for a tree that has to be made: they would replace those of one that is there.
+    let tree = match named.filter(|name| !db.tree_names().iter().any(|n| n == name)) {
+        Some(new) => {
+            global.check_own_tree(new)?;
+            db.tree(new, TreeOptions::default())?
+        }
+        None => store::tree(&db, named)?,
+    };
+    global.check_own_tree(tree.name())?;
+    let mut batch = Batch::new();
+    pairs.iter().try_for_each(|(key, value)| batch.put(&tree, key, value))?;
+    db.write_with(batch, args.durability.into())?;
+    if global.json {
+        writeln!(stdout(), "{}", json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes}))?;
+    }
+    eprintln!("put {} into the tree {:?}", things(pairs.len() as u64, "key", "keys"), tree.name());
+    Ok(())
+}
 
 pub const DELETE_EXAMPLES: &str = "\
-All keys named are deleted at once or not at all. A range costs the same however many keys are in it.
+All keys named are deleted at once or not at all. A range costs the same however many keys are in it. On a terminal it asks
+before a range is deleted, elsewhere it wants --yes.
 
 Examples:
   firn delete apple pear
+  firn delete --from a --to b --dry-run what would go: nothing is written
   firn delete --from a --to b           a is deleted, b is not
-  firn delete --prefix session:
+  firn delete --prefix session: --yes   without asking
   firn delete --hex 00ff --tree old";
 
 /// What `firn delete` takes.
@@ -37,6 +128,12 @@ pub struct DeleteArgs {
     /// Keys are given in hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Say how many keys would go, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete a range without asking
+    #[arg(short, long)]
+    yes: bool,
     /// What the deletion survives when the command has ended
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
@@ -49,9 +146,21 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let range = args.range.range(args.hex)?;
+    if args.dry_run {
+        return would_delete(global, args, &keys, &range);
+    }
+    let asks = stdin_is_terminal() && stderr_is_terminal();
+    if keys.is_empty() && !args.yes && !asks {
+        let next = "say --yes; --dry-run tells how many keys would go";
+        return Err(Failure::with_next("a range is deleted without asking only where that is said", next));
+    }
     let db = global.open_to_write(false, 0)?;
     let tree = store::tree(&db, args.tree.as_deref())?;
     global.check_own_tree(tree.name())?;
+    if keys.is_empty() && !args.yes && !is_meant(&tree, &range)? {
+        eprintln!("nothing is deleted");
+        return Ok(());
+    }
     let mut batch = Batch::new();
     for key in &keys {
         batch.delete(&tree, key)?;
@@ -66,6 +175,74 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     match keys.len() as u64 {
         0 => eprintln!("deleted a range of the tree {:?}", tree.name()),
         n => eprintln!("deleted {} of the tree {:?}", things(n, "key", "keys"), tree.name()),
+    }
+    Ok(())
+}
+
+/// The first and the last key of a range; `None` where it has none.
+fn ends(tree: &Tree, range: &keys::KeyRange) -> Done<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut cursor = tree.cursor::<&[u8]>(range.bounds())?;
+    cursor.first()?;
+    if !cursor.valid() {
+        return Ok(None);
+    }
+    let first = cursor.key().to_vec();
+    cursor.last()?;
+    Ok(Some((first, cursor.key().to_vec())))
+}
+
+/// Shows what a range holds, and asks whether it is to go.
+fn is_meant(tree: &Tree, range: &keys::KeyRange) -> Done<bool> {
+    let Some((first, last)) = ends(tree, range)? else {
+        eprintln!("the tree {:?} has no key in this range", tree.name());
+        return Ok(false);
+    };
+    let (first, last) = (escape::words(&first), escape::words(&last));
+    eprint!("delete all keys of the tree {:?} from {first} to {last}? [y/N] ", tree.name());
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Says what a deletion would take away.
+fn would_delete(global: &Global, args: &DeleteArgs, keys: &[Vec<u8>], range: &keys::KeyRange) -> Done {
+    let db = global.open_to_read()?;
+    let tree = store::tree(&db, args.tree.as_deref())?;
+    global.check_own_tree(tree.name())?;
+    let (mut there, mut bytes) = (0u64, 0u64);
+    let mut ends: Option<(Vec<u8>, Vec<u8>)> = None;
+    let mut note = |key: &[u8], value: &[u8]| {
+        there += 1;
+        bytes += (key.len() + value.len()) as u64;
+    };
+    if keys.is_empty() {
+        let mut cursor = tree.cursor::<&[u8]>(range.bounds())?;
+        cursor.first()?;
+        while cursor.valid() {
+            note(cursor.key(), cursor.value());
+            match &mut ends {
+                Some((_, last)) => cursor.key().clone_into(last),
+                None => ends = Some((cursor.key().to_vec(), cursor.key().to_vec())),
+            }
+            cursor.next()?;
+        }
+    }
+    for key in keys {
+        if let Some(value) = tree.get(key)? {
+            note(key, &value);
+        }
+    }
+    let of = format!("of the tree {:?}", tree.name());
+    if global.json {
+        writeln!(stdout(), "{}", json!({"tree": tree.name(), "dry_run": true, "keys": there, "bytes": bytes}))?;
+    }
+    let what = format!("{} with {}", things(there, "key", "keys"), output::bytes(bytes));
+    match (ends, keys.len()) {
+        (Some((first, last)), _) => {
+            eprintln!("would delete {what} {of}, from {} to {}", escape::words(&first), escape::words(&last))
+        }
+        (None, 0) => eprintln!("would delete nothing: no key {of} is in this range"),
+        (None, named) => eprintln!("would delete {what} {of}, of {named} named"),
     }
     Ok(())
 }
@@ -86,114 +263,4 @@ fn delete_range(tree: &Tree, batch: &mut Batch, range: &keys::KeyRange) -> Done 
         }
     };
     Ok(batch.delete_range(tree, &range.from, &to)?)
-}
-
-pub const COMPACT_EXAMPLES: &str = "\
-Writes what is in memory to a table, then merges tables until every tree is one sorted run, and drops what no reader can see.
-It reads and writes everything in the range once; meanwhile the store needs space for old and new tables.
-
-Examples:
-  firn compact
-  firn compact --tree fruit
-  firn compact --from a --to b           only tables that may hold these keys";
-
-/// What `firn compact` takes.
-#[derive(Args, Clone, Debug)]
-pub struct CompactArgs {
-    /// The first key
-    #[arg(long, value_name = "KEY", requires = "to")]
-    from: Option<OsString>,
-    /// The last key
-    #[arg(long, value_name = "KEY", requires = "from")]
-    to: Option<OsString>,
-    /// The tree to compact [default: all of them]
-    #[arg(long, value_name = "NAME")]
-    tree: Option<String>,
-    /// Keys are given in hexadecimal
-    #[arg(long)]
-    hex: bool,
-}
-
-/// Runs `firn compact`.
-pub fn compact(global: &Global, args: &CompactArgs) -> Done {
-    let ends = match (&args.from, &args.to) {
-        (Some(from), Some(to)) => Some((keys::key(from, args.hex)?, keys::key(to, args.hex)?)),
-        _ => None,
-    };
-    let db = global.open_to_write(false, 0)?;
-    let trees = trees_named(&db, args.tree.as_deref())?;
-    let before = db.stats().table_bytes();
-    let watch = Watch::start();
-    for tree in &trees {
-        let progress = Progress::operations("compact", None);
-        progress.say(format!("tree {:?}, {} in tables", tree.name(), output::bytes(db.stats().table_bytes())));
-        match &ends {
-            Some((from, to)) => tree.compact_range(from, to)?,
-            None => tree.compact()?,
-        }
-    }
-    let stats = db.stats();
-    let (after, seconds) = (stats.table_bytes(), watch.seconds());
-    if global.json {
-        let figures = json!({
-            "seconds": seconds, "table_bytes_before": before, "table_bytes_after": after,
-            "read_bytes": stats.compaction_read, "written_bytes": stats.compaction_written,
-        });
-        writeln!(stdout(), "{figures}")?;
-    }
-    eprintln!(
-        "compacted {} in {seconds:.2} s: {} of tables before, {} after",
-        things(trees.len() as u64, "tree", "trees"),
-        output::bytes(before),
-        output::bytes(after)
-    );
-    Ok(())
-}
-
-fn trees_named(db: &Db, name: Option<&str>) -> Done<Vec<Tree>> {
-    match name {
-        Some(_) => Ok(vec![store::tree(db, name)?]),
-        None => db.tree_names().iter().map(|n| Ok(db.existing_tree(n)?)).collect(),
-    }
-}
-
-pub const CHECKPOINT_EXAMPLES: &str = "\
-Makes a second store of the same content. Tables are shared by hard links, so it takes moments and hardly any space, and both
-stores go their own ways from then on. DIR must be new or empty and on the same file system.
-
-Examples:
-  firn checkpoint backup-monday
-  firn --db backup-monday verify
-  firn checkpoint /data/copy && tar -C /data -cf copy.tar copy";
-
-/// What `firn checkpoint` takes.
-#[derive(Args, Clone, Debug)]
-pub struct CheckpointArgs {
-    /// Directory of the new store
-    #[arg(value_name = "DIR")]
-    into: PathBuf,
-}
-
-/// Runs `firn checkpoint`.
-pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Done {
-    let db = global.open_to_write(false, 0)?;
-    let watch = Watch::start();
-    db.checkpoint(&args.into)?;
-    let (stats, seconds) = (db.stats(), watch.seconds());
-    let tables: u64 = stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables as u64).sum();
-    if global.json {
-        let figures = json!({
-            "dir": args.into.display().to_string(), "tables": tables, "table_bytes": stats.table_bytes(),
-            "seq": stats.seq, "seconds": seconds,
-        });
-        writeln!(stdout(), "{figures}")?;
-    }
-    eprintln!(
-        "{} holds {} ({}) of {}, made in {seconds:.2} s",
-        args.into.display(),
-        things(tables, "table", "tables"),
-        output::bytes(stats.table_bytes()),
-        things(stats.trees.len() as u64, "tree", "trees"),
-    );
-    Ok(())
 }

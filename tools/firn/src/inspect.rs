@@ -1,18 +1,19 @@
-//! The commands that show what a store holds: `firn stats`, `firn trees`. Both open it for reading only.
+//! `firn stats`: what a store holds and what it costs, once or again and again. It is opened for reading only.
 
 use std::io::Write;
+use std::time::Duration;
 
 use clap::Args;
 use firn_kv::env::os::OsEnv;
 use firn_kv::{Latency, Pin, Stats, TreeStats};
-use firn_wide::store::loss;
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
 use crate::names::Names;
 use crate::store::Global;
-use firn_tools::io::stdout;
-use firn_tools::output::{Done, bytes, count, print_table, row, table, things};
+use crate::trees::{Options, holds};
+use firn_tools::io::{Watch, stdout, stdout_is_terminal};
+use firn_tools::output::{Done, bytes, count, listing, print_table, rate, row, table, things};
 
 pub const STATS_EXAMPLES: &str = "\
 Shows what the store holds: trees, their runs and tables, sizes, what compaction still has to do, and the memory that opening it
@@ -25,12 +26,28 @@ included, reckoned from the largest run as one copy of every key.
 
 Examples:
   firn stats
+  firn stats --watch                     again every two seconds, with what has been written meanwhile; Ctrl-C ends it
+  firn stats --watch 10 --json           an object on a line of its own every ten seconds
   firn stats --json | jq '.trees[].runs | length'
   firn --db /data/orders stats";
 
-/// What `firn stats` takes: nothing of its own.
+/// What `firn stats` takes.
 #[derive(Args, Clone, Debug)]
-pub struct StatsArgs {}
+pub struct StatsArgs {
+    /// Look again every so many seconds, and say what was written meanwhile [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = interval)]
+    watch: Option<Duration>,
+    /// Look so many times [default: until Ctrl-C]
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    times: Option<u64>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).ok().filter(|d| *d <= LONGEST).ok_or_else(|| "an interval is at most a day".to_owned())
+}
+
+const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// The statistics as JSON.
 pub fn stats_json(s: &Stats) -> Value {
@@ -90,15 +107,16 @@ pub fn stats_json(s: &Stats) -> Value {
 }
 
 /// Sums over the runs of a tree.
-struct Sums {
-    tables: u64,
-    bytes: u64,
-    raw: u64,
-    entries: u64,
-    deletes: u64,
+pub struct Sums {
+    pub tables: u64,
+    pub bytes: u64,
+    pub raw: u64,
+    pub entries: u64,
+    pub deletes: u64,
 }
 
-fn sums(t: &TreeStats) -> Sums {
+/// The sums of a tree.
+pub fn sums(t: &TreeStats) -> Sums {
     let sum = |of: fn(&firn_kv::RunStats) -> u64| t.runs.iter().map(of).sum();
     Sums {
         tables: sum(|r| r.tables as u64),
@@ -122,34 +140,99 @@ fn files_of_tables(dir: &std::path::Path) -> u64 {
     tables.filter_map(|n| env.file_len(&dir.join(n)).ok()).sum()
 }
 
-/// Runs `firn stats`.
-pub fn stats(global: &Global, _: &StatsArgs) -> Done {
-    let db = global.open_to_read()?;
-    let s = db.stats();
-    let on_disk = disk_bytes(&global.db).unwrap_or(0);
-    let unlisted = files_of_tables(&global.db).saturating_sub(s.table_bytes());
-    let mut out = stdout();
-    if global.json {
-        let mut v = stats_json(&s);
-        v["dir"] = global.db.display().to_string().into();
-        v["disk_bytes"] = on_disk.into();
-        v["unlisted_table_bytes"] = unlisted.into();
-        writeln!(out, "{v:#}")?;
-        return Ok(out.flush()?);
+/// What there was to see at one moment.
+struct Look {
+    stats: Stats,
+    names: Names,
+    options: Options,
+    on_disk: u64,
+    /// Bytes of tables that are not listed.
+    unlisted: u64,
+    at: Watch,
+}
+
+impl Look {
+    fn new(global: &Global) -> Done<Look> {
+        let (db, names) = global.open_named()?;
+        let stats = db.stats();
+        let unlisted = files_of_tables(&global.db).saturating_sub(stats.table_bytes());
+        let on_disk = disk_bytes(&global.db).unwrap_or(0);
+        Ok(Look { stats, names, options: Options::of(global), on_disk, unlisted, at: Watch::start() })
     }
-    let style = global.style();
+
+    /// Operations written since an earlier look, and the seconds between.
+    fn since(&self, before: &Look) -> (u64, f64) {
+        (self.stats.seq.saturating_sub(before.stats.seq), (before.at.seconds() - self.at.seconds()).max(0.0))
+    }
+}
+
+/// Runs `firn stats`.
+pub fn stats(global: &Global, args: &StatsArgs) -> Done {
+    let mut before: Option<Look> = None;
+    let times = if args.watch.is_none() { Some(1) } else { args.times };
+    let mut seen = 0;
+    loop {
+        let now = Look::new(global)?;
+        match global.json {
+            true => print_json(global, args, &now, before.as_ref())?,
+            false => print_text(global, args, &now, before.as_ref())?,
+        }
+        seen += 1;
+        if times.is_some_and(|times| seen >= times) {
+            return Ok(());
+        }
+        OsEnv::new().sleep(args.watch.unwrap_or_default());
+        before = Some(now);
+    }
+}
+
+fn print_json(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Look>) -> Done {
+    let mut v = stats_json(&now.stats);
+    for tree in v["trees"].as_array_mut().into_iter().flatten() {
+        let name = tree["name"].as_str().unwrap_or_default().to_owned();
+        tree["holds"] = now.names.told(&name);
+        tree["options"] = now.options.json(&name);
+    }
+    v["dir"] = global.db.display().to_string().into();
+    v["disk_bytes"] = now.on_disk.into();
+    v["unlisted_table_bytes"] = now.unlisted.into();
+    if args.watch.is_none() {
+        writeln!(stdout(), "{v:#}")?;
+        return Ok(());
+    }
+    v["since_last"] = before.map_or(Value::Null, |before| {
+        let (operations, seconds) = now.since(before);
+        json!({"seconds": seconds, "operations": operations})
+    });
+    writeln!(stdout(), "{v}")?;
+    Ok(())
+}
+
+fn print_text(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Look>) -> Done {
+    let (s, style) = (&now.stats, global.style());
+    let mut out = stdout();
+    match (args.watch.is_some() && stdout_is_terminal(), before) {
+        (true, _) => write!(out, "\x1b[2J\x1b[H")?,
+        (false, Some(_)) => writeln!(out)?,
+        (false, None) => {}
+    }
     let tables: u64 = s.trees.iter().map(|t| sums(t).tables).sum();
     writeln!(
         out,
         "{}: {} on disk, {} of it in {}; {} so far",
         global.db.display(),
-        bytes(on_disk),
+        bytes(now.on_disk),
         bytes(s.table_bytes()),
         things(tables, "table", "tables"),
         things(s.seq, "operation", "operations"),
     )?;
-    if unlisted > 0 {
-        let held = bytes(unlisted);
+    if let Some(before) = before {
+        let (operations, seconds) = now.since(before);
+        let a_second = rate(operations as f64 / seconds.max(1e-9));
+        writeln!(out, "{} in the last {seconds:.1} s: {a_second} a second", things(operations, "operation", "operations"))?;
+    }
+    if now.unlisted > 0 {
+        let held = bytes(now.unlisted);
         writeln!(
             out,
             "{held} more in tables that are not listed: being written, or kept for readers, by a program that has the store open, or else left \
@@ -157,12 +240,27 @@ pub fn stats(global: &Global, _: &StatsArgs) -> Done {
         )?;
     }
     writeln!(out)?;
-    let mut t =
-        table(&["tree", "runs", "tables", "on disk", "declared", "of raw", "entries", "deletes", "in memory", "to compact"]);
+    let head = [
+        "tree",
+        "holds",
+        "policy",
+        "runs",
+        "tables",
+        "on disk",
+        "declared",
+        "of raw",
+        "entries",
+        "deletes",
+        "in memory",
+        "to compact",
+    ];
+    let mut t = listing(&head, "lllrrrrrrrrr");
     for tree in &s.trees {
         let m = sums(tree);
-        let cells = [
+        t.add_row([
             tree.name.clone(),
+            holds(&now.names, &tree.name).to_owned(),
+            now.options.policy(&tree.name).unwrap_or_default(),
             count(tree.runs.len() as u64),
             count(m.tables),
             bytes(m.bytes),
@@ -172,8 +270,7 @@ pub fn stats(global: &Global, _: &StatsArgs) -> Done {
             count(m.deletes),
             bytes(tree.memtable_bytes),
             bytes(tree.debt),
-        ];
-        row(&mut t, cells);
+        ]);
     }
     write!(out, "{}", print_table(&t, style))?;
     for tree in s.trees.iter().filter(|t| !t.runs.is_empty()) {
@@ -190,7 +287,10 @@ pub fn stats(global: &Global, _: &StatsArgs) -> Done {
             ];
             row(&mut t, cells);
         }
-        write!(out, "\nruns of {:?}, newest first\n{}", tree.name, print_table(&t, style))?;
+        let words = [now.names.of_tree(&tree.name).map(str::to_owned)].into_iter().flatten();
+        let words: Vec<String> = words.chain(now.options.unusual(&tree.name)).collect();
+        let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+        write!(out, "\nruns of {:?}{words}, newest first\n{}", tree.name, print_table(&t, style))?;
     }
     writeln!(
         out,
@@ -201,46 +301,4 @@ pub fn stats(global: &Global, _: &StatsArgs) -> Done {
         bytes(s.memory.cache_capacity)
     )?;
     Ok(out.flush()?)
-}
-
-pub const TREES_EXAMPLES: &str = "\
-Examples:
-  firn trees
-  firn trees --json | jq -r '.[].name'";
-
-/// What `firn trees` takes: nothing of its own.
-#[derive(Args, Clone, Debug)]
-pub struct TreesArgs {}
-
-/// Runs `firn trees`.
-pub fn trees(global: &Global, _: &TreesArgs) -> Done {
-    let db = global.open_to_read()?;
-    let s = db.stats();
-    let mut out = stdout();
-    let undefined = Names::of(global).undefined(&db);
-    if global.json {
-        let list: Vec<Value> = s
-            .trees
-            .iter()
-            .map(|t| {
-                let m = sums(t);
-                let undefined = undefined.contains(&t.name);
-                json!({
-                    "name": t.name, "runs": t.runs.len(), "tables": m.tables, "bytes": m.bytes, "entries": m.entries,
-                    "undefined": undefined,
-                })
-            })
-            .collect();
-        writeln!(out, "{}", Value::from(list))?;
-    } else {
-        for t in &s.trees {
-            writeln!(out, "{}", t.name)?;
-        }
-    }
-    out.flush()?;
-    for tree in &undefined {
-        let (words, next) = loss::words_of_undefined(tree);
-        eprintln!("{} {words}; {next}", global.style().bold("note:"));
-    }
-    Ok(())
 }

@@ -22,7 +22,9 @@ mod record;
 mod statements;
 mod store;
 mod torture;
+mod trees;
 mod verify;
+mod whole;
 mod wide;
 
 use std::process::ExitCode;
@@ -38,6 +40,7 @@ Data goes to standard output, talk to standard error. Reading commands never wri
 Examples:
   firn bench                                a short standard measurement in ./firn-data
   firn --db fruit load fruit.tsv            make the store \"fruit\" from lines of key, tab, value
+  firn --db fruit put cherry red
   firn --db fruit get apple
   firn --db fruit scan --prefix a
   firn --db fruit verify
@@ -74,6 +77,9 @@ enum Command {
     /// Print keys and values in order
     #[command(after_help = read::SCAN_EXAMPLES)]
     Scan(read::ScanArgs),
+    /// Put keys with their values
+    #[command(after_help = edit::PUT_EXAMPLES)]
+    Put(edit::PutArgs),
     /// Delete keys, or a range of them
     #[command(after_help = edit::DELETE_EXAMPLES)]
     Delete(edit::DeleteArgs),
@@ -83,18 +89,21 @@ enum Command {
     /// Show what the store holds and what it costs
     #[command(after_help = inspect::STATS_EXAMPLES)]
     Stats(inspect::StatsArgs),
-    /// List the trees
-    #[command(after_help = inspect::TREES_EXAMPLES)]
-    Trees(inspect::TreesArgs),
+    /// List the trees: what is in each, its policy, size and options
+    #[command(after_help = trees::TREES_EXAMPLES)]
+    Trees(trees::TreesArgs),
+    /// Change the policy and other options of a tree
+    #[command(after_help = trees::SET_OPTIONS_EXAMPLES)]
+    SetOptions(trees::SetOptionsArgs),
     /// Read everything and check everything
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
     /// Make a second store of the same content, at once
-    #[command(after_help = edit::CHECKPOINT_EXAMPLES)]
-    Checkpoint(edit::CheckpointArgs),
+    #[command(after_help = whole::CHECKPOINT_EXAMPLES)]
+    Checkpoint(whole::CheckpointArgs),
     /// Merge the tables of trees down to one run
-    #[command(after_help = edit::COMPACT_EXAMPLES)]
-    Compact(edit::CompactArgs),
+    #[command(after_help = whole::COMPACT_EXAMPLES)]
+    Compact(whole::CompactArgs),
     /// Speak cassandra-cli to a store of keyspaces and column families
     #[command(after_help = cli::EXAMPLES)]
     Cli(cli::CliArgs),
@@ -127,13 +136,15 @@ fn main() -> ExitCode {
         Command::Import(args) => wide::import(global, args),
         Command::Get(args) => read::get(global, args),
         Command::Scan(args) => read::scan(global, args),
+        Command::Put(args) => edit::put(global, args),
         Command::Delete(args) => edit::delete(global, args),
         Command::Explain(args) => explain::run(global, args),
         Command::Stats(args) => inspect::stats(global, args),
-        Command::Trees(args) => inspect::trees(global, args),
+        Command::Trees(args) => trees::trees(global, args),
+        Command::SetOptions(args) => trees::set_options(global, args),
         Command::Verify(args) => verify::run(global, args),
-        Command::Checkpoint(args) => edit::checkpoint(global, args),
-        Command::Compact(args) => edit::compact(global, args),
+        Command::Checkpoint(args) => whole::checkpoint(global, args),
+        Command::Compact(args) => whole::compact(global, args),
         Command::Cli(args) => cli::run(global, args),
         Command::Cql(args) => cql::run(global, args),
         Command::Define(args) => define::run(global, args),

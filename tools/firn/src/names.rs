@@ -12,8 +12,7 @@ use firn_wide::json::Described;
 use firn_wide::key::{AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC};
 use firn_wide::store::{TreeName, loss};
 use firn_wide::types::{EMPTY, Type};
-
-use crate::store::{Global, Holding};
+use serde_json::{Value, json};
 
 /// The names of a store's trees.
 #[derive(Default)]
@@ -27,7 +26,23 @@ pub struct Names {
 struct Named {
     /// "table shop.items".
     words: String,
+    /// The same for programs.
+    told: Value,
     keys: Keys,
+}
+
+impl Named {
+    /// What is in the tree of a family, a table, or of one's index.
+    fn new(kind: &str, keyspace: &str, name: &str, index: Option<&str>, keys: Keys) -> Named {
+        let quoted = |name: &str| if kind == "table" { quote_if_needed(name).into_owned() } else { name.to_owned() };
+        let whose = format!("{kind} {}.{}", quoted(keyspace), quoted(name));
+        let words = index.map_or(whose.clone(), |index| format!("index {} on {whose}", quoted(index)));
+        let mut told = json!({"kind": if index.is_some() { "index" } else { kind }, "keyspace": keyspace, kind: name});
+        if let Some(index) = index {
+            told["index"] = index.into();
+        }
+        Named { words, told, keys }
+    }
 }
 
 /// What its keys are made of.
@@ -137,37 +152,27 @@ impl Keys {
 }
 
 impl Names {
-    /// Those of this store; none where there are no keyspaces, or where they can't be read.
-    pub fn of(global: &Global) -> Names {
-        if global.holding().ok() != Some(Holding::Model) {
-            return Names::default();
-        }
-        global.model(global.to_read()).map_or_else(|_| Names::default(), |session| Names::of_session(&session))
-    }
-
     /// Those of the store of a session.
     pub fn of_session(session: &Session) -> Names {
         let mut names = BTreeMap::new();
         let engine = session.engine();
         let layout = |id: u32| engine.store().family(id).map(|f| f.layout().clone());
-        let mut put = |tree: TreeName, words: String, keys: Option<Keys>| {
-            names.insert(tree, Named { words, keys: keys.unwrap_or(Keys::Index) });
-        };
+        let mut put = |tree: TreeName, named: Named| drop(names.insert(tree, named));
         for family in engine.wide().schema().families() {
-            let name = format!("{}.{}", family.keyspace(), family.name());
+            let (keyspace, name) = (family.keyspace(), family.name());
             for (_, index) in family.indexes() {
-                put(TreeName::Index(index.id), format!("index {} on family {name}", index.name), None);
+                put(TreeName::Index(index.id), Named::new("family", keyspace, name, Some(&index.name), Keys::Index));
             }
             let keys = layout(family.id()).map(|layout| Keys::Family(Box::new(Described { def: family.clone(), layout })));
-            put(TreeName::Family(family.id()), format!("family {name}"), keys);
+            put(TreeName::Family(family.id()), Named::new("family", keyspace, name, None, keys.unwrap_or(Keys::Index)));
         }
         for table in engine.catalog().tables() {
-            let name = format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name));
+            let (keyspace, name) = (&*table.keyspace, &*table.name);
             for index in table.indexes() {
-                put(TreeName::Index(index.id), format!("index {} on table {name}", quote_if_needed(&index.name)), None);
+                put(TreeName::Index(index.id), Named::new("table", keyspace, name, Some(&index.name), Keys::Index));
             }
             let keys = layout(table.id).map(|layout| Keys::Table(table.clone(), layout));
-            put(TreeName::Family(table.id), format!("table {name}"), keys);
+            put(TreeName::Family(table.id), Named::new("table", keyspace, name, None, keys.unwrap_or(Keys::Index)));
         }
         Names { trees: names, are_all: true }
     }
@@ -187,6 +192,11 @@ impl Names {
     /// What is in the tree: "table shop.items". `None` where nobody knows, or where the tree's own name says it.
     pub fn of_tree(&self, tree: &str) -> Option<&str> {
         self.named(tree).map(|n| n.words.as_str())
+    }
+
+    /// The same for programs: its kind, its keyspace, its name. Null where nobody knows.
+    pub fn told(&self, tree: &str) -> Value {
+        self.named(tree).map_or(Value::Null, |n| n.told.clone())
     }
 
     /// Whose partition a key of a table's or family's tree begins with: "id = 1". `None` where it begins with none.

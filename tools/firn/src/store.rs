@@ -7,7 +7,7 @@ use firn_cql::Session;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
 use firn_kv::manifest::{CURRENT, Manifest};
-use firn_kv::{Db, DbOptions, ErrorKind, Tree};
+use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree};
 use firn_tools::output::{Color, Done, Failure, Style, things};
 use firn_wide::Wide;
 use firn_wide::store::{SCHEMA_TREE, TreeName};
@@ -43,6 +43,29 @@ impl Global {
     /// Opens the store for reading only: without its lock, without writing a byte, beside a writer too.
     pub fn open_to_read(&self) -> Done<Db> {
         let db = Db::open_with(&self.db, self.to_read())?;
+        self.tell_of_log(&db);
+        Ok(db)
+    }
+
+    /// The same, with what its trees are called by people.
+    pub fn open_named(&self) -> Done<(Db, Names)> {
+        let (db, names) = self.open_named_quietly()?;
+        self.tell_of_log(&db);
+        Ok((db, names))
+    }
+
+    /// The same without a word about a damaged log. Where there are families and tables, all trees are opened with their hooks; where
+    /// their definitions can't be read, without, and nobody knows what they are called.
+    pub fn open_named_quietly(&self) -> Result<(Db, Names), Error> {
+        if self.holding().ok() == Some(Holding::Model)
+            && let Ok(session) = self.model(self.to_read())
+        {
+            return Ok((session.engine().store().db().clone(), Names::of_session(&session)));
+        }
+        Ok((Db::open_with(&self.db, self.to_read())?, Names::default()))
+    }
+
+    fn tell_of_log(&self, db: &Db) {
         if let Some(torn) = db.torn_log().filter(|t| t.proof.is_some()) {
             eprintln!(
                 "{} the log is damaged, and {} behind the damage are not read: `firn verify` says more, `sstable-dump salvage` saves them",
@@ -50,7 +73,6 @@ impl Global {
                 things(torn.operations_beyond, "operation", "operations")
             );
         }
-        Ok(db)
     }
 
     /// Opens the store for writing; makes it if `create` is set and there is none.
@@ -138,7 +160,7 @@ impl Global {
             Failure::Engine(e)
                 if e.kind() == ErrorKind::Incompatible && e.file().is_none() && TreeName::parse(tree).is_some() =>
             {
-                let names = Names::of(self);
+                let names = self.open_named().map(|(_, names)| names).unwrap_or_default();
                 let of = names.of_tree(tree).map_or("a table or a family".to_owned(), str::to_owned);
                 let next = "read it with `firn cql` or `firn cli`, or `firn export`";
                 Failure::with_next(format!("the tree {tree:?} holds the counters of {of}, which are no plain values"), next)
@@ -147,9 +169,14 @@ impl Global {
         }
     }
 
+    /// Whether a tree is one of the data model's.
+    pub fn is_own_tree(&self, name: &str) -> Done<bool> {
+        Ok(TreeName::parse(name).is_some() && self.holding()? == Holding::Model)
+    }
+
     /// Refuses to write by hand into a tree in which the data model keeps what it must understand later.
     pub fn check_own_tree(&self, name: &str) -> Done {
-        if self.holding()? != Holding::Model || TreeName::parse(name).is_none() {
+        if !self.is_own_tree(name)? {
             return Ok(());
         }
         let next = "write with `firn cql`, `firn cli`, `firn import` or `firn load --keyspace … --family …`; `firn trees` lists the trees";

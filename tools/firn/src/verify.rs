@@ -14,7 +14,7 @@ use firn_kv::env::os::OsEnv;
 use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::{TableHandle, TableOpener};
 use firn_kv::wal::TornTail;
-use firn_kv::{Db, Error, ErrorKind, ReadMode};
+use firn_kv::{Error, ErrorKind, ReadMode};
 use firn_wide::store::loss;
 use serde_json::json;
 
@@ -87,15 +87,15 @@ impl Report {
 /// Runs `firn verify`.
 pub fn run(global: &Global, _: &VerifyArgs) -> Done {
     let watch = Watch::start();
-    let report = match Db::open_with(&global.db, global.to_read()) {
-        Ok(db) => {
+    let report = match global.open_named_quietly() {
+        Ok((db, names)) => {
             let progress = Progress::bytes("verify", Some(db.stats().table_bytes()));
             let v = db.verify(|done, _| progress.at(done))?;
             let mut report =
                 Report { tables: v.tables, blocks: v.blocks, entries: v.entries, bytes: v.bytes, ..Report::default() };
             report.errors = v.errors;
-            report.names = Names::of(global);
-            report.undefined = report.names.undefined(&db);
+            report.undefined = names.undefined(&db);
+            report.names = names;
             if let Some(torn) = db.torn_log() {
                 report.log(torn);
             }

@@ -105,7 +105,7 @@ fn tombstones_name_their_file_and_what_to_do() {
     assert_eq!((e["reads"][0]["found"].as_u64(), e["reads"][0]["total"]["tombstones"].as_u64()), (Some(1), Some(0)), "{e:#}");
     assert_eq!(e["stands_out"], serde_json::json!([]));
     // A range deletion, and what lies beneath it.
-    t.firn(&["delete", "--from", "key000000", "--to", "key000090"], b"");
+    t.firn(&["delete", "--from", "key000000", "--to", "key000090", "--yes"], b"");
     let e = t.explained(&["--prefix", "key0000", "--limit", "1"]);
     let all = &e["reads"][0]["total"];
     assert_eq!((all["range_deletions"].as_u64(), all["beneath_range_deletions"].as_u64()), (Some(1), Some(90)), "{e:#}");

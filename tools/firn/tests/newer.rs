@@ -54,7 +54,7 @@ fn a_table_of_a_newer_version_stops_writes_of_keys() {
         &[
             (&["load", "-", "--tree", "a"], "new\tv\n"),
             (&["delete", "k", "--tree", "a"], ""),
-            (&["delete", "--prefix", "k", "--tree", "b"], ""),
+            (&["delete", "--prefix", "k", "-y", "--tree", "b"], ""),
             (&["compact"], ""),
             (&["compact", "--tree", "a"], ""),
             (&["checkpoint", "copy"], ""),

@@ -33,7 +33,7 @@ fn a_lost_key_is_found_and_named() {
     let t = Temp::new("torture", "lost-key");
     assert_eq!(torture(&t, &["--cycles", "3"]).0, Some(0));
     // Not by a step: somebody else deletes what the first shards have.
-    let gone = t.run("run/store", &["delete", "--tree", "plain", "--hex", "--from", "0000", "--to", "0004"], b"");
+    let gone = t.run("run/store", &["delete", "--tree", "plain", "--hex", "--from", "0000", "--to", "0004", "-y"], b"");
     assert!(gone.status.success(), "{}", String::from_utf8_lossy(&gone.stderr));
     let (code, said) = torture(&t, &["--cycles", "1"]);
     assert_eq!(code, Some(1), "{said}");

@@ -28,6 +28,7 @@ use firn_workload::{Distribution, ValueSize};
 
 use crate::load::Durable;
 use crate::store::Global;
+use firn_tools::options;
 use firn_tools::output::{Done, Failure};
 
 pub const EXAMPLES: &str = "\
@@ -47,8 +48,8 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   --memtable and --durability
   or, alone, small: what each of many small stores costs that one process has open. It takes --stores and --records
 
-Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS]]  lazy[:RATIO]  unified:W[:W…]
-          window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
+Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS[:MOVEMENT]]][:base=BYTES]  lazy[:RATIO]
+          unified[:W…][:table=BYTES][:shards=N]  window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
 
 Examples:
   firn bench
@@ -102,13 +103,13 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
     /// Compaction policy, with its parameters behind colons
-    #[arg(long, value_name = "POLICY", default_value = "tiered", value_parser = plan::policy)]
+    #[arg(long, value_name = "POLICY", default_value = "tiered", value_parser = options::checked_policy)]
     policy: Policy,
     /// Memory for everything: memtables, cache, indexes, filters
-    #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = plan::size)]
+    #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = options::size)]
     budget: u64,
     /// Memory of one memtable
-    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = plan::size)]
+    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
     memtable: u64,
     /// Compression of blocks
     #[arg(long, value_enum, default_value = "lz4")]
@@ -117,7 +118,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "auto")]
     read_mode: Reads,
     /// Memory that `ltm` may use in all, page cache included; 0 when it has been limited from outside
-    #[arg(long, value_name = "BYTES", default_value = "512m", value_parser = plan::size)]
+    #[arg(long, value_name = "BYTES", default_value = "512m", value_parser = options::size)]
     limit: u64,
     /// How long each reading step of `ltm` takes
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]

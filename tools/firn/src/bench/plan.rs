@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use firn_kv::{DbOptions, Movement, Policy, TreeOptions};
+use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::{Config, Phase, Workload};
 
 use super::BenchArgs;
@@ -156,83 +156,6 @@ fn fill_first(steps: &mut Vec<Step>, notes: &mut Vec<String>, args: &BenchArgs) 
     }
 }
 
-/// Bytes, as `64m`, `1g`, `4096` or `256MiB`: units are powers of 1,024.
-pub fn size(text: &str) -> Result<u64, String> {
-    let lower = text.to_ascii_lowercase();
-    let plain = lower.trim_end_matches('b').trim_end_matches('i');
-    let (digits, shift) = match plain.strip_suffix(['k', 'm', 'g', 't']) {
-        Some(digits) => (digits, 10 * (1 + "kmgt".find(&plain[digits.len()..]).unwrap_or(0))),
-        None => (plain, 0),
-    };
-    let n: u64 = digits.trim().parse().map_err(|_| format!("{text:?} is no size; 64m and 1g are"))?;
-    n.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too large"))
-}
-
-/// A policy with its parameters behind colons.
-pub fn policy(text: &str) -> Result<Policy, String> {
-    let mut parts = text.split([':', ',']);
-    let name = parts.next().unwrap_or_default();
-    let given: Vec<&str> = parts.collect();
-    let most = |n: usize| if given.len() > n { Err(format!("{name} takes at most {n} parameters")) } else { Ok(()) };
-    fn parameter<T: std::str::FromStr>(given: &[&str], i: usize, default: T) -> Result<T, String> {
-        given.get(i).map_or(Ok(default), |p| p.parse().map_err(|_| format!("{p:?} is no fitting number")))
-    }
-    let policy = match name {
-        "tiered" => {
-            most(3)?;
-            let min_runs = parameter(&given, 0, 3)?;
-            Policy::Tiered { min_runs, max_runs: parameter(&given, 1, 32.max(min_runs))?, bucket: parameter(&given, 2, 3.0)? }
-        }
-        "leveled" => {
-            most(2)?;
-            Policy::Leveled {
-                ratio: parameter(&given, 0, 10)?,
-                level0_runs: parameter(&given, 1, 4)?,
-                base: 256 << 20,
-                movement: Movement::default(),
-            }
-        }
-        "lazy" => {
-            most(1)?;
-            Policy::LazyLeveled { ratio: parameter(&given, 0, 4)? }
-        }
-        "unified" => {
-            let scaling: Result<Vec<i32>, String> = (0..given.len()).map(|i| parameter(&given, i, 0)).collect();
-            let scaling = Some(scaling?).filter(|s| !s.is_empty()).unwrap_or_else(|| vec![2]);
-            Policy::Unified { scaling, target_table: 64 << 20, base_shards: 4 }
-        }
-        "window" => {
-            most(2)?;
-            Policy::TimeWindow { window_secs: parameter(&given, 0, 3600)?, min_runs: parameter(&given, 1, 4)? }
-        }
-        "fifo" => {
-            most(2)?;
-            let max_bytes = given.first().map_or(Ok(1 << 30), |t| size(t))?;
-            Policy::Fifo { max_bytes, max_age_secs: parameter(&given, 1, 0)? }
-        }
-        _ => return Err(format!("no policy is called {name:?}; there are tiered, leveled, lazy, unified, window and fifo")),
-    };
-    let options = TreeOptions { policy: policy.clone(), ..TreeOptions::default() };
-    options.check().map_err(|e| e.message().to_owned())?;
-    Ok(policy)
-}
-
-/// A policy as [`policy`] reads it.
-pub fn policy_name(policy: &Policy) -> String {
-    match policy {
-        Policy::Tiered { min_runs, max_runs, bucket } => format!("tiered:{min_runs}:{max_runs}:{bucket}"),
-        Policy::Leveled { level0_runs, ratio, .. } => format!("leveled:{ratio}:{level0_runs}"),
-        Policy::LazyLeveled { ratio } => format!("lazy:{ratio}"),
-        Policy::Unified { scaling, .. } => {
-            let scaling: Vec<String> = scaling.iter().map(i32::to_string).collect();
-            format!("unified:{}", scaling.join(":"))
-        }
-        Policy::TimeWindow { window_secs, min_runs } => format!("window:{window_secs}:{min_runs}"),
-        Policy::Fifo { max_bytes, max_age_secs } => format!("fifo:{max_bytes}:{max_age_secs}"),
-        other => format!("{other:?}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,24 +187,5 @@ mod tests {
         assert_eq!(steps("readrandom --keep"), ["readrandom"]);
         assert_eq!(steps("ycsb-a ycsb-b"), ["ycsb-load", "ycsb-a", "ycsb-b"]);
         assert_eq!(steps("fillrandom ycsb-c"), ["fillrandom", "ycsb-load", "ycsb-c"]);
-    }
-
-    #[test]
-    fn sizes_and_policies_parse_or_say_why_not() {
-        assert_eq!([size("64m"), size("1GiB"), size("512"), size("4kb")], [Ok(64 << 20), Ok(1 << 30), Ok(512), Ok(4096)]);
-        assert!(size("m").is_err() && size("1x").is_err() && size("99999999t").is_err());
-        assert_eq!(policy("tiered"), Ok(Policy::default()));
-        assert_eq!(policy("lazy:6"), Ok(Policy::LazyLeveled { ratio: 6 }));
-        assert_eq!(
-            policy("unified:4:-2"),
-            Ok(Policy::Unified { scaling: vec![4, -2], target_table: 64 << 20, base_shards: 4 })
-        );
-        assert_eq!(policy("fifo:1m:60"), Ok(Policy::Fifo { max_bytes: 1 << 20, max_age_secs: 60 }));
-        for text in ["tiered:3:9:1.5", "leveled:8:2", "lazy:5", "unified:4:-2", "window:60:4", "fifo:1048576:60"] {
-            assert_eq!(policy_name(&policy(text).unwrap()), text);
-        }
-        for bad in ["", "tired", "lazy:1", "lazy:2:3", "unified:x", "window:0"] {
-            assert!(policy(bad).is_err(), "{bad}");
-        }
     }
 }

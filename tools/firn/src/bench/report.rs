@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::BenchArgs;
 use super::advice::{Facts, advise};
-use super::plan::policy_name;
 use super::run::{Bench, Measured};
 use crate::inspect::stats_json;
 use crate::store::Global;
 use firn_tools::io::stdout;
+use firn_tools::options::policy_text;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 
 /// Prints it all.
@@ -47,7 +47,7 @@ fn settings(global: &Global, args: &BenchArgs) -> String {
         count(args.num),
         args.key_size,
         global.db.display(),
-        policy_name(&args.policy),
+        policy_text(&args.policy),
         bytes(args.budget),
         bytes(args.memtable),
         format!("{:?}", args.compression).to_lowercase(),
@@ -168,7 +168,7 @@ fn as_json(global: &Global, args: &BenchArgs, bench: &Bench, advice: &[String]) 
         "options": {
             "num": args.num, "key_size": args.key_size, "value_size": args.value_size, "threads": args.threads,
             "distribution": args.distribution, "durability": format!("{:?}", args.durability).to_lowercase(),
-            "policy": policy_name(&args.policy), "budget": args.budget, "memtable": args.memtable,
+            "policy": policy_text(&args.policy), "budget": args.budget, "memtable": args.memtable,
             "compression": format!("{:?}", args.compression).to_lowercase(), "seed": args.seed, "keep": args.keep,
         },
         "steps": bench.steps.iter().map(step_json).collect::<Vec<_>>(),

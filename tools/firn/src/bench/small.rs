@@ -85,7 +85,10 @@ pub fn run(global: &Global, args: &SmallArgs) -> Done {
     };
     let dbs = bench.step("make", open)?;
     bench.step("fill", || dbs.iter().try_for_each(|db| put(db, 0..args.records)))?;
-    bench.step("close", || Ok(drop(dbs)))?;
+    bench.step("close", || {
+        drop(dbs);
+        Ok(())
+    })?;
     let dbs = bench.step("open", open)?;
     bench.step("read all", || {
         dbs.iter().try_for_each(|db| {
@@ -93,7 +96,10 @@ pub fn run(global: &Global, args: &SmallArgs) -> Done {
             if found == args.records { Ok(()) } else { Err(Failure::new(format!("a store has {found} records"))) }
         })
     })?;
-    bench.step("close, read only", || Ok(drop(dbs)))?;
+    bench.step("close, read only", || {
+        drop(dbs);
+        Ok(())
+    })?;
     bench.step("open, put one, close", || {
         dirs.iter().try_for_each(|d| put(&Db::open_with(d, DbOptions::default())?, args.records..args.records + 1))
     })?;

@@ -22,7 +22,7 @@ use firn_wide::cell::{Cell, Stored};
 use firn_wide::store::{SCHEMA_TREE, TreeName};
 
 use crate::names::Names;
-use crate::store::{self, Global, Holding};
+use crate::store::{self, Global};
 
 pub const EXAMPLES: &str = "\
 Says of one read which memtables and runs were there, which were skipped and by what (bounds, filter, prefix), what each filter said and
@@ -131,11 +131,7 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<Told> {
 
 fn of_keys(global: &Global, args: &ExplainArgs) -> Done<Told> {
     // In a tree of a table or family the hooks fold counters, and know what is in the filters.
-    let session = if global.holding()? == Holding::Model { Some(global.model(global.to_read())?) } else { None };
-    let (db, names) = match &session {
-        Some(s) => (s.engine().store().db().clone(), Names::of_session(s)),
-        None => (global.open_to_read()?, Names::default()),
-    };
+    let (db, names) = global.open_named()?;
     let tree = store::tree(&db, args.tree.as_deref())?;
     let recorded = match &args.key {
         Some(key) => {

@@ -1,0 +1,204 @@
+//! `firn trees`: the trees of a store, what is in each, its policy, size and options; and `firn set-options`, which changes those.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use firn_kv::TreeOptions;
+use firn_kv::env::os::OsEnv;
+use firn_kv::manifest::{Manifest, PersistedOptions};
+use firn_wide::store::{SCHEMA_TREE, TreeName, loss};
+use serde_json::{Map, Value, json};
+
+use crate::inspect::sums;
+use crate::names::Names;
+use crate::store::{self, Global};
+use firn_tools::io::stdout;
+use firn_tools::options;
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
+
+/// The options of a store's trees, as its manifest has them.
+pub struct Options(BTreeMap<String, PersistedOptions>);
+
+impl Options {
+    /// Those of this store; of a manifest that can't be read, none.
+    pub fn of(global: &Global) -> Options {
+        let state = Manifest::load(&*OsEnv::new(), &global.db).ok().flatten().map(|(state, _)| state);
+        let trees = state.into_iter().flat_map(|s| s.trees.into_values());
+        Options(trees.map(|t| (t.name, t.options)).collect())
+    }
+
+    fn without_hooks(&self, tree: &str) -> Option<TreeOptions> {
+        Some(self.0.get(tree)?.with_hooks_of(&TreeOptions::default()))
+    }
+
+    fn hooks(&self, tree: &str) -> Vec<(&'static str, String)> {
+        let Some(o) = self.0.get(tree) else { return vec![] };
+        let hooks = [("merge", &o.merge), ("purge", &o.purge), ("summary", &o.summary), ("filter_prefix", &o.filter_prefix)];
+        hooks.into_iter().filter_map(|(what, name)| Some((what, name.clone()?))).collect()
+    }
+
+    /// The policy of a tree.
+    pub fn policy(&self, tree: &str) -> Option<String> {
+        Some(options::policy_text(&self.0.get(tree)?.policy))
+    }
+
+    /// The other options that are not as they are by default, and the hooks but for those of the data model: `name=value` each.
+    pub fn unusual(&self, tree: &str) -> Vec<String> {
+        let options = self.without_hooks(tree).map_or(vec![], |o| options::unusual(&o));
+        let hooks = if TreeName::parse(tree).is_some() { vec![] } else { self.hooks(tree) };
+        options.into_iter().chain(hooks).map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    /// All of them for programs. Null where nobody knows.
+    pub fn json(&self, tree: &str) -> Value {
+        let Some(o) = self.0.get(tree) else { return Value::Null };
+        let plain = self.without_hooks(tree).map_or(vec![], |o| options::list(&o));
+        let mut all: Map<String, Value> = plain.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        all.insert("block_size".into(), o.block_size.into());
+        all.insert("table_size".into(), o.table_size.into());
+        all.insert("memtable_size".into(), o.memtable_size.into());
+        all.insert("tombstone_age_secs".into(), o.tombstone_age_secs.into());
+        let hooks: Map<String, Value> =
+            self.hooks(tree).into_iter().map(|(what, name)| (what.to_owned(), name.into())).collect();
+        all.insert("hooks".into(), hooks.into());
+        all.into()
+    }
+}
+
+pub const TREES_EXAMPLES: &str = "\
+Says of each tree what is in it (the table, column family or index, where the store has keyspaces), its compaction policy, its
+size, and which of its options are not as they are by default. Options are written as `firn set-options` takes them.
+
+Examples:
+  firn trees
+  firn trees --json | jq -r '.[].name'
+  firn --db shop trees --json | jq -r '.[] | select(.holds.keyspace == \"shop\") | .name'";
+
+/// What `firn trees` takes: nothing of its own.
+#[derive(Args, Clone, Debug)]
+pub struct TreesArgs {}
+
+/// Runs `firn trees`.
+pub fn trees(global: &Global, _: &TreesArgs) -> Done {
+    let (db, names) = global.open_named()?;
+    let (s, options) = (db.stats(), Options::of(global));
+    let mut out = stdout();
+    let undefined = names.undefined(&db);
+    if global.json {
+        let one = |t: &firn_kv::TreeStats| {
+            let m = sums(t);
+            json!({
+                "name": t.name, "runs": t.runs.len(), "tables": m.tables, "bytes": m.bytes, "entries": m.entries,
+                "memtable_bytes": t.memtable_bytes, "holds": names.told(&t.name), "options": options.json(&t.name),
+                "undefined": undefined.contains(&t.name),
+            })
+        };
+        writeln!(out, "{}", Value::from(s.trees.iter().map(one).collect::<Vec<_>>()))?;
+    } else if !s.trees.is_empty() {
+        let head = ["tree", "holds", "policy", "runs", "tables", "on disk", "entries", "in memory", "options"];
+        let mut t = listing(&head, "lllrrrrrl");
+        for tree in &s.trees {
+            let m = sums(tree);
+            let holds = match undefined.contains(&tree.name) {
+                true => "cells without a definition",
+                false => holds(&names, &tree.name),
+            };
+            t.add_row([
+                tree.name.clone(),
+                holds.to_owned(),
+                options.policy(&tree.name).unwrap_or_default(),
+                count(tree.runs.len() as u64),
+                count(m.tables),
+                bytes(m.bytes),
+                count(m.entries),
+                bytes(tree.memtable_bytes),
+                options.unusual(&tree.name).join(" "),
+            ]);
+        }
+        write!(out, "{}", print_table(&t, global.style()))?;
+    }
+    out.flush()?;
+    for tree in &undefined {
+        let (words, next) = loss::words_of_undefined(tree);
+        eprintln!("{} {words}; {next}", global.style().bold("note:"));
+    }
+    Ok(())
+}
+
+/// What is in a tree, in words.
+pub fn holds<'a>(names: &'a Names, tree: &str) -> &'a str {
+    names.of_tree(tree).unwrap_or(if tree == SCHEMA_TREE { "definitions" } else { "keys and values" })
+}
+
+pub const SET_OPTIONS_EXAMPLES: &str = "\
+Changes options of a tree for good: the manifest has them from now on. Tables that are there stay as they are until they are
+merged; `firn compact` writes them anew. A program that opens the tree with options of its own puts those in force.
+
+Options, with their defaults:
+  policy=tiered:3:32:3     when tables are merged (below)
+  compression=lz4          of blocks: none or lz4; for each level, separated by commas, of which the last repeats
+  filter=fuse8             of tables: none, fuse8 (9 bits a key) or fuse16 (18 bits a key); in the same way
+  block_size=4032          aim for a block, 512 to 64k
+  table_size=64m           aim for a table's file, from 64k on
+  memtable_size=64m        memory that is filled before it becomes a table, 64k to 2g
+  tombstone_age_secs=0     longest time that a delete stays unmerged, in seconds; 0 for no bound
+Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS[:MOVEMENT]]][:base=BYTES]  lazy[:RATIO]
+          unified[:W…][:table=BYTES][:shards=N]  window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
+          where MOVEMENT is lo+1, lo+2, rr, cold, old or tsd; fifo drops the oldest tables: it forgets data
+
+Examples:
+  firn set-options fruit policy=lazy:4
+  firn set-options fruit compression=none,lz4 filter=fuse16 && firn compact --tree fruit
+  firn set-options events policy=window:3600 tombstone_age_secs=86400";
+
+/// What `firn set-options` takes.
+#[derive(Args, Clone, Debug)]
+pub struct SetOptionsArgs {
+    /// The tree
+    #[arg(value_name = "TREE")]
+    tree: String,
+    /// Names and values
+    #[arg(value_name = "NAME=VALUE", required = true)]
+    values: Vec<String>,
+}
+
+/// Runs `firn set-options`.
+pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
+    let next = || "`firn set-options --help` lists the options".to_owned();
+    let pair = |text: &'_ String| -> Done<(String, String)> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| Failure::with_next(format!("{text:?} is no option with a value"), "write it as name=value"))?;
+        Ok((name.trim().to_owned(), value.to_owned()))
+    };
+    let values = args.values.iter().map(pair).collect::<Done<Vec<_>>>()?;
+    let refused = |why: String| Failure::with_next(why, next());
+    // What is wrong with the words is said before anything is opened.
+    let mut tried = TreeOptions::default();
+    values.iter().try_for_each(|(name, value)| options::set(&mut tried, name, value).map_err(refused))?;
+    if global.is_own_tree(&args.tree)? {
+        let next = "change the definition: ALTER TABLE … WITH compaction = … in `firn cql`, update column family in `firn cli`";
+        let what =
+            format!("the tree {:?} belongs to the keyspaces of this store: its options are those of its definition", args.tree);
+        return Err(Failure::with_next(what, next));
+    }
+    let db = global.open_to_write(false, 0)?;
+    let tree = store::tree(&db, Some(&args.tree))?;
+    let before = options::list(&tree.options());
+    let mut options = tree.options();
+    values.iter().try_for_each(|(name, value)| options::set(&mut options, name, value).map_err(refused))?;
+    options.check().map_err(|e| refused(e.message().to_owned()))?;
+    let after = options::list(&options);
+    db.tree(tree.name(), options)?;
+    if global.json {
+        writeln!(stdout(), "{}", json!({"tree": tree.name(), "options": Options::of(global).json(tree.name())}))?;
+    }
+    if before == after {
+        eprintln!("nothing is changed: the tree {:?} has these options", tree.name());
+    }
+    for ((name, was), (_, is)) in before.into_iter().zip(after).filter(|(a, b)| a != b) {
+        eprintln!("{name}: {was} before, {is} now");
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The commands that work on a whole store: `firn compact`, `firn checkpoint`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use firn_kv::{Db, Tree};
+use serde_json::json;
+
+use crate::store::{self, Global};
+use firn_tools::io::{Watch, stdout};
+use firn_tools::keys;
+use firn_tools::output::{self, Done, Progress, things};
+
+pub const COMPACT_EXAMPLES: &str = "\
+Writes what is in memory to a table, then merges tables until every tree is one sorted run, and drops what no reader can see.
+It reads and writes everything in the range once; meanwhile the store needs space for old and new tables.
+
+Examples:
+  firn compact
+  firn compact --tree fruit
+  firn compact --from a --to b           only tables that may hold these keys";
+
+/// What `firn compact` takes.
+#[derive(Args, Clone, Debug)]
+pub struct CompactArgs {
+    /// The first key
+    #[arg(long, value_name = "KEY", requires = "to")]
+    from: Option<OsString>,
+    /// The last key
+    #[arg(long, value_name = "KEY", requires = "from")]
+    to: Option<OsString>,
+    /// The tree to compact [default: all of them]
+    #[arg(long, value_name = "NAME")]
+    tree: Option<String>,
+    /// Keys are given in hexadecimal
+    #[arg(long)]
+    hex: bool,
+}
+
+/// Runs `firn compact`.
+pub fn compact(global: &Global, args: &CompactArgs) -> Done {
+    let ends = match (&args.from, &args.to) {
+        (Some(from), Some(to)) => Some((keys::key(from, args.hex)?, keys::key(to, args.hex)?)),
+        _ => None,
+    };
+    let db = global.open_to_write(false, 0)?;
+    let trees = trees_named(&db, args.tree.as_deref())?;
+    let before = db.stats().table_bytes();
+    let watch = Watch::start();
+    for tree in &trees {
+        let progress = Progress::operations("compact", None);
+        progress.say(format!("tree {:?}, {} in tables", tree.name(), output::bytes(db.stats().table_bytes())));
+        match &ends {
+            Some((from, to)) => tree.compact_range(from, to)?,
+            None => tree.compact()?,
+        }
+    }
+    let stats = db.stats();
+    let (after, seconds) = (stats.table_bytes(), watch.seconds());
+    if global.json {
+        let figures = json!({
+            "seconds": seconds, "table_bytes_before": before, "table_bytes_after": after,
+            "read_bytes": stats.compaction_read, "written_bytes": stats.compaction_written,
+        });
+        writeln!(stdout(), "{figures}")?;
+    }
+    eprintln!(
+        "compacted {} in {seconds:.2} s: {} of tables before, {} after",
+        things(trees.len() as u64, "tree", "trees"),
+        output::bytes(before),
+        output::bytes(after)
+    );
+    Ok(())
+}
+
+fn trees_named(db: &Db, name: Option<&str>) -> Done<Vec<Tree>> {
+    match name {
+        Some(_) => Ok(vec![store::tree(db, name)?]),
+        None => db.tree_names().iter().map(|n| Ok(db.existing_tree(n)?)).collect(),
+    }
+}
+
+pub const CHECKPOINT_EXAMPLES: &str = "\
+Makes a second store of the same content. Tables are shared by hard links, so it takes moments and hardly any space, and both
+stores go their own ways from then on. DIR must be new or empty and on the same file system.
+
+Examples:
+  firn checkpoint backup-monday
+  firn --db backup-monday verify
+  firn checkpoint /data/copy && tar -C /data -cf copy.tar copy";
+
+/// What `firn checkpoint` takes.
+#[derive(Args, Clone, Debug)]
+pub struct CheckpointArgs {
+    /// Directory of the new store
+    #[arg(value_name = "DIR")]
+    into: PathBuf,
+}
+
+/// Runs `firn checkpoint`.
+pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Done {
+    let db = global.open_to_write(false, 0)?;
+    let watch = Watch::start();
+    db.checkpoint(&args.into)?;
+    let (stats, seconds) = (db.stats(), watch.seconds());
+    let tables: u64 = stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables as u64).sum();
+    if global.json {
+        let figures = json!({
+            "dir": args.into.display().to_string(), "tables": tables, "table_bytes": stats.table_bytes(),
+            "seq": stats.seq, "seconds": seconds,
+        });
+        writeln!(stdout(), "{figures}")?;
+    }
+    eprintln!(
+        "{} holds {} ({}) of {}, made in {seconds:.2} s",
+        args.into.display(),
+        things(tables, "table", "tables"),
+        output::bytes(stats.table_bytes()),
+        things(stats.trees.len() as u64, "tree", "trees"),
+    );
+    Ok(())
+}

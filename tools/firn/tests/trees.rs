@@ -1,0 +1,137 @@
+//! `firn put`, deletions of ranges, `firn trees`, `firn stats` and `firn set-options` as a user meets them.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{Ran, Temp};
+use serde_json::{Value, json};
+
+impl Temp {
+    fn firn(&self, args: &[&str]) -> Ran {
+        Ran::of(self.run("db", args, b""))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let text = self.firn(args).good();
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    }
+}
+
+#[test]
+fn put_takes_pairs_and_files_and_all_or_nothing() {
+    let t = Temp::new("trees", "put");
+    t.firn(&["put", "apple", "red", "pear", "green"]).said(0, &["2 keys", "\"default\""]);
+    t.firn(&["put", "apple", "red", "pear"]).said(2, &["the key pear has no value", "--from"]);
+    Ran::of(t.run("db", &["put", "file", "--from", "-"], b"\x00\ttab")).good();
+    assert_eq!(t.firn(&["get", "--hex", "66696c65"]).good(), "0009746162\n");
+    t.firn(&["put", "--hex", "00ff", "0102", "--tree", "bytes"]).good();
+    assert_eq!(t.firn(&["scan", "--hex", "--tree", "bytes"]).good(), "00ff\t0102\n");
+    t.firn(&["put", "--hex", "0g", "01"]).said(2, &["hexadecimal"]);
+    // What was refused has written nothing, and where only one tree is, that is meant.
+    assert_eq!(t.firn(&["scan", "--keys-only"]).good(), "apple\nfile\npear\n");
+    Ran::of(t.run("one", &["put", "a", "1", "--tree", "fruit"], b"")).good();
+    Ran::of(t.run("one", &["put", "b", "2"], b"")).good();
+    assert_eq!(Ran::of(t.run("one", &["scan"], b"")).good(), "a\t1\nb\t2\n");
+}
+
+#[test]
+fn a_range_is_deleted_only_where_that_is_meant() {
+    let t = Temp::new("trees", "range");
+    t.firn(&["put", "a1", "x", "a2", "x", "b", "x"]).good();
+    t.firn(&["delete", "--prefix", "a"]).said(2, &["--yes", "--dry-run"]);
+    t.firn(&["delete", "--prefix", "a", "--dry-run"]).said(0, &["would delete 2 keys with 6 B", "from a1 to a2"]);
+    t.firn(&["delete", "--prefix", "z", "--dry-run"]).said(0, &["would delete nothing"]);
+    let would = t.json(&["delete", "a1", "nowhere", "--dry-run", "--json"]);
+    assert_eq!(would, json!({"tree": "default", "dry_run": true, "keys": 1, "bytes": 3}));
+    assert_eq!(t.firn(&["scan", "--keys-only"]).good(), "a1\na2\nb\n");
+    t.firn(&["delete", "--prefix", "a", "--yes"]).good();
+    assert_eq!(t.firn(&["scan", "--keys-only"]).good(), "b\n");
+}
+
+#[test]
+fn options_stay_set() {
+    let t = Temp::new("trees", "options");
+    t.firn(&["put", "a", "1"]).good();
+    let set = ["set-options", "default", "policy=leveled:8:2:cold", "table_size=1m", "compression=none,lz4"];
+    t.firn(&set).said(0, &["policy: tiered:3:32:3 before, leveled:8:2:cold now", "table_size: 64m before, 1m now"]);
+    t.firn(&set).said(0, &["nothing is changed"]);
+    // Another writer, who names no options, leaves them.
+    t.firn(&["put", "b", "2"]).good();
+    t.firn(&["compact"]).good();
+    let trees = t.json(&["trees", "--json"]);
+    let options = &trees[0]["options"];
+    assert_eq!((&options["policy"], &options["table_size"]), (&"leveled:8:2:cold".into(), &(1 << 20).into()));
+    assert_eq!((&options["compression"], &options["hooks"]), (&"none,lz4".into(), &json!({})));
+    assert_eq!(t.json(&["stats", "--json"])["trees"][0]["options"], *options);
+    let text = t.firn(&["trees"]).good();
+    assert!(text.contains("leveled:8:2:cold") && text.contains("compression=none,lz4 table_size=1m"), "{text}");
+    for (args, why) in [
+        (&["default", "policy=lazy:1"][..], "ratio"),
+        (&["default", "table_size=1"], "table_size is 1; it must be"),
+        (&["default", "table_size"], "name=value"),
+        (&["default", "colour=red"], "block_size"),
+        (&["nowhere", "table_size=1m"], "no tree \"nowhere\""),
+    ] {
+        t.firn(&[&["set-options"][..], args].concat()).said(2, &[why, "next:"]);
+    }
+    assert_eq!(t.json(&["trees", "--json"])[0]["options"], *options);
+}
+
+const SHOP: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+    CREATE TABLE shop.items (id int PRIMARY KEY, name text); CREATE INDEX by_name ON shop.items (name);
+    INSERT INTO shop.items (id, name) VALUES (1, 'one')";
+
+#[test]
+fn trees_are_called_by_what_is_in_them() {
+    let t = Temp::new("trees", "names");
+    t.firn(&["cql", "-e", SHOP]).good();
+    let family = "create keyspace Music; use Music; create column family users with comparator = UTF8Type;";
+    t.firn(&["cli", "-e", family]).good();
+    t.firn(&["put", "k", "v", "--tree", "own"]).good();
+    for args in [&["trees"][..], &["stats"]] {
+        let text = t.firn(args).good();
+        for holds in [
+            "table shop.items ",
+            "index by_name on table shop.items ",
+            "family Music.users ",
+            "definitions ",
+            "keys and values ",
+        ] {
+            assert!(text.contains(&format!("  {holds}")), "{holds} in\n{text}");
+        }
+        assert!(text.contains("tiered:3:32:3"), "{text}");
+    }
+    for trees in [t.json(&["trees", "--json"]), t.json(&["stats", "--json"])["trees"].clone()] {
+        let holds: Vec<&Value> = trees.as_array().unwrap().iter().map(|t| &t["holds"]).collect();
+        assert!(holds.contains(&&json!({"kind": "table", "keyspace": "shop", "table": "items"})), "{trees}");
+        assert!(
+            holds.contains(&&json!({"kind": "index", "keyspace": "shop", "table": "items", "index": "by_name"})),
+            "{trees}"
+        );
+        assert!(holds.contains(&&json!({"kind": "family", "keyspace": "Music", "family": "users"})), "{trees}");
+        assert!(trees.as_array().unwrap().iter().any(|t| t["options"]["hooks"]["purge"] == "firn.cells"), "{trees}");
+    }
+    // What belongs to them is neither written nor changed by hand, and no tree is made for what would be refused.
+    let before = t.json(&["trees", "--json"]);
+    let tree = before.as_array().unwrap().iter().find(|t| t["holds"]["table"] == "items").unwrap()["name"].as_str().unwrap();
+    for tree in [tree, "cf-77", "system.schema"] {
+        t.firn(&["put", "k", "v", "--tree", tree]).said(2, &["belongs to the keyspaces", "firn cql"]);
+    }
+    t.firn(&["set-options", tree, "policy=lazy"]).said(2, &["belongs to the keyspaces", "ALTER TABLE"]);
+    assert_eq!(t.json(&["trees", "--json"]), before);
+}
+
+#[test]
+fn stats_are_looked_at_again() {
+    let t = Temp::new("trees", "watch");
+    t.firn(&["put", "a", "1"]).good();
+    let text = t.firn(&["stats", "--watch", "0", "--times", "2"]).good();
+    assert_eq!(text.matches(" so far\n").count(), 2, "{text}");
+    assert_eq!(text.matches("0 operations in the last").count(), 1, "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    let lines = t.firn(&["stats", "--watch", "0", "--times", "3", "--json"]).good();
+    let looks: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!((looks.len(), &looks[0]["since_last"], &looks[2]["since_last"]["operations"]), (3, &Value::Null, &0.into()));
+    t.firn(&["stats", "--times", "3"]).said(2, &["--watch"]);
+    t.firn(&["stats", "--watch", "soon"]).said(2, &["no number of seconds"]);
+}
