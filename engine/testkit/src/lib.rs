@@ -1,8 +1,8 @@
 //! Test tools for Firn, for dev-dependencies only: [`datadriven`] runs tests that are text files, [`floors`] sees what
 //! imports what, [`history`] makes histories of
 //! operations and [`oracle`] knows what they must answer, [`linear`] judges calls that were made at the same time, [`public_api`]
-//! tells what is public and in no run of tests, [`rng`] is a small generator of repeatable randomness, [`shrink`] makes what fails
-//! smaller.
+//! tells what is public and in no run of tests, [`rng`] is a small generator of repeatable randomness, [`shell`] asks a
+//! shell about its completions, [`shrink`] makes what fails smaller.
 
 pub mod datadriven;
 pub mod floors;
@@ -11,4 +11,5 @@ pub mod linear;
 pub mod oracle;
 pub mod public_api;
 pub mod rng;
+pub mod shell;
 pub mod shrink;

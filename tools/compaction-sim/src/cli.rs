@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, TreeOptions};
+use firn_tools::install;
 use firn_tools::options::size;
 use firn_tools::output::{Color, Done, Failure, Style};
 
@@ -26,6 +27,17 @@ Examples:
   compaction-sim sweep --policies tiered:3,tiered:6,lazy --table-sizes 16M,64M --csv sweep.csv --svg plots
   compaction-sim compare firn-data             the events of a real store beside the prediction
   compaction-sim replay firn-data --policy leveled:8";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  compaction-sim completions bash > ~/.local/share/bash-completion/completions/compaction-sim
+  compaction-sim completions zsh > ~/.zfunc/_compaction-sim                 where ~/.zfunc is in $fpath
+  compaction-sim completions fish > ~/.config/fish/completions/compaction-sim.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  compaction-sim man --out ~/.local/share/man/man1       a page for each command: `man compaction-sim`, `man compaction-sim-sweep`
+  compaction-sim man sweep | man -l -";
 
 /// What would another compaction policy do? The engine's own policies on virtual tables: bytes, space, time and stalls.
 #[derive(Parser, Debug)]
@@ -75,6 +87,12 @@ pub enum Command {
     /// Measure the simulator against the engine, and itself
     #[command(after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md")]
     Validate(ValidateArgs),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(install::CompletionsArgs),
+    /// Print or write manual pages
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(install::ManArgs),
 }
 
 /// The tree, the workload and the machine.

@@ -4,8 +4,10 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use clap::CommandFactory;
 use firn_kv::TreeOptions;
 use firn_kv::env::os::OsEnv;
+use firn_tools::install;
 use firn_tools::io::create;
 use firn_tools::output::{Done, Failure, Progress, Style};
 
@@ -26,6 +28,8 @@ pub fn execute(cli: &Cli, out: &mut dyn Write) -> Done {
         Command::Replay(args) => recorded::replay(args, cli, out),
         Command::Compare(args) => recorded::compare(args, cli, out),
         Command::Validate(args) => validate::run(args, cli, out),
+        Command::Completions(args) => install::completions(args, Cli::command(), out),
+        Command::Man(args) => install::man(args, Cli::command(), out),
     }
 }
 

@@ -77,3 +77,13 @@ fn a_recorded_history_is_predicted() {
     assert!(text.contains("full:4"), "{text}");
     assert!(parse("nothing\n", None).is_err());
 }
+
+#[test]
+fn completions_and_pages() {
+    firn_testkit::shell::completes(
+        &print(&["completions", "bash"]),
+        "compaction-sim",
+        &["run", "sweep", "replay", "compare", "validate", "completions", "man"],
+    );
+    assert!(print(&["man", "sweep"]).contains("  compaction\\-sim sweep "));
+}

@@ -29,9 +29,10 @@ mod wide;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use firn_kv::{Error, ErrorKind};
-use firn_tools::output;
+use firn_tools::io::stdout;
+use firn_tools::{install, output};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (damage, a bad line, a missing key), 2 it could not run.
@@ -49,6 +50,17 @@ Examples:
   firn --db shop cql                        a shell for CQL
   firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
   firn load --help                          what a command takes, with examples";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  firn completions bash > ~/.local/share/bash-completion/completions/firn
+  firn completions zsh > ~/.zfunc/_firn                 where ~/.zfunc is in $fpath
+  firn completions fish > ~/.config/fish/completions/firn.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  firn man --out ~/.local/share/man/man1       a page for each command: `man firn`, `man firn-load`
+  firn man load | man -l -";
 
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
 #[derive(Parser, Debug)]
@@ -125,6 +137,12 @@ enum Command {
     /// Work a store hard, kill it again and again, and check that nothing is lost or wrong
     #[command(after_help = torture::EXAMPLES)]
     Torture(torture::TortureArgs),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(install::CompletionsArgs),
+    /// Print or write manual pages
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(install::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -152,6 +170,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(global, args),
         Command::Bench(args) => bench::run(global, args),
         Command::Torture(args) => torture::run(global, args),
+        Command::Completions(args) => install::completions(args, Cli::command(), &mut stdout()),
+        Command::Man(args) => install::man(args, Cli::command(), &mut stdout()),
     };
     output::finish(done, global.style(), advice)
 }

@@ -43,8 +43,9 @@ pub mod whose;
 
 use std::io::Write;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use firn_kv::{Error, ErrorKind};
+use firn_tools::install;
 use firn_tools::output::{Color, Done, Style};
 
 const EXAMPLES: &str = "\
@@ -63,6 +64,17 @@ Examples:
   sstable-dump layout firn-data/00000012.sst         a file as a map of its bytes
   sstable-dump raw firn-data/00000003.wal            every field as the format specification names it
   sstable-dump COMMAND --help                        what a command takes, with examples";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  sstable-dump completions bash > ~/.local/share/bash-completion/completions/sstable-dump
+  sstable-dump completions zsh > ~/.zfunc/_sstable-dump                 where ~/.zfunc is in $fpath
+  sstable-dump completions fish > ~/.config/fish/completions/sstable-dump.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  sstable-dump man --out ~/.local/share/man/man1       a page for each command: `man sstable-dump`, `man sstable-dump-check`
+  sstable-dump man check | man -l -";
 
 /// Look into Firn's files, find damage, save what can be saved.
 #[derive(Parser, Debug)]
@@ -123,6 +135,12 @@ enum Command {
     /// Make a table of what scan --json printed
     #[command(after_help = from_json::EXAMPLES)]
     FromJson(from_json::FromJsonArgs),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(install::CompletionsArgs),
+    /// Print or write manual pages
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(install::ManArgs),
 }
 
 impl Cli {
@@ -160,6 +178,8 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Done {
         Command::Raw(args) => raw::run(screen, args),
         Command::Scan(args) => scan::run(screen, args),
         Command::FromJson(args) => from_json::run(screen, args),
+        Command::Completions(args) => install::completions(args, Cli::command(), screen.out),
+        Command::Man(args) => install::man(args, Cli::command(), screen.out),
     }
 }
 

@@ -99,3 +99,11 @@ fn what_scan_prints_makes_the_same_file() {
         assert!(text(&done.stderr).contains("line ") && !out.exists(), "{}", text(&done.stderr));
     }
 }
+
+#[test]
+fn completions_and_pages() {
+    let script = text(&run(&["completions", "bash"]).stdout);
+    let all = ["check", "find", "salvage", "repair", "manifest", "wal", "space", "filters", "recompress", "layout", "props"];
+    firn_testkit::shell::completes(&script, "sstable-dump", &[&all[..], &["raw", "scan", "from-json"]].concat());
+    assert!(text(&run(&["man", "check"]).stdout).contains("  sstable\\-dump check "));
+}
