@@ -35,7 +35,7 @@ use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
 /// More segments of the log are too many: each costs an opening a file to be opened.
-const MANY_SEGMENTS: usize = 64;
+const MANY_SEGMENTS: usize = 16;
 
 /// What the write lock protects.
 pub struct WriteState {
