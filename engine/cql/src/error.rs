@@ -72,6 +72,8 @@ pub enum Error {
     Refused(Class, String),
     /// The data model or the engine beneath failed.
     Wide(firn_wide::Error),
+    /// Somebody stopped it ([`Run::stop`](crate::session::Run::stop)).
+    Stopped,
 }
 
 impl Error {
@@ -84,7 +86,7 @@ impl Error {
             Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
             // A key or value that is too long for the engine.
             Error::Wide(firn_wide::Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => Class::Invalid,
-            Error::Wide(_) => Class::Server,
+            Error::Wide(_) | Error::Stopped => Class::Server,
         }
     }
 
@@ -100,6 +102,7 @@ impl fmt::Display for Error {
             Error::Syntax(e) => e.fmt(f),
             Error::Refused(_, text) => f.write_str(text),
             Error::Wide(e) => e.fmt(f),
+            Error::Stopped => f.write_str("the statement was stopped"),
         }
     }
 }
@@ -109,7 +112,7 @@ impl std::error::Error for Error {
         match self {
             Error::Syntax(e) => Some(&**e),
             Error::Wide(e) => Some(e),
-            Error::Refused(..) => None,
+            Error::Refused(..) | Error::Stopped => None,
         }
     }
 }

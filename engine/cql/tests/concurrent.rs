@@ -163,7 +163,7 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
     // Page by page.
     let (mut got, mut paging) = (vec![], None);
     loop {
-        let how = Run { page_size: Some(3), paging, timestamp: None };
+        let how = Run { page_size: Some(3), paging, ..Run::default() };
         let page = session.execute_as("SELECT k, c, v FROM t", (), &how).unwrap();
         assert!(page.len() <= 3 && page.warnings().is_empty());
         got.extend(page.typed::<(i32, i32, Option<i32>)>().unwrap().into_iter().filter_map(|(k, c, v)| Some((k, c, v?))));

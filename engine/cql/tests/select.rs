@@ -107,7 +107,7 @@ impl World {
                 self.reopen();
             }
             let prepared = self.session().prepare(text)?;
-            let how = Run { page_size: Some(size), paging, timestamp: None };
+            let how = Run { page_size: Some(size), paging, ..Run::default() };
             let rows = self.session().run(&prepared, (), &how)?;
             assert!(rows.len() <= size, "{text}: a page of {}", rows.len());
             let page = shown(&rows.clone().with_warnings(vec![]), false);
@@ -169,7 +169,7 @@ fn a_wrong_paging_state_is_refused() {
     }
     let prepared = session.prepare("SELECT * FROM ks.a").unwrap();
     let page = |text: &str, state: Option<Vec<u8>>| {
-        let how = Run { page_size: Some(1), paging: state.map(PagingState), timestamp: None };
+        let how = Run { page_size: Some(1), paging: state.map(PagingState), ..Run::default() };
         session.run(&session.prepare(text).unwrap(), (), &how)
     };
     let first = session.run(&prepared, (), &Run { page_size: Some(1), ..Run::default() }).unwrap();
@@ -187,4 +187,27 @@ fn a_wrong_paging_state_is_refused() {
         refused("SELECT * FROM ks.a", bad);
         refused("SELECT * FROM ks.a", good[..i].to_vec());
     }
+}
+
+#[test]
+fn a_select_that_is_stopped_says_so_at_the_next_row() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let session = open(&MemEnv::new(1));
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.a (k int, c int, PRIMARY KEY (k, c))",
+        "INSERT INTO ks.a (k, c) VALUES (1, 1)",
+    ] {
+        session.execute(text, ()).unwrap();
+    }
+    let stop = Arc::new(AtomicBool::new(true));
+    let how = Run { stop: Some(stop.clone()), ..Run::default() };
+    for text in
+        ["SELECT * FROM ks.a", "SELECT count(*) FROM ks.a WHERE k = 1", "SELECT * FROM ks.a WHERE c = 2 ALLOW FILTERING"]
+    {
+        let stopped = session.execute_as(text, (), &how);
+        assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{text}: {stopped:?}");
+    }
+    stop.store(false, Ordering::Relaxed);
+    assert_eq!(session.execute_as("SELECT * FROM ks.a", (), &how).unwrap().len(), 1);
 }

@@ -115,7 +115,7 @@ impl World {
         let prepared = self.session.prepare(text).unwrap();
         let (mut all, mut paging) = (vec![], None);
         loop {
-            let rows = self.session.run(&prepared, (), &Run { page_size: page, paging, timestamp: None }).unwrap();
+            let rows = self.session.run(&prepared, (), &Run { page_size: page, paging, ..Run::default() }).unwrap();
             assert!(page.is_none_or(|n| rows.len() <= n), "{text}");
             all.extend(line(&rows));
             paging = rows.paging().cloned();

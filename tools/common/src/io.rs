@@ -70,6 +70,20 @@ pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
+/// A key of the terminal.
+pub use console::Key;
+
+/// Waits for a key, without waiting for a line.
+pub fn key() -> io::Result<Key> {
+    console::Term::stdout().read_key_raw()
+}
+
+/// Lines and columns of the terminal that standard output is.
+pub fn screen() -> (usize, usize) {
+    let (lines, columns) = console::Term::stdout().size();
+    (lines.into(), columns.into())
+}
+
 /// Makes a file that the user asked for, replacing one that is there.
 pub fn create(path: &Path) -> io::Result<impl Write + use<>> {
     Ok(BufWriter::with_capacity(BUFFER, File::create(path)?))

@@ -12,6 +12,7 @@ use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 use firn_wide::cli::{Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
 
+use crate::pager;
 use crate::prompt::{Conversation, converse};
 use crate::statements::{Origin, Statements};
 use crate::store::{Global, empty};
@@ -23,7 +24,8 @@ completion by tab, and a history), or from whatever is piped in.
 Where the family's type is BytesType, text that is not hexadecimal stands for its own characters, and a column without
 validation_class takes the family's default. --strict refuses both, and answers as cassandra-cli 1.1.12 did.
 
-The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
+On a terminal, answers are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Ctrl-C stops
+what is typed or shown. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
 
 Examples:
   firn cli                                       a shell
@@ -156,6 +158,8 @@ struct Typed<'a, 'g> {
 }
 
 impl Conversation for Typed<'_, '_> {
+    type Statement = Source;
+
     fn prompt(&self) -> String {
         if self.splitter.pending() { format::MORE.to_owned() } else { self.session.session.prompt() }
     }
@@ -165,22 +169,23 @@ impl Conversation for Typed<'_, '_> {
         (found.start, found.candidates)
     }
 
-    fn take(&mut self, line: &str) -> Done<bool> {
+    fn cut(&mut self, line: &str) -> Vec<Source> {
         self.splitter.feed(line);
-        let mut leave = false;
-        while !leave && let Some(source) = self.splitter.next_statement() {
-            let answer = self.session.run(&source)?;
-            print!("{}", answer.text);
-            if let Some(failure) = &answer.failure {
-                eprintln!("{}", self.session.session.say(failure));
-            }
-            leave = answer.exit;
-        }
+        let statements = std::iter::from_fn(|| self.splitter.next_statement()).collect();
         if !self.splitter.pending() {
             // Lines are counted from the beginning of a statement.
             self.splitter = Splitter::new();
         }
-        Ok(leave)
+        statements
+    }
+
+    fn run(&mut self, source: &Source) -> Done<bool> {
+        let answer = self.session.run(source)?;
+        pager::show(&answer.text)?;
+        if let Some(failure) = &answer.failure {
+            eprintln!("{}", self.session.session.say(failure));
+        }
+        Ok(answer.exit)
     }
 
     fn is_waiting(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Statements typed at a terminal: line editing, completion by tab and a history, for every language that the command speaks.
 //!
-//! Invariants: the history is a file of the user's, and a shell works without one; an interrupt (Ctrl-C) forgets what was typed of a statement, the
-//! end of the input (Ctrl-D) leaves.
+//! Invariants: the history is a file of the user's, and a shell works without one; each statement is in it before it runs. An interrupt (Ctrl-C)
+//! forgets what was typed of a statement, or stops the one that runs; the end of the input (Ctrl-D) leaves.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -16,16 +16,24 @@ use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
+use crate::interrupt;
+
 /// A language that is typed line by line.
 pub trait Conversation {
+    /// A statement with its place.
+    type Statement;
+
     /// What stands before a line.
     fn prompt(&self) -> String;
 
     /// What could replace the text from an offset on up to the end of `before`, which begins with a statement.
     fn complete(&self, before: &str) -> (usize, Vec<String>);
 
-    /// Takes a line with its end, and runs what it completes. `true`: the user wants to leave.
-    fn take(&mut self, line: &str) -> Done<bool>;
+    /// Takes a line with its end; the statements that it completes.
+    fn cut(&mut self, line: &str) -> Vec<Self::Statement>;
+
+    /// Runs a statement. `true`: the user wants to leave.
+    fn run(&mut self, statement: &Self::Statement) -> Done<bool>;
 
     /// Whether the lines so far are the beginning of a statement.
     fn is_waiting(&self) -> bool;
@@ -83,7 +91,8 @@ fn editor<C: Conversation>(around: Rc<RefCell<Around<C>>>) -> Done<Editor<Comple
 pub fn converse(conversation: impl Conversation) -> Done {
     let around = Rc::new(RefCell::new(Around { conversation, pending: String::new() }));
     let mut editor = editor(around.clone())?;
-    let history = history_file();
+    interrupt::watch().map_err(|e| Failure::new(format!("cannot watch for Ctrl-C: {e}")))?;
+    let mut history = history_file();
     if let Some(file) = &history {
         // The first time there is none.
         let _ = editor.load_history(file);
@@ -103,23 +112,37 @@ pub fn converse(conversation: impl Conversation) -> Done {
         };
         let mut around = around.borrow_mut();
         let whole = format!("{}{line}\n", around.pending);
-        let leave = around.conversation.take(&format!("{line}\n"))?;
+        let statements = around.conversation.cut(&format!("{line}\n"));
         if around.conversation.is_waiting() {
             around.pending = whole;
         } else {
             around.pending.clear();
-            if !whole.trim().is_empty() {
-                let _ = editor.add_history_entry(whole.trim());
+            if !whole.trim().is_empty() && editor.add_history_entry(whole.trim()).unwrap_or(false) {
+                keep(&mut editor, &mut history);
             }
         }
-        if leave {
-            break;
+        interrupt::clear();
+        for statement in &statements {
+            if around.conversation.run(statement)? {
+                return Ok(());
+            }
+            if interrupt::is_set() {
+                eprintln!("stopped");
+                around.conversation.abandon();
+                around.pending.clear();
+                break;
+            }
         }
     }
-    if let Some(file) = &history
-        && let Err(e) = editor.save_history(file)
-    {
-        eprintln!("the history could not be kept in {}: {e}", file.display());
-    }
     Ok(())
+}
+
+/// Adds what was typed last to the file; of one that can't be written it is said once.
+fn keep<C: Conversation>(editor: &mut Editor<Completing<C>, FileHistory>, history: &mut Option<PathBuf>) {
+    if let Some(file) = history
+        && let Err(e) = editor.append_history(file)
+    {
+        eprintln!("the history cannot be kept in {}: {e}", file.display());
+        *history = None;
+    }
 }

@@ -1,6 +1,7 @@
 //! Statements about rows, compiled once and run often.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::change::ChangePlan;
 use super::select::SelectPlan;
@@ -22,6 +23,8 @@ pub struct Request<'a> {
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.
     pub paging: Option<&'a PagingState>,
+    /// Set from outside when nobody wants the answer any more.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// A compiled statement about rows. It is used as long as the catalog that it was compiled with is the present one.

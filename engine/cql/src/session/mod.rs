@@ -17,6 +17,7 @@ mod cache;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use firn_wide::{Options, Wide};
 use md5::{Digest, Md5};
@@ -86,7 +87,7 @@ impl Prepared {
     }
 }
 
-/// How a statement is run: one page, a timestamp for writes that name none.
+/// How a statement is run: one page, a timestamp for writes that name none, and whether somebody may stop it.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// How many rows a page has at most. `None`: all.
@@ -95,6 +96,8 @@ pub struct Run {
     pub paging: Option<PagingState>,
     /// Microseconds since 1970.
     pub timestamp: Option<i64>,
+    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`] at the next row that it reads. Whoever sets it sets it back.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 fn id_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
@@ -227,8 +230,9 @@ impl Session {
         if bound.len() != prepared.markers().len() {
             return Err(invalid("Invalid amount of bind variables"));
         }
-        let Run { page_size, paging, timestamp } = how;
-        let request = Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging: paging.as_ref() };
+        let Run { page_size, paging, timestamp, stop } = how;
+        let (paging, stop) = (paging.as_ref(), stop.as_deref());
+        let request = Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging, stop };
         prepared.0.plan.run(&self.engine, &request)
     }
 }

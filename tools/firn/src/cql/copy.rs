@@ -24,6 +24,7 @@ use firn_wide::types::Type;
 
 use super::command::Words;
 use crate::fields::{FieldReader, Fields};
+use crate::interrupt;
 use crate::record::{Format, Trouble};
 
 /// Rows that are asked for at once.
@@ -240,6 +241,10 @@ impl Copy {
             if how.paging.is_none() {
                 break;
             }
+            if interrupt::is_set() {
+                writer.flush()?;
+                return Err(Failure::new(format!("it was stopped: {} are written", things(rows, "row", "rows"))));
+            }
         }
         writer.flush()?;
         drop(progress);
@@ -282,6 +287,10 @@ impl Copy {
                 continue;
             }
             taken += 1;
+            if interrupt::is_set() {
+                rows.target.flush().map_err(|(line, why)| rows.stop((line, why)))?;
+                return Err(rows.stop((line, "it was stopped here".to_owned())));
+            }
             for &i in &order {
                 let bound = self.bound(&types[i], cells[i].as_deref());
                 rows.target.cells.push(bound.map_err(|why| rows.stop((line, format!("column {}: {why}", names[i]))))?);

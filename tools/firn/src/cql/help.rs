@@ -140,11 +140,17 @@ const COMMANDS: [Topic; 11] = [
         "Rows out of a file, or into one. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (how null is written; reading it leaves the column as it is), CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0,\n  MAXROWS = n (only the first n), FORMAT = csv | tsv | json | deb822 (reading: all but csv find columns by their names).",
         "COPY users (login, country) FROM 'users.csv' WITH HEADER = true AND NULL = '\\N';",
     ),
-    ("EXPAND", "EXPAND [ON | OFF]", "A row as a list of its columns.", "EXPAND ON"),
+    (
+        "EXPAND",
+        "EXPAND [ON | OFF]",
+        "A row as a list of its columns, nothing cut. Rows much wider than the terminal are shown so anyway.",
+        "EXPAND ON",
+    ),
     (
         "PAGING",
         "PAGING [ON | OFF | rows]",
-        "How many rows are asked for at once, with a stop after each page. OFF: all of them at once, which some ORDER BY need.",
+        "How many rows are asked for at once; a screen of them is shown at a time, by $PAGER or with space, Enter and q. OFF: all rows at once, which \
+         some ORDER BY need.",
         "PAGING 50",
     ),
     ("SHOW VERSION", "SHOW VERSION", "Which versions these are.", "SHOW VERSION"),

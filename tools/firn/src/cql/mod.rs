@@ -27,7 +27,10 @@ Statements end with ';', comments are //, -- and /* */. HELP lists what there is
 from the terminal (with completion by tab, and a history), or from whatever is piped in. The shell has commands of its own: DESCRIBE, SOURCE,
 COPY, EXPAND, PAGING, SHOW VERSION, CLEAR, CONSISTENCY, EXIT.
 
-With --json every row is an object on a line of its own. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
+On a terminal, results are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Rows that are
+wider are cut, or shown as lists of their columns; EXPAND ON shows all of them. Ctrl-C stops a statement in the shell, and ends a
+script (130). With --json every row is an object on a line of its own. The history is kept in $FIRN_HISTORY, else in
+~/.firn_history.
 
 Examples:
   firn --db shop cql                              a shell

@@ -8,7 +8,7 @@ use firn_cql::syntax::SyntaxError;
 use firn_cql::syntax::lexer::{Lexer, Tok};
 use firn_cql::{Error, Session};
 use firn_kv::DbOptions;
-use firn_tools::io::{self, Input};
+use firn_tools::io::{self, Input, screen, stdout_is_terminal};
 use firn_tools::output::{Done, Failure, Style};
 use serde_json::json;
 
@@ -17,10 +17,12 @@ use super::complete::complete;
 use super::cut::{Cutter, Source};
 use super::help;
 use super::show::{Look, Printer};
+use crate::interrupt;
+use crate::pager::{self, Pager};
 use crate::prompt::{self, Conversation};
 use crate::store::Global;
 
-/// Rows that are asked for at once, and rows of a page on a terminal.
+/// Rows that are asked for at once, by a script and on a terminal.
 const PAGE: usize = 1000;
 const TERMINAL_PAGE: usize = 100;
 /// A statement that is longer is not waited for.
@@ -52,7 +54,7 @@ pub struct Shell {
     go_on: bool,
     echo: bool,
     page: usize,
-    /// To ask for a page of rows at a time, and on a terminal to stop after each.
+    /// To ask for a page of rows at a time, and on a terminal to show a screen at a time.
     paged: bool,
     depth: u32,
     failed: bool,
@@ -101,6 +103,9 @@ impl Shell {
             cutter.feed(text);
             rest.clear();
             while let Some(source) = cutter.next(ended) {
+                if interrupt::is_set() {
+                    return Ok(Outcome::Failed);
+                }
                 match self.run(&source, Some(name))? {
                     Outcome::Good => {}
                     Outcome::Failed if self.go_on => {}
@@ -130,28 +135,53 @@ impl Shell {
         if let Some(db) = self.awaited.take_if(|_| command::makes_keyspace(&source.text)) {
             self.session = self.global.model(db)?;
         }
-        let mut how = Run { page_size: self.paged.then_some(self.page), ..Run::default() };
-        let mut printer = Printer::new(self.look, self.style);
-        let mut out = io::stdout();
+        let page_size = self.paged.then_some(self.page);
+        let mut how = Run { page_size, stop: Some(interrupt::flag()), ..Run::default() };
+        let width = stdout_is_terminal().then(|| screen().1);
+        let mut printer = Printer::new(self.look, self.style, width);
+        if !(self.typed && self.paged) {
+            return self.pages(source, file, &mut how, &mut printer, &mut io::stdout());
+        }
+        let mut pager = Pager::new();
+        let outcome = self.pages(source, file, &mut how, &mut printer, &mut pager);
+        let has_quit = pager.has_quit();
+        pager.end()?;
+        match outcome {
+            Err(Failure::PipeClosed) if has_quit => Ok(Outcome::Good),
+            other => other,
+        }
+    }
+
+    /// Prints a result page by page.
+    fn pages(
+        &self,
+        source: &Source,
+        file: Option<&str>,
+        how: &mut Run,
+        printer: &mut Printer,
+        out: &mut dyn Write,
+    ) -> Done<Outcome> {
         loop {
-            let page = match self.session.execute_as(&source.text, (), &how) {
+            let page = match self.session.execute_as(&source.text, (), how) {
                 Ok(page) => page,
+                // What was pressed says it.
+                Err(Error::Stopped) => return Ok(Outcome::Failed),
                 Err(e) => {
                     out.flush()?;
                     return Ok(self.refused(source, file, &e));
                 }
             };
-            printer.page(&page, &mut out)?;
+            printer.page(&page, out)?;
             let goes_on = page.paging().is_some();
             if !goes_on {
-                printer.end(&page, &mut out)?;
+                printer.end(&page, out)?;
             }
             out.flush()?;
             for warning in page.warnings().iter().filter(|_| how.paging.is_none()) {
                 eprintln!("{} {warning}", self.style.bold("warning:"));
             }
             how.paging = page.paging().cloned();
-            if !goes_on || (self.typed && !more()?) {
+            if !goes_on {
                 return Ok(Outcome::Good);
             }
         }
@@ -161,6 +191,7 @@ impl Shell {
         let on = |b: bool| if b { "on" } else { "off" };
         match command {
             Command::Help(topic) => match help::text(topic.as_deref()) {
+                Ok(text) if self.typed => pager::show(&text)?,
                 Ok(text) => print!("{text}"),
                 Err(why) => return Ok(self.complain(source, file, "", &why)),
             },
@@ -270,14 +301,6 @@ fn complain_json(class: &str, why: &str, file: Option<&str>, line: u32, column: 
     eprintln!("{}", json!({"error": {"class": class, "message": why, "file": file, "line": line, "column": column}}));
 }
 
-/// Asks whether to go on.
-fn more() -> Done<bool> {
-    eprint!("--- more: Enter, or q ---");
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line)?;
-    Ok(read > 0 && !line.trim().eq_ignore_ascii_case("q"))
-}
-
 /// The name or constant of a statement that the words of an error are about.
 fn blamed(statement: &str, why: &str) -> Option<(usize, usize)> {
     let words: Vec<&str> = why.split_whitespace().collect();
@@ -311,6 +334,8 @@ struct Typed {
 }
 
 impl Conversation for Typed {
+    type Statement = Source;
+
     fn prompt(&self) -> String {
         let keyspace = self.shell.session.keyspace().map_or(String::new(), |k| format!(":{k}"));
         let prompt = format!("cql{keyspace}> ");
@@ -321,14 +346,13 @@ impl Conversation for Typed {
         complete(before, &self.shell.session)
     }
 
-    fn take(&mut self, line: &str) -> Done<bool> {
+    fn cut(&mut self, line: &str) -> Vec<Source> {
         self.cutter.feed(line);
-        while let Some(source) = self.cutter.next(false) {
-            if self.shell.run(&source, None)? == Outcome::Leave {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        std::iter::from_fn(|| self.cutter.next(false)).collect()
+    }
+
+    fn run(&mut self, source: &Source) -> Done<bool> {
+        Ok(self.shell.run(source, None)? == Outcome::Leave)
     }
 
     fn is_waiting(&self) -> bool {

@@ -1,12 +1,15 @@
 //! Results as the shell prints them: a table as cqlsh draws it, rows as lists of their columns, a JSON object a row, definitions as text.
+//!
+//! Invariant: values are cut only for a terminal, and what was cut is said.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use firn_cql::exec::Kind;
 use firn_cql::values::json;
 use firn_cql::{Row, Rows};
 use firn_tools::output::Style;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::cell::cell;
 
@@ -26,7 +29,12 @@ pub struct Printer {
     look: Look,
     style: Style,
     rows: u64,
+    /// Columns of the terminal; `None` where it is none.
+    room: Option<usize>,
+    /// Of each column of the table the widest value so far.
     widths: Vec<usize>,
+    /// Whether values were cut.
+    is_cut: bool,
     /// What `DESCRIBE` answers is text.
     is_text: bool,
     /// A conditional change says whether it was applied.
@@ -37,6 +45,40 @@ pub struct Printer {
 fn pad(text: &str, width: usize, left: bool) -> String {
     let blanks = " ".repeat(width.saturating_sub(text.width()));
     if left { format!("{text}{blanks}") } else { format!("{blanks}{text}") }
+}
+
+/// The narrowest column of a table whose values are cut.
+const NARROWEST: usize = 10;
+
+/// Widths of columns with which a line has room: the widest ones give way, down to [`NARROWEST`]. `None` where that is not enough.
+fn fit(widths: &[usize], room: Option<usize>) -> Option<Vec<usize>> {
+    let Some(room) = room else { return Some(widths.to_vec()) };
+    // A blank before the line, and " | " between its columns.
+    let room = room.saturating_sub(1 + 3 * widths.len().saturating_sub(1));
+    let taken = |most: usize| widths.iter().map(|w| *w.min(&most)).sum::<usize>();
+    let widest = widths.iter().copied().max().unwrap_or(0);
+    if taken(widest) <= room {
+        return Some(widths.to_vec());
+    }
+    let most = (NARROWEST..widest).rev().find(|most| taken(*most) <= room)?;
+    Some(widths.iter().map(|w| *w.min(&most)).collect())
+}
+
+/// A text that fits into so many columns: what is too long ends with an ellipsis.
+fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    if text.width() <= width {
+        return text.into();
+    }
+    let (mut out, mut left) = (String::new(), width.saturating_sub(1));
+    for c in text.chars() {
+        match left.checked_sub(c.width().unwrap_or(0)) {
+            Some(less) => left = less,
+            None => break,
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out.into()
 }
 
 fn cells(row: Row<'_>) -> Vec<String> {
@@ -53,8 +95,8 @@ pub fn object(row: Row<'_>) -> String {
 
 impl Printer {
     /// For one result.
-    pub fn new(look: Look, style: Style) -> Printer {
-        Printer { look, style, rows: 0, widths: vec![], is_text: false, is_condition: false }
+    pub fn new(look: Look, style: Style, room: Option<usize>) -> Printer {
+        Printer { look, style, rows: 0, room, widths: vec![], is_cut: false, is_text: false, is_condition: false }
     }
 
     /// Prints a page.
@@ -86,13 +128,20 @@ impl Printer {
                 *width = (*width).max(text.width());
             }
         }
+        let Some(widths) = fit(&self.widths, self.room) else {
+            self.look = Look::Expanded;
+            return self.expanded(page, out);
+        };
+        self.is_cut |= widths != self.widths;
         if first {
-            let head: Vec<_> = names.iter().zip(&self.widths).map(|(n, w)| pad(n, *w, true)).collect();
-            let rule: Vec<_> = self.widths.iter().map(|w| "-".repeat(w + 2)).collect();
-            writeln!(out, "\n {}\n{}", self.style.heading(head.join(" | ").trim_end()), rule.join("+"))?;
+            let head: Vec<_> = names.iter().zip(&widths).map(|(n, w)| pad(&cut(n, *w), *w, true)).collect();
+            let rule: Vec<_> = widths.iter().map(|w| "-".repeat(w + 2)).collect();
+            let rule = rule.join("+");
+            let rule = &rule[..self.room.map_or(rule.len(), |room| room.min(rule.len()))];
+            writeln!(out, "\n {}\n{rule}", self.style.heading(head.join(" | ").trim_end()))?;
         }
         for line in &lines {
-            let line: Vec<_> = line.iter().zip(&self.widths).map(|(t, w)| pad(t, *w, false)).collect();
+            let line: Vec<_> = line.iter().zip(&widths).map(|(t, w)| pad(&cut(t, *w), *w, false)).collect();
             writeln!(out, " {}", line.join(" | "))?;
         }
         Ok(())
@@ -104,7 +153,8 @@ impl Printer {
             let texts = cells(row);
             let values = texts.iter().map(|t| t.width()).max().unwrap_or(0);
             writeln!(out, "\n{}", self.style.heading(format!("@ Row {}", self.rows + i as u64 + 1)))?;
-            writeln!(out, "{}+{}", "-".repeat(names + 2), "-".repeat(values + 2))?;
+            let values = (values + 2).min(self.room.map_or(usize::MAX, |room| room.saturating_sub(names + 3).max(1)));
+            writeln!(out, "{}+{}", "-".repeat(names + 2), "-".repeat(values))?;
             for (column, text) in page.columns().iter().zip(&texts) {
                 writeln!(out, " {} | {text}", pad(&column.name, names, true))?;
             }
@@ -117,7 +167,10 @@ impl Printer {
         match (page.kind(), self.look) {
             (Kind::Rows, Look::Table | Look::Expanded) if self.is_text => Ok(()),
             (Kind::Rows, Look::Table | Look::Expanded) if self.is_condition => writeln!(out),
-            (Kind::Rows, Look::Table | Look::Expanded) => writeln!(out, "\n({} rows)", self.rows),
+            (Kind::Rows, Look::Table | Look::Expanded) => {
+                let cut = if self.is_cut { ", cut to the terminal's width: EXPAND ON shows all of them" } else { "" };
+                writeln!(out, "\n({} rows{cut})", self.rows)
+            }
             _ => Ok(()),
         }
     }
@@ -146,4 +199,30 @@ fn described(page: &Rows, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{name}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_columns_give_way_first() {
+        assert_eq!(fit(&[5, 200], None), Some(vec![5, 200]));
+        assert_eq!(fit(&[5, 20], Some(80)), Some(vec![5, 20]));
+        assert_eq!(fit(&[5, 200], Some(80)), Some(vec![5, 71]));
+        assert_eq!(fit(&[50, 3, 60], Some(80)), Some(vec![35, 3, 35]));
+        assert_eq!(fit(&[20; 8], Some(80)), None);
+        for room in 0..200 {
+            let Some(widths) = fit(&[30, 8, 90, 12], Some(room)) else { continue };
+            assert!(1 + widths.iter().sum::<usize>() + 9 <= room, "{room}: {widths:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_ends_with_an_ellipsis() {
+        assert_eq!(
+            (cut("short", 5), cut("longer", 5), cut("雪雪雪", 5), cut("雪雪雪", 4)),
+            ("short".into(), "long…".into(), "雪雪…".into(), "雪…".into())
+        );
+    }
 }

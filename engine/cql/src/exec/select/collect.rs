@@ -2,13 +2,15 @@
 //!
 //! Invariant: `position` is that of the last row that is in what was given out; a page goes on behind it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::SelectPlan;
 use super::aggregate::Accumulator;
 use super::page::Position;
 use super::selection::Source;
 use crate::analysis::Filter;
 use crate::catalog::PartitionKey;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exec::row::Row;
 use crate::exec::{Cells, PagingState, Rows};
 use crate::values::{Bound, Env, json};
@@ -60,6 +62,7 @@ pub(super) struct Collector<'p> {
     cells: Cells,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
+    stop: Option<&'p AtomicBool>,
 }
 
 impl<'p> Collector<'p> {
@@ -71,6 +74,7 @@ impl<'p> Collector<'p> {
         limits: (Option<u64>, Option<u64>),
         page: Option<u64>,
         from: Option<&Position>,
+        stop: Option<&'p AtomicBool>,
     ) -> Result<Collector<'p>> {
         let per_partition = limits.1.unwrap_or(u64::MAX);
         let all = limits.0.unwrap_or(u64::MAX);
@@ -93,14 +97,20 @@ impl<'p> Collector<'p> {
             accumulators: plan.selection.aggregates.iter().map(|a| Accumulator::new(a.kind, &a.of)).collect(),
             cells: Cells::default(),
             sort_keys: vec![],
+            stop,
         })
+    }
+
+    fn check_stop(&self) -> Result<()> {
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) { Err(Error::Stopped) } else { Ok(()) }
     }
 
     /// Rows of this partition follow, so many at most.
     ///
     /// # Errors
-    /// A key that can't be one of the table.
+    /// A key that can't be one of the table, and `Stopped`.
     pub fn enter(&mut self, key: &[u8], left_in_partition: Option<u64>) -> Result<()> {
+        self.check_stop()?;
         self.key.set(&self.plan.table, key)?;
         self.left_in_partition = left_in_partition.map_or(self.per_partition, |n| n.min(self.per_partition));
         Ok(())
@@ -109,8 +119,9 @@ impl<'p> Collector<'p> {
     /// Takes in a row, or the static cells of a partition without rows.
     ///
     /// # Errors
-    /// Those of functions, and of values that can't be.
+    /// Those of functions, and of values that can't be, and `Stopped`.
     pub fn row(&mut self, statics: &Row, row: Option<&Row>) -> Result<Step> {
+        self.check_stop()?;
         let key = std::mem::take(&mut self.key);
         let step = self.take(&key, statics, row);
         self.key = key;

@@ -72,7 +72,7 @@ impl SelectPlan {
         let filter = self.restrictions.filter(env)?;
         let index = self.restrictions.index(env)?;
         let keys = if self.restrictions.is_key_range() { None } else { Some(self.restrictions.keys(env)?) };
-        let out = Collector::new(self, env, filter, (limit, per_partition), page, from.as_ref())?;
+        let out = Collector::new(self, env, filter, (limit, per_partition), page, from.as_ref(), request.stop)?;
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len() + usize::from(self.shape.wants_statics());
         let is_single = index.is_none() && reads <= 1;
         let source = if is_single { Source::Now(engine.store()) } else { Source::Then(engine.store().view()) };
