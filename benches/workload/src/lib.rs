@@ -48,5 +48,5 @@ pub use mixgraph::MixParams;
 pub use outcome::{Class, Latency, OpKind, Outcome, Point, Progress};
 pub use runner::Runner;
 pub use spec::{Config, Phase, Workload};
-pub use store::{Batch, Direction, Error, Result, Store, StoreStats};
+pub use store::{Batch, Direction, Error, Result, Store, StoreStats, fold};
 pub use values::ValueSize;

@@ -8,7 +8,7 @@ use crate::outcome::OpKind;
 use crate::rng::{Rng, mix};
 use crate::runner::Worker;
 use crate::spec::Workload;
-use crate::store::{Batch, Direction, Result, Store};
+use crate::store::{Batch, Direction, OPERAND, Result, Store};
 use crate::ycsb;
 
 /// One thread's part of a phase.
@@ -37,6 +37,8 @@ pub(crate) fn run<S: Store>(store: &S, w: &mut Worker<'_>) -> Result<Tally> {
         Workload::ReadWhileWriting => write_on(store, w, random),
         Workload::DeleteSeq => delete_each(store, w, |_, i| i),
         Workload::DeleteRandom => delete_each(store, w, random),
+        Workload::MergeRandom => merge_each(store, w, random),
+        Workload::DeleteRange => delete_ranges(store, w, random),
         Workload::Mixgraph => mixgraph(store, w),
         Workload::YcsbLoad => ycsb::load(store, w),
         Workload::YcsbA | Workload::YcsbB | Workload::YcsbC | Workload::YcsbD | Workload::YcsbE | Workload::YcsbF => {
@@ -156,6 +158,36 @@ fn delete_each<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&
         let key = w.key.set(number(&mut w.rng, i));
         meter.wrote(key.len());
         meter.op(OpKind::Delete, 1, || store.delete(key))?;
+        if meter.stopped() {
+            break;
+        }
+    }
+    Ok(meter.finish())
+}
+
+fn merge_each<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+    let (first, count) = w.share();
+    let mut meter = w.start()?;
+    for i in first..first + count {
+        let key = w.key.set(number(&mut w.rng, i));
+        meter.wrote(key.len() + OPERAND.len());
+        meter.op(OpKind::Merge, 1, || store.merge(key, &OPERAND))?;
+        if meter.stopped() {
+            break;
+        }
+    }
+    Ok(meter.finish())
+}
+
+fn delete_ranges<S: Store>(store: &S, w: &mut Worker<'_>, mut number: impl FnMut(&mut Rng, u64) -> u64) -> Result<Tally> {
+    let (first, count) = w.share();
+    let mut until = KeyBuf::new(w.job.config.key_size);
+    let mut meter = w.start()?;
+    for i in first..first + count {
+        let from = number(&mut w.rng, i);
+        let (key, until) = (w.key.set(from), until.set(from.saturating_add(w.job.config.range)));
+        meter.wrote(key.len() + until.len());
+        meter.op(OpKind::DeleteRange, 1, || store.delete_range(key, until))?;
         if meter.stopped() {
             break;
         }

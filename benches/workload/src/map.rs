@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::store::{Batch, Direction, Result, Store, StoreStats};
+use crate::store::{Batch, Direction, Result, Store, StoreStats, fold};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -79,6 +79,18 @@ impl Store for MapStore {
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.write()?.remove(key);
+        Ok(())
+    }
+
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let mut map = self.write()?;
+        let sum = fold(map.get(key).map(Vec::as_slice), [operand]);
+        map.insert(key.to_vec(), sum.to_vec());
+        Ok(())
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.write()?.retain(|key, _| !(from..to).contains(&key.as_slice()));
         Ok(())
     }
 

@@ -24,11 +24,15 @@ pub enum OpKind {
     Scan,
     /// One entry of a scan over everything; not timed.
     Entry,
+    /// A merge of an operand.
+    Merge,
+    /// A deletion of a range.
+    DeleteRange,
 }
 
 impl OpKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [OpKind; 9] = [
+    pub const ALL: [OpKind; 11] = [
         OpKind::Read,
         OpKind::Write,
         OpKind::Batch,
@@ -38,6 +42,8 @@ impl OpKind {
         OpKind::Delete,
         OpKind::Scan,
         OpKind::Entry,
+        OpKind::Merge,
+        OpKind::DeleteRange,
     ];
 }
 

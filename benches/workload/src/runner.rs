@@ -331,6 +331,19 @@ mod tests {
     }
 
     #[test]
+    fn merges_add_up_and_ranges_go() {
+        let (runner, store) = (runner(Config::default()), MapStore::default());
+        let merged = run(&runner, &store, "mergerandom:2");
+        assert_eq!((merged.ops, merged.bytes), (2000, 2000 * 24));
+        let sum: u64 = store.entries().iter().map(|(_, v)| u64::from_le_bytes(v[..].try_into().unwrap())).sum();
+        assert_eq!(sum, 2000);
+        run(&runner, &store, "fillseq");
+        let ranges = run(&runner, &store, "deleterange");
+        assert_eq!((ranges.ops, ranges.classes[0].kind), (2, OpKind::DeleteRange));
+        assert!((1800..2000).contains(&store.len()), "{}", store.len());
+    }
+
+    #[test]
     fn reads_beside_a_writer_count_apart() {
         let (runner, store) = (runner(Config::default()), MapStore::default());
         run(&runner, &store, "fillseq");

@@ -42,6 +42,10 @@ pub enum Workload {
     DeleteRandom,
     /// n deletes in key order.
     DeleteSeq,
+    /// n merges into random keys.
+    MergeRandom,
+    /// n / 1000 deletions of ranges, each of [`Config::range`] keys from a random one on.
+    DeleteRange,
     /// n inserts of records with scrambled keys.
     YcsbLoad,
     /// n operations: 50 % reads, 50 % updates, zipfian.
@@ -62,7 +66,7 @@ pub enum Workload {
 
 impl Workload {
     /// All of them with their names.
-    pub const ALL: [(Workload, &'static str); 22] = [
+    pub const ALL: [(Workload, &'static str); 24] = [
         (Workload::FillSeq, "fillseq"),
         (Workload::FillRandom, "fillrandom"),
         (Workload::FillUniqueRandom, "filluniquerandom"),
@@ -77,6 +81,8 @@ impl Workload {
         (Workload::ReadWhileWriting, "readwhilewriting"),
         (Workload::DeleteRandom, "deleterandom"),
         (Workload::DeleteSeq, "deleteseq"),
+        (Workload::MergeRandom, "mergerandom"),
+        (Workload::DeleteRange, "deleterange"),
         (Workload::YcsbLoad, "ycsb-load"),
         (Workload::YcsbA, "ycsb-a"),
         (Workload::YcsbB, "ycsb-b"),
@@ -90,7 +96,7 @@ impl Workload {
     /// Operations of a run over `num` keys, unless the phase says otherwise.
     pub fn default_ops(self, num: u64) -> u64 {
         let divisor = match self {
-            Workload::FillSync => 1000,
+            Workload::FillSync | Workload::DeleteRange => 1000,
             Workload::SeekRandom | Workload::YcsbE => 10,
             Workload::ReadWhileWriting => 5,
             _ => 1,
@@ -222,6 +228,8 @@ pub struct Config {
     pub batch: usize,
     /// Entries that a cursor of seekrandom walks over, at least 1. Default 10.
     pub seek_nexts: u64,
+    /// Keys of a range of deleterange, whether they are there or not; at least 1. Default 100.
+    pub range: u64,
     /// Longest scan of YCSB E, at least 1. Default 100.
     pub scan_max: u64,
     /// Distribution of keys instead of the workload's own.
@@ -246,6 +254,7 @@ impl Default for Config {
             write_rate: None,
             batch: 1000,
             seek_nexts: 10,
+            range: 100,
             scan_max: 100,
             distribution: None,
             mix: MixParams::default(),
@@ -269,8 +278,8 @@ impl Config {
         if !(0.0..=1.0).contains(&self.random_share) {
             return bad("random_share");
         }
-        if self.sample_every == 0 || self.batch == 0 || self.seek_nexts == 0 || self.scan_max == 0 {
-            return bad("one of sample_every, batch, seek_nexts and scan_max");
+        if self.sample_every == 0 || self.batch == 0 || self.seek_nexts == 0 || self.scan_max == 0 || self.range == 0 {
+            return bad("one of sample_every, batch, seek_nexts, range and scan_max");
         }
         if self.interval < Duration::from_millis(1) {
             return bad("interval");

@@ -74,6 +74,20 @@ pub struct StoreStats {
     pub written_bytes: Option<u64>,
 }
 
+/// What mergerandom merges: a number of eight bytes, little-endian.
+pub const OPERAND: [u8; 8] = 1u64.to_le_bytes();
+
+/// What merging makes of operands and what they are merged into: the sum of their first eight bytes.
+pub fn fold<'a>(base: Option<&'a [u8]>, operands: impl IntoIterator<Item = &'a [u8]>) -> [u8; 8] {
+    let number = |bytes: &[u8]| {
+        let mut first = [0; 8];
+        let len = bytes.len().min(8);
+        first[..len].copy_from_slice(&bytes[..len]);
+        u64::from_le_bytes(first)
+    };
+    base.into_iter().chain(operands).fold(0u64, |sum, bytes| sum.wrapping_add(number(bytes))).to_le_bytes()
+}
+
 /// An ordered key-value store.
 pub trait Store: Send + Sync {
     /// Puts one entry. With `sync` it is on the device when the call returns; without, it has been handed to the operating
@@ -88,6 +102,18 @@ pub trait Store: Send + Sync {
 
     /// Deletes `key`, whether it is there or not, without a sync.
     fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Merges an operand of [`OPERAND`] into the value of `key`, without a sync: the two are added. Engines without merges refuse.
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let _ = (key, operand);
+        Err("this engine has no merges".into())
+    }
+
+    /// Deletes every key in `[from, to)` without looking for them, without a sync. Engines without range deletions refuse.
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let _ = (from, to);
+        Err("this engine has no range deletions".into())
+    }
 
     /// Opens a cursor, walks from `from` (the end in question if `None`) over at most `limit` entries, hands each key and
     /// value to `f`, and returns their number.

@@ -1,35 +1,30 @@
-//! One page, complete in one file: the levels over time, which can be scrubbed and played, with the numbers of the moment.
+//! Outcomes as a page ([`firn_tools::page`]).
 
-use serde_json::json;
+use firn_tools::output::{bytes, count};
+use firn_tools::page;
 
 use crate::meter::Outcome;
-use crate::report;
+use crate::report::seconds;
 
-const TEMPLATE: &str = include_str!("page.html");
+const HEAD: [&str; 9] =
+    ["case", "write amplification", "runs, mean", "runs, most", "space now", "space, most", "peak", "stopped", "writes/s"];
 
 /// The page. Outcomes without frames show their numbers only.
 pub fn page(all: &[(String, Outcome)]) -> String {
-    let mut data = report::to_json(all);
-    for (v, (_, o)) in data.as_array_mut().into_iter().flatten().zip(all) {
-        v["frames"] = json!(o.frames);
-    }
-    // Inside a script element only a "</" could end it early.
-    TEMPLATE.replace("/*DATA*/null", &data.to_string().replace("</", "<\\/"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::meter::Frame;
-
-    #[test]
-    fn the_page_holds_its_data_and_nothing_from_elsewhere() {
-        let frame =
-            Frame { t: 1.0, ops: 2, written: [3, 4], did: "</script>".into(), runs: vec![(0, 5, 1, vec![[0, 999, 1]])] };
-        let o = Outcome { frames: vec![frame], ..Outcome::default() };
-        let page = page(&[("a".into(), o)]);
-        assert!(page.contains("\"frames\":[{") && !page.contains("/*DATA*/"));
-        assert_eq!(page.matches("</script>").count(), 1);
-        assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src="));
-    }
+    let row = |(name, o): &(String, Outcome)| {
+        vec![
+            name.clone(),
+            format!("{:.2}", o.write_amplification),
+            format!("{:.1}", o.mean_runs),
+            o.max_runs.to_string(),
+            format!("{:.2}", o.space_amplification),
+            format!("{:.2}", o.max_space_amplification),
+            bytes(o.peak_bytes),
+            seconds(o.stalled_seconds),
+            count(o.ops_per_second as u64),
+        ]
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    let cases: Vec<_> = all.iter().map(|(name, o)| (name.clone(), o.frames.clone())).collect();
+    page::page("Compactions over time", &HEAD, &rows, &cases)
 }

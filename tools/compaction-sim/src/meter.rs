@@ -1,18 +1,19 @@
 //! What is measured while a simulation runs, and its [`Outcome`].
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use firn_kv::FilterKind;
 use firn_kv::TreeOptions;
 use firn_kv::base::key::head;
 use firn_kv::compaction::{Shape, TableShape};
+use firn_tools::page::{Film, Frame};
 use serde::Serialize;
 
 use crate::store::Live;
 
-/// Points of a curve, and frames of the moving picture, are thinned out when they become more than these.
+/// Points of a curve are thinned out when they become more than these.
 const MOST_POINTS: usize = 1024;
-const MOST_FRAMES: usize = 360;
 /// Bars that a run is drawn with, at most.
 const MOST_BARS: usize = 48;
 
@@ -142,21 +143,6 @@ pub struct Point {
     pub held_up: f64,
 }
 
-/// One picture of the levels.
-#[derive(Clone, Debug, Serialize)]
-pub struct Frame {
-    /// Seconds since the beginning.
-    pub t: f64,
-    /// Operations so far.
-    pub ops: u64,
-    /// Bytes flushed and merged so far.
-    pub written: [u64; 2],
-    /// What was done last.
-    pub did: String,
-    /// The runs, newest first: level, bytes, tables, and bars (from and to in thousandths of the key space, 1 when a job holds it).
-    pub runs: Vec<(u8, u64, usize, Vec<[u16; 3]>)>,
-}
-
 /// Ages with weights, to within three percent.
 #[derive(Clone, Debug, Default)]
 pub struct Ages {
@@ -200,8 +186,7 @@ pub struct Meter {
     picture: bool,
     point_stride: u64,
     points_seen: u64,
-    frame_stride: u64,
-    frames_seen: u64,
+    film: Film,
     run_ops: f64,
     ops_before: u64,
 }
@@ -221,7 +206,7 @@ pub struct Moment<'a> {
 impl Meter {
     /// A meter for a run of so many operations; `picture` asks for frames.
     pub fn new(total_ops: u64, picture: bool) -> Meter {
-        Meter { total_ops, picture, point_stride: 1, frame_stride: 1, ..Meter::default() }
+        Meter { total_ops, picture, point_stride: 1, ..Meter::default() }
     }
 
     /// A memtable has been flushed.
@@ -278,18 +263,13 @@ impl Meter {
         if !self.picture {
             return;
         }
-        self.frames_seen += 1;
-        if !self.frames_seen.is_multiple_of(self.frame_stride) {
-            return;
-        }
-        let o = &mut self.outcome;
-        let runs = now.shape.runs.iter().map(|r| (r.level, r.size(), r.tables.len(), bars(&r.tables))).collect();
-        let written = [o.flush_bytes, o.merge_written];
-        o.frames.push(Frame { t: now.seconds, ops: o.ops, written, did: did(), runs });
-        if o.frames.len() > MOST_FRAMES {
-            thin(&mut o.frames);
-            self.frame_stride *= 2;
-        }
+        let o = &self.outcome;
+        let frame = || {
+            let runs = now.shape.runs.iter().map(|r| (r.level, r.size(), r.tables.len(), bars(&r.tables))).collect();
+            let written = [o.flush_bytes, o.merge_written];
+            Ok::<_, Infallible>(Frame { t: now.seconds, ops: o.ops, written, did: did(), runs, p99: None })
+        };
+        let Ok(()) = self.film.add(frame);
     }
 
     /// The end.
@@ -329,6 +309,7 @@ impl Meter {
         o.filter_bytes = filters;
         o.index_bytes = entries * index_per_entry;
         o.levels = levels(now.shape);
+        o.frames = self.film.into_frames();
         o
     }
 }

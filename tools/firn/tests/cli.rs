@@ -415,7 +415,8 @@ fn a_bench_larger_than_memory_counts_what_the_device_moves() {
 #[test]
 fn bench_measures_and_concludes() {
     let t = Temp::new("cli", "bench");
-    let all = t.firn(&["bench", "--num", "2000", "--memtable", "1m", "--json", "--series", "series.csv"]).json();
+    let drawn = ["--series", "series.csv", "--html", "page.html"];
+    let all = t.firn(&[&["bench", "--num", "2000", "--memtable", "1m", "--json"][..], &drawn].concat()).json();
     let names = steps(&all);
     assert!(names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()), "{names:?}");
     assert!(all["steps"][0]["outcome"]["ops_per_second"].as_f64().unwrap() > 0.0);
@@ -423,6 +424,11 @@ fn bench_measures_and_concludes() {
     assert!(!all["advice"].as_array().unwrap().is_empty());
     let series = fs::read_to_string(t.path("series.csv")).unwrap();
     assert!(series.starts_with("step,workload,seconds,") && series.lines().count() >= 10, "{series}");
+    let page = fs::read_to_string(t.path("page.html")).unwrap();
+    assert!(page.contains("\"frames\":[{") && page.contains("\"did\":\"compact\"") && !page.contains("/*DATA*/"));
+    let rows = page.split("\"rows\":").nth(1).unwrap();
+    let rows: Vec<Vec<String>> = serde_json::Deserializer::from_str(rows).into_iter().next().unwrap().unwrap();
+    assert_eq!(rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), names);
     // The store of one bench is gone on with, or replaced, by the next.
     let kept = t.firn(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]).json();
     assert_eq!(kept["live_keys"], all["live_keys"]);
@@ -445,6 +451,21 @@ fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
     t.firn(&["bench", "fillrand"]).said(2, &["no workload is called \"fillrand\"", "fillrandom"]);
     t.firn(&["bench", "--policy", "lazy:1"]).said(2, &["ratio"]);
     t.firn(&["bench", "--num", "0"]).said(2, &["num"]);
+}
+
+#[test]
+fn bench_merges_and_deletes_ranges() {
+    let t = Temp::new("cli", "merges");
+    let small = ["--num", "3000", "--memtable", "1m", "--json"];
+    let ran =
+        t.firn(&[&["bench", "mergerandom,compact,readseq,fillseq,deleterange@5,readmissing"][..], &small].concat()).json();
+    let outcomes: Vec<&serde_json::Value> = ran["steps"].as_array().unwrap().iter().map(|s| &s["outcome"]).collect();
+    assert_eq!((&outcomes[0]["classes"][0]["kind"], &outcomes[0]["ops"]), (&"merge".into(), &3000.into()));
+    // Two thirds of the keys were met, and the counters are values of their own.
+    assert!((1500..2500).contains(&outcomes[2]["ops"].as_u64().unwrap()), "{ran}");
+    assert_eq!((&outcomes[4]["classes"][0]["kind"], &outcomes[4]["ops"]), (&"delete-range".into(), &5.into()));
+    assert!((2400..3000).contains(&ran["live_keys"].as_u64().unwrap()), "{ran}");
+    t.firn(&["bench", "readrandom", "--keep"]).said(2, &["merge hook \"firn.bench.sums\""]);
 }
 
 #[test]

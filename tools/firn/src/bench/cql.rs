@@ -232,8 +232,8 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> 
 
 /// Runs it.
 pub fn run(global: &Global, args: &BenchArgs) -> Done {
-    if !args.workloads.is_empty() || args.keep || args.series.is_some() {
-        let what = "--model cql takes no workloads, and neither --keep nor --series";
+    if !args.workloads.is_empty() || args.keep || args.series.is_some() || args.html.is_some() {
+        let what = "--model cql takes no workloads, and none of --keep, --series and --html";
         return Err(Failure::with_next(what, "leave them out; --rows says how much is measured"));
     }
     if args.rows < LEAST_ROWS {

@@ -1,7 +1,7 @@
 //! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
 //!
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
-//! runner sees it, [`mod@run`] measures, [`report`] prints, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
+//! runner sees it, [`mod@run`] measures, [`report`] prints, [`picture`] draws, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
 //! models above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`]
 //! measures what histories do to single operations, [`small`] what a small store costs, and [`trees`] what many trees cost.
 
@@ -11,6 +11,7 @@ mod cql;
 mod directory;
 mod duel;
 mod ltm;
+mod picture;
 mod plan;
 mod report;
 mod run;
@@ -36,7 +37,8 @@ Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 
 store in ./firn-data, in well under a minute. An earlier bench's store there is replaced; anything else is refused.
 
 Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@OPERATIONS:THREADS sets both for one of them:
-  fillseq fillrandom filluniquerandom fillbatch fillsync overwrite deleterandom deleteseq
+  fillseq fillrandom filluniquerandom fillbatch fillsync overwrite mergerandom deleterandom
+  deleteseq deleterange (of 100 keys each)
   readrandom readmissing readseq readreverse seekrandom readwhilewriting mixgraph
   ycsb-load ycsb-a … ycsb-f, or ycsb for all of them (records of 1,000 bytes; loaded first if need be)
   and the steps compact, flush, wait (until background work is done)
@@ -55,9 +57,11 @@ Examples:
   firn bench
   firn bench fillrandom readrandom:2 --num 5m --budget 1g
   firn bench ycsb --threads 2
-  firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv
+  firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv --html over-time.html
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
   firn bench fillsync@2000 --durability power --json
+  firn bench mergerandom,readrandom                        counters; a store of them is gone on with as one (--keep mergerandom)
+  firn bench fillseq,deleterange@1k,readseq                a thousand range deletions, and what a scan makes of them
   firn bench ltm --num 20m --limit 512m --budget 256m --json
   firn bench small --stores 1000 --records 100
   firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
@@ -132,6 +136,9 @@ pub struct BenchArgs {
     /// Write throughput and latency over time to this file, as CSV (times more operations, so costs a little)
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
+    /// Draw what was measured as a page: levels, rates and latencies over time, and the numbers of each step
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     #[command(flatten)]
     cliffs: cliffs::CliffArgs,
     #[command(flatten)]

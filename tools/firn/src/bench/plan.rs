@@ -1,11 +1,13 @@
 //! What a bench does, from its command line: steps, and the options of store and workloads.
 
 use std::fmt;
+use std::sync::Arc;
 
 use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::{Config, Phase, Workload};
 
 use super::BenchArgs;
+use super::target::Sums;
 use firn_tools::output::{Done, Failure};
 
 /// The run of a bench without arguments: writes, reads of what they left, then the same reads of the compacted store.
@@ -81,7 +83,11 @@ impl Plan {
         if !args.keep {
             fill_first(&mut steps, &mut notes, args);
         }
-        Ok(Plan { steps, notes, ..Plan::of_options(args)? })
+        let mut plan = Plan { steps, notes, ..Plan::of_options(args)? };
+        if plan.steps.iter().any(|s| matches!(s, Step::Run(p) if p.workload == Workload::MergeRandom)) {
+            plan.tree.merge = Some(Arc::new(Sums));
+        }
+        Ok(plan)
     }
 
     /// The options of workloads and store, without steps.

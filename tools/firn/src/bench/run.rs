@@ -7,6 +7,7 @@ use firn_kv::{Db, ErrorKind, Stats};
 use firn_workload::process::{Usage, disk_bytes};
 use firn_workload::{Outcome, Phase, Runner};
 
+use super::picture::Picture;
 use super::plan::{Plan, Step};
 use super::target::{FirnStore, Timed};
 use super::{BenchArgs, directory};
@@ -80,12 +81,16 @@ pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
     let mut config = plan.config.clone();
     config.interval = INTERVAL;
     let runner = Runner::new(config).map_err(|e| Failure::new(e.to_string()))?;
+    let mut picture = args.html.as_ref().map(|_| Picture::new(&store.db, &store.tree));
     let watch = Watch::start();
     let mut steps = vec![];
     for (i, step) in plan.steps.iter().enumerate() {
         let before = store.db.stats();
         let started = Watch::start();
-        let outcome = take(&store, &runner, step, i, series.as_mut())?;
+        let outcome = take(&store, &runner, step, i, series.as_mut(), picture.as_mut())?;
+        if let Some(picture) = &mut picture {
+            picture.end_step(&step.to_string())?;
+        }
         let seconds = outcome.as_ref().map_or_else(|| started.seconds(), |o| o.seconds);
         steps.push(Measured {
             step: step.to_string(),
@@ -102,7 +107,11 @@ pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
     if let Some(s) = series {
         s.end()?;
     }
-    Ok(Bench { steps, live_keys, live_bytes, seconds })
+    let bench = Bench { steps, live_keys, live_bytes, seconds };
+    if let (Some(path), Some(picture)) = (&args.html, picture) {
+        picture.write(path, &bench)?;
+    }
+    Ok(bench)
 }
 
 /// What the workload runner reports: an error of the engine underneath, or words.
@@ -116,7 +125,14 @@ pub fn failure(e: firn_workload::Error) -> Failure {
     }
 }
 
-fn take(store: &FirnStore, runner: &Runner, step: &Step, at: usize, series: Option<&mut Series>) -> Done<Option<Outcome>> {
+fn take(
+    store: &FirnStore,
+    runner: &Runner,
+    step: &Step,
+    at: usize,
+    mut series: Option<&mut Series>,
+    mut picture: Option<&mut Picture>,
+) -> Done<Option<Outcome>> {
     let Step::Run(phase) = step else {
         let progress = Progress::operations(&step.to_string(), None);
         progress.say("working".into());
@@ -132,17 +148,23 @@ fn take(store: &FirnStore, runner: &Runner, step: &Step, at: usize, series: Opti
         progress.at(p.ops);
         progress.say(format!("{}/s", output::rate(p.ops_per_second)));
     };
-    let outcome = match series {
-        None => runner.run(store, phase, show),
-        Some(series) => {
-            let timed = Timed::new(store).map_err(failure)?;
-            runner.run(&timed, phase, |p| {
-                show(p);
-                series.add(at, phase, p, timed.take());
-            })
+    if series.is_none() && picture.is_none() {
+        return runner.run(store, phase, show).map(Some).map_err(failure);
+    }
+    let timed = Timed::new(store).map_err(failure)?;
+    let mut drawn = Ok(());
+    let outcome = runner.run(&timed, phase, |p| {
+        show(p);
+        let times = timed.take();
+        if let Some(series) = &mut series {
+            series.add(at, phase, p, times);
         }
-    };
-    outcome.map(Some).map_err(failure)
+        if let (Some(picture), Ok(())) = (&mut picture, &drawn) {
+            drawn = picture.take(&phase.to_string(), p.ops, times.map(|[_, p99, _]| p99));
+        }
+    });
+    let outcome = outcome.map_err(failure)?;
+    drawn.map(|()| Some(outcome))
 }
 
 /// Operations that the progress of a phase counts up to: each thread of a full scan walks over everything.

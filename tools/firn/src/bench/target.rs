@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use firn_kv::{Db, Durability, Tree};
+use firn_kv::{Db, Durability, Folded, Merge, Tree};
 use firn_workload::process::disk_bytes;
-use firn_workload::{Batch, Direction, Result, Store, StoreStats};
+use firn_workload::{Batch, Direction, Result, Store, StoreStats, fold};
 use hdrhistogram::Histogram;
 
 use firn_tools::io::Watch;
@@ -42,6 +42,14 @@ impl Store for FirnStore {
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         Ok(self.tree.delete(key)?)
+    }
+
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        Ok(self.tree.merge(key, operand)?)
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        Ok(self.tree.delete_range(from, to)?)
     }
 
     #[inline]
@@ -85,6 +93,23 @@ impl Store for FirnStore {
         let s = self.db.stats();
         let written = s.wal_bytes + s.flush_bytes + s.compaction_written;
         Ok(StoreStats { disk_bytes: disk_bytes(&self.dir).ok(), written_bytes: Some(written) })
+    }
+}
+
+/// Adds what mergerandom merges.
+pub struct Sums;
+
+impl Merge for Sums {
+    fn name(&self) -> &str {
+        "firn.bench.sums"
+    }
+
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+        Ok(Folded::Value(fold(base, operands.iter().copied()).to_vec()))
+    }
+
+    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        Some(fold(None, [older, newer]).to_vec())
     }
 }
 
@@ -153,6 +178,14 @@ impl Store for Timed<'_> {
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.time(|| self.store.delete(key))
+    }
+
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.time(|| self.store.merge(key, operand))
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.time(|| self.store.delete_range(from, to))
     }
 
     fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64> {

@@ -20,8 +20,8 @@ const SMALL_BUDGET: u64 = 16 << 20;
 
 /// Runs it.
 pub fn run(global: &Global, args: &BenchArgs) -> Done {
-    if !args.workloads.is_empty() || args.keep || args.series.is_some() {
-        let what = "--model wide takes no workloads, and neither --keep nor --series";
+    if !args.workloads.is_empty() || args.keep || args.series.is_some() || args.html.is_some() {
+        let what = "--model wide takes no workloads, and none of --keep, --series and --html";
         return Err(Failure::with_next(what, "leave them out; --rows and --columns say how much is measured"));
     }
     if args.rows < steps::LEAST_ROWS || args.columns < steps::LEAST_COLUMNS {
