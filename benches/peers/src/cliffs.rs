@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::{Batch, Db, DbOptions, Snapshot, Tree, TreeOptions};
+use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::Result;
 use firn_workload::cliffs::{Case, Subject, run};
+use firn_workload::firn::FirnStore;
 use firn_workload::spec::parse_count;
 use rocksdb::{DBWithThreadMode, FlushOptions, IteratorMode, MultiThreaded, Options, SnapshotWithThreadMode, WriteBatch};
 
@@ -18,48 +19,6 @@ pub struct Cliffs {
     /// Folder for the stores' data; each store's folder in it is deleted before and after
     #[arg(long, default_value = "peers-data")]
     dir: PathBuf,
-}
-
-struct Firn(Db, Tree);
-
-impl Subject for Firn {
-    type Snapshot<'a> = Snapshot;
-
-    fn put(&self, key: &[u8]) -> Result<()> {
-        Ok(self.1.put(key, b"v")?)
-    }
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        Ok(self.1.delete(key)?)
-    }
-    fn delete_range(&self, from: &[u8], until: &[u8]) -> Result<()> {
-        Ok(self.1.delete_range(from, until)?)
-    }
-    fn has(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.1.get(key)?.is_some())
-    }
-    fn end(&self, first: bool) -> Result<Option<Vec<u8>>> {
-        let mut all = self.1.iter();
-        let end = if first { all.next() } else { all.next_back() };
-        Ok(end.transpose()?.map(|(key, _)| key.to_vec()))
-    }
-    fn flush(&self) -> Result<()> {
-        Ok(self.1.flush()?)
-    }
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
-    }
-    fn make_tree(&self, name: &str) -> Result<()> {
-        self.0.tree(name, TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })?;
-        Ok(())
-    }
-    fn put_in_trees(&self, names: &[String]) -> Result<()> {
-        let mut batch = Batch::new();
-        names.iter().try_for_each(|n| batch.put(&self.0.existing_tree(n)?, b"k", b"v"))?;
-        Ok(self.0.write(batch)?)
-    }
-    fn flush_tree(&self, name: &str) -> Result<()> {
-        Ok(self.0.existing_tree(name)?.flush()?)
-    }
 }
 
 type Rocks = DBWithThreadMode<MultiThreaded>;
@@ -129,9 +88,7 @@ fn cases<S: Subject>(dir: &Path, n: u64, open: impl Fn(&Path) -> Result<S>) -> R
 /// Runs it.
 pub fn main(args: &Cliffs) -> Result<()> {
     let firn = cases(&args.dir.join("peers-firn"), args.history, |dir| {
-        let db = Db::open_with(dir, DbOptions::default())?;
-        let tree = db.tree("t", TreeOptions::default())?;
-        Ok(Firn(db, tree))
+        FirnStore::open(dir, DbOptions::default(), "t", TreeOptions::default())
     })?;
     let rocks = cases(&args.dir.join("peers-rocksdb"), args.history, |dir| {
         let mut options = Options::default();

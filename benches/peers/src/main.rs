@@ -10,6 +10,7 @@
 
 mod child;
 mod cliffs;
+mod embedding;
 mod engines;
 mod plan;
 mod table;
@@ -41,6 +42,10 @@ enum Cmd {
     Run(Box<Run>),
     /// What operations cost after histories that could make them slow: Firn beside RocksDB
     Cliffs(cliffs::Cliffs),
+    /// What each of many small stores costs that one process has open
+    Small(embedding::SmallArgs),
+    /// What many trees under one memory budget cost: to make, to open, at rest, and while they are written
+    Trees(embedding::TreeArgs),
     /// List workloads, steps and presets
     List,
     /// One engine, one stage; started by `run`
@@ -55,6 +60,8 @@ Examples:
   peers run --engines firn,fjall --workloads ycsb --num 1m --max-time 60
   peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
   peers cliffs --history 10k
+  peers small --stores 1000
+  peers trees --trees 60,1k
 
 A workload is `name[@operations][:threads]`. `fresh` begins again with an empty store, `wait` waits until the background threads
 are idle, `flush` and `compact` do as they say. With several repetitions a figure is `median (least..greatest)`.";
@@ -234,6 +241,8 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Cmd::Run(args) => run(&args),
         Cmd::Cliffs(args) => cliffs::main(&args),
+        Cmd::Small(args) => embedding::run_small(&args),
+        Cmd::Trees(args) => embedding::run_trees(&args),
         Cmd::List => {
             list();
             Ok(())

@@ -27,6 +27,9 @@
 
 pub mod cliffs;
 pub mod dist;
+pub mod embedding;
+#[cfg(feature = "firn")]
+pub mod firn;
 pub mod keys;
 pub mod limit;
 pub mod map;

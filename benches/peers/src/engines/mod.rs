@@ -44,12 +44,8 @@ pub enum Engine {
 }
 
 impl Engine {
-    const ALL: &[(Engine, &'static str)] = &[
-        (Engine::Firn, "firn"),
-        (Engine::Rocksdb, "rocksdb"),
-        (Engine::Fjall, "fjall"),
-        (Engine::Lmdb, "lmdb"),
-    ];
+    const ALL: &[(Engine, &'static str)] =
+        &[(Engine::Firn, "firn"), (Engine::Rocksdb, "rocksdb"), (Engine::Fjall, "fjall"), (Engine::Lmdb, "lmdb")];
 
     /// The engine that the others are compared with, if it is among those measured.
     pub fn is_ours(self) -> bool {

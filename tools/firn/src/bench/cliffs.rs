@@ -1,14 +1,14 @@
 //! `firn bench cliffs`: histories that could make an operation slow ([`firn_workload::cliffs`]), and what it costs after them.
 
 use clap::Args;
-use firn_kv::{Batch, Db, DbOptions, Snapshot, Tree, TreeOptions};
+use firn_kv::{DbOptions, TreeOptions};
 use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, row};
-use firn_workload::Result;
-use firn_workload::cliffs::{Case, Subject, run as histories};
+use firn_workload::cliffs::{Case, run as histories};
+use firn_workload::firn::FirnStore;
 use serde_json::json;
 
 use super::directory;
-use super::run::failure;
+use super::run::{failure, words};
 use crate::store::Global;
 
 /// What `firn bench cliffs` takes of its own.
@@ -22,70 +22,6 @@ pub struct CliffArgs {
     history: u64,
 }
 
-/// A store with one tree, which makes others.
-struct Firn {
-    db: Db,
-    tree: Tree,
-}
-
-impl Subject for Firn {
-    type Snapshot<'a> = Snapshot;
-
-    fn put(&self, key: &[u8]) -> Result<()> {
-        Ok(self.tree.put(key, b"v")?)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        Ok(self.tree.delete(key)?)
-    }
-
-    fn delete_range(&self, from: &[u8], until: &[u8]) -> Result<()> {
-        Ok(self.tree.delete_range(from, until)?)
-    }
-
-    fn has(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.tree.get(key)?.is_some())
-    }
-
-    fn end(&self, first: bool) -> Result<Option<Vec<u8>>> {
-        let mut all = self.tree.iter();
-        let end = if first { all.next() } else { all.next_back() };
-        Ok(end.transpose()?.map(|(key, _)| key.to_vec()))
-    }
-
-    fn flush(&self) -> Result<()> {
-        Ok(self.tree.flush()?)
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.db.snapshot()
-    }
-
-    fn make_tree(&self, name: &str) -> Result<()> {
-        // Many trees share what memory there is.
-        self.db.tree(name, TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })?;
-        Ok(())
-    }
-
-    fn put_in_trees(&self, names: &[String]) -> Result<()> {
-        let mut batch = Batch::new();
-        names.iter().try_for_each(|n| batch.put(&self.db.existing_tree(n)?, b"k", b"v"))?;
-        Ok(self.db.write(batch)?)
-    }
-
-    fn flush_tree(&self, name: &str) -> Result<()> {
-        Ok(self.db.existing_tree(name)?.flush()?)
-    }
-}
-
-fn words(f: Failure) -> String {
-    match f {
-        Failure::Failed { what, .. } => what,
-        Failure::Engine(e) => e.to_string(),
-        Failure::Found | Failure::PipeClosed => "the directory cannot be used".to_owned(),
-    }
-}
-
 /// Runs it.
 pub fn run(global: &Global, args: &CliffArgs) -> Done {
     if args.history < 100 {
@@ -93,10 +29,9 @@ pub fn run(global: &Global, args: &CliffArgs) -> Done {
     }
     let fresh = || {
         directory::make_room(&global.db).map_err(words)?;
-        let db = Db::open_with(&global.db, DbOptions::default())?;
+        let store = FirnStore::open(&global.db, DbOptions::default(), "t", TreeOptions::default())?;
         directory::mark(&global.db).map_err(words)?;
-        let tree = db.tree("t", TreeOptions::default())?;
-        Ok(Firn { db, tree })
+        Ok(store)
     };
     let mut cases: Vec<Case> = vec![];
     histories(args.history, fresh, |c| {

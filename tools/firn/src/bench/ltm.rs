@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use firn_kv::{Db, DbOptions};
+use firn_kv::DbOptions;
 use firn_workload::limit::{self, MemoryGroup};
 use firn_workload::process::{Device, Usage};
 use firn_workload::{Config, Phase, Runner, Workload};
@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 
 use super::duel::scattered;
 use super::run::{TREE, failure};
-use super::target::FirnStore;
 use super::{BenchArgs, directory};
 use crate::store::Global;
 use firn_tools::io::{Watch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, bytes, count, nanos, print_table, rate, row, table};
+use firn_workload::firn::FirnStore;
 
 /// Where the group's directory is passed on to the process inside it.
 const GROUP: &str = "FIRN_BENCH_GROUP";
@@ -129,10 +129,8 @@ fn measure(global: &Global, args: &BenchArgs) -> Done {
     directory::prepare(dir, args.keep)?;
     let plan = super::plan::Plan::of_options(args)?;
     let options = DbOptions { wal_segment: DbOptions::default().wal_segment, ..plan.db.clone() };
-    let db = Db::open_with(dir, options)?;
+    let store = FirnStore::open(dir, options, TREE, plan.tree.clone()).map_err(failure)?;
     directory::mark(dir)?;
-    let tree = db.tree(TREE, plan.tree.clone())?;
-    let store = FirnStore { db, tree, dir: dir.clone(), durability: args.durability.into() };
     let mut bench = Bench { dir, lines: vec![] };
     if !args.keep {
         bench.phase(&store, &plan.config, Workload::FillRandom, 1, None)?;

@@ -16,7 +16,7 @@ mod plan;
 mod report;
 mod run;
 mod small;
-mod target;
+mod timed;
 mod trees;
 mod wide;
 

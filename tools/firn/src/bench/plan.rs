@@ -7,8 +7,8 @@ use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::{Config, Phase, Workload};
 
 use super::BenchArgs;
-use super::target::Sums;
 use firn_tools::output::{Done, Failure};
+use firn_workload::firn::Sums;
 
 /// The run of a bench without arguments: writes, reads of what they left, then the same reads of the compacted store.
 const STANDARD: &str = "fillrandom,overwrite,wait,readrandom,readmissing,readseq,readreverse,seekrandom,\

@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
-use firn_kv::{Db, ErrorKind, Stats};
+use firn_kv::{ErrorKind, Stats};
+use firn_workload::firn::FirnStore;
 use firn_workload::process::{Usage, disk_bytes};
 use firn_workload::{Outcome, Phase, Runner};
 
 use super::picture::Picture;
 use super::plan::{Plan, Step};
-use super::target::{FirnStore, Timed};
+use super::timed::Timed;
 use super::{BenchArgs, directory};
 use crate::store::Global;
 use firn_tools::io::{self, Watch};
@@ -74,10 +75,8 @@ pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
     let dir = &global.db;
     directory::prepare(dir, args.keep)?;
     let mut series = args.series.as_ref().map(|path| Series::create(path)).transpose()?;
-    let db = Db::open_with(dir, plan.db.clone())?;
+    let store = FirnStore::open(dir, plan.db.clone(), TREE, plan.tree.clone()).map_err(failure)?;
     directory::mark(dir)?;
-    let tree = db.tree(TREE, plan.tree.clone())?;
-    let store = FirnStore { db, tree, dir: dir.clone(), durability: args.durability.into() };
     let mut config = plan.config.clone();
     config.interval = INTERVAL;
     let runner = Runner::new(config).map_err(|e| Failure::new(e.to_string()))?;
@@ -122,6 +121,15 @@ pub fn failure(e: firn_workload::Error) -> Failure {
         }
         Ok(e) => Failure::Engine(*e),
         Err(other) => Failure::new(other.to_string()),
+    }
+}
+
+/// A failure as what a driver of the workload runner reports.
+pub fn words(f: Failure) -> firn_workload::Error {
+    match f {
+        Failure::Failed { what, .. } => what.into(),
+        Failure::Engine(e) => e.into(),
+        Failure::Found | Failure::PipeClosed => "the directory cannot be used".into(),
     }
 }
 

@@ -2,16 +2,17 @@
 //!
 //! Each number of trees is measured in a process of its own, because memory that an allocator keeps would count for the next one.
 
+use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
-use firn_kv::{Db, DbOptions, Tree, TreeOptions};
-use firn_tools::io::Watch;
+use firn_kv::{DbOptions, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, rate, row};
-use firn_workload::process::Usage;
+use firn_workload::embedding::{KEY, VALUE, trees};
+use firn_workload::firn::FirnEmbedded;
 use serde_json::{Value, json};
 
-use super::duel::scattered;
+use super::run::{failure, words};
 use super::{BenchArgs, directory};
 use crate::store::Global;
 
@@ -28,57 +29,23 @@ fn parse_trees(text: &str) -> Result<u64, String> {
     if (1..=1_000_000).contains(&n) { Ok(n) } else { Err("1 to 1,000,000".into()) }
 }
 
-/// Bytes of a key and of a value.
-const KEY: usize = 16;
-const VALUE: usize = 100;
-/// How many puts lie between two looks at the process's memory.
-const LOOK: u64 = 4096;
-
-/// Anonymous memory and address space of this process.
-fn memory() -> (u64, u64) {
-    Usage::now().map_or((0, 0), |u| (u.rss_anon, u.size))
-}
-
 /// Measures one number of trees.
 fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
     directory::make_room(&global.db)?;
     let memory_budget = usize::try_from(args.budget).unwrap_or(usize::MAX);
     let options = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
     let tree = TreeOptions { memtable_size: args.memtable as usize, ..TreeOptions::default() };
-    let watch = Watch::start();
-    let db = Db::open_with(&global.db, options.clone())?;
-    directory::mark(&global.db)?;
-    for i in 0..n {
-        db.tree(&format!("t{i}"), tree.clone())?;
-    }
-    drop(db);
-    let made = watch.seconds();
-
-    let before = memory();
-    let watch = Watch::start();
-    let db = Db::open_with(&global.db, options)?;
-    let opened = watch.seconds();
-    let trees: Vec<Tree> = (0..n).map(|i| db.existing_tree(&format!("t{i}"))).collect::<Result<_, _>>()?;
-    let idle = memory();
-
-    let (mut most, value) = (idle.0, [b'v'; VALUE]);
-    let watch = Watch::start();
-    for i in 0..args.num {
-        let key = scattered(i ^ args.seed);
-        let tree = &trees[(key % n) as usize];
-        tree.put(&[key.to_be_bytes(), i.to_be_bytes()].concat(), &value)?;
-        if i % LOOK == 0 {
-            most = most.max(memory().0);
-        }
-    }
-    let filled = watch.seconds();
-    let full = memory();
-    let stats = db.stats();
+    let open = |dir: &Path| {
+        let store = FirnEmbedded::open(dir, options.clone(), tree.clone())?;
+        directory::mark(dir).map_err(words)?;
+        Ok(store)
+    };
+    let (costs, store) = trees(&global.db, n, args.num, args.seed, open).map_err(failure)?;
+    let stats = store.db.stats();
     Ok(json!({
-        "trees": n, "make_seconds": made, "open_seconds": opened,
-        "idle_bytes": idle.0.saturating_sub(before.0), "address_space_bytes": full.1,
-        "full_bytes": full.0.max(most), "after_bytes": full.0, "puts_per_second": args.num as f64 / filled.max(1e-9),
-        "flushes": stats.flushes, "flushed_bytes": stats.flush_bytes,
+        "trees": n, "make_seconds": costs.make_seconds, "open_seconds": costs.open_seconds,
+        "idle_bytes": costs.idle_bytes, "full_bytes": costs.full_bytes, "address_space_bytes": costs.address_space_bytes,
+        "puts_per_second": costs.puts_per_second, "flushes": stats.flushes, "flushed_bytes": stats.flush_bytes,
         "paced_seconds": stats.paced_nanos as f64 / 1e9, "stalled_seconds": stats.stalled_nanos as f64 / 1e9,
         "memtables_bytes": stats.memory.memtables, "cache_bytes": stats.memory.cache, "tables_bytes": stats.memory.tables,
     }))

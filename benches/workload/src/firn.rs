@@ -1,23 +1,34 @@
-//! The store as the workload runner sees it, and a stopwatch around it for latencies over time.
+//! Firn as a driver of all that is measured here: `firn bench` and `peers` take it from this place.
 
-use std::cell::Cell;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 
-use firn_kv::{Db, Durability, Folded, Merge, Tree};
-use firn_workload::process::disk_bytes;
-use firn_workload::{Batch, Direction, Result, Store, StoreStats, fold};
-use hdrhistogram::Histogram;
+use firn_kv::{Db, DbOptions, Durability, Folded, Merge, Tree, TreeOptions};
 
-use firn_tools::io::Watch;
+use crate::cliffs::Subject;
+use crate::embedding::Embedded;
+use crate::process::disk_bytes;
+use crate::store::{Batch, Direction, Result, Store, StoreStats, fold};
 
-/// A tree of a Firn store.
+/// A Firn store with one tree that workloads and histories use.
 pub struct FirnStore {
+    /// The store.
     pub db: Db,
+    /// The tree.
     pub tree: Tree,
+    /// The store's folder.
     pub dir: PathBuf,
     /// Durability of writes that the workload does not want synced.
     pub durability: Durability,
+}
+
+impl FirnStore {
+    /// Opens the store in `dir`, which may be empty, and its tree `name`.
+    pub fn open(dir: &Path, options: DbOptions, name: &str, tree: TreeOptions) -> Result<FirnStore> {
+        let durability = options.durability;
+        let db = Db::open_with(dir, options)?;
+        let tree = db.tree(name, tree)?;
+        Ok(FirnStore { db, tree, dir: dir.to_owned(), durability })
+    }
 }
 
 impl Store for FirnStore {
@@ -97,6 +108,7 @@ impl Store for FirnStore {
 }
 
 /// Adds what mergerandom merges.
+#[derive(Debug)]
 pub struct Sums;
 
 impl Merge for Sums {
@@ -113,94 +125,87 @@ impl Merge for Sums {
     }
 }
 
-/// One operation in this many is timed for the latencies over time.
-const TIMED: u32 = 16;
+impl Subject for FirnStore {
+    type Snapshot<'a> = firn_kv::Snapshot;
 
-thread_local! {
-    static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
-}
-
-/// A store with a stopwatch: gathers latencies until somebody takes them.
-pub struct Timed<'a> {
-    store: &'a FirnStore,
-    watch: Watch,
-    times: Mutex<Histogram<u64>>,
-}
-
-impl<'a> Timed<'a> {
-    /// Around `store`.
-    pub fn new(store: &'a FirnStore) -> Result<Timed<'a>> {
-        let times = Histogram::new_with_bounds(1, 1_000_000_000_000, 2)?;
-        Ok(Timed { store, watch: Watch::start(), times: Mutex::new(times) })
-    }
-
-    /// Median, 99th percentile and maximum in nanoseconds since the last call; `None` where nothing was timed.
-    pub fn take(&self) -> Option<[u64; 3]> {
-        let mut times = self.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if times.is_empty() {
-            return None;
-        }
-        let out = [times.value_at_quantile(0.5), times.value_at_quantile(0.99), times.max()];
-        times.reset();
-        Some(out)
-    }
-
-    #[inline]
-    fn time<T>(&self, work: impl FnOnce() -> T) -> T {
-        let due = COUNTDOWN.with(|c| {
-            let left = c.get();
-            c.set(if left == 0 { TIMED - 1 } else { left - 1 });
-            left == 0
-        });
-        if !due {
-            return work();
-        }
-        let from = self.watch.nanos();
-        let out = work();
-        let nanos = self.watch.nanos().saturating_sub(from);
-        self.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).saturating_record(nanos);
-        out
-    }
-}
-
-impl Store for Timed<'_> {
-    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.time(|| self.store.put(key, value, sync))
-    }
-
-    fn write_batch(&self, batch: &Batch) -> Result<()> {
-        self.time(|| self.store.write_batch(batch))
-    }
-
-    fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        self.time(|| self.store.get(key, f))
+    fn put(&self, key: &[u8]) -> Result<()> {
+        Ok(self.tree.put(key, b"v")?)
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.time(|| self.store.delete(key))
+        Ok(self.tree.delete(key)?)
     }
 
-    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.time(|| self.store.merge(key, operand))
+    fn delete_range(&self, from: &[u8], until: &[u8]) -> Result<()> {
+        Ok(self.tree.delete_range(from, until)?)
     }
 
-    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
-        self.time(|| self.store.delete_range(from, to))
+    fn has(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.tree.get(key)?.is_some())
     }
 
-    fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
-        self.time(|| self.store.scan(from, direction, limit, f))
+    fn end(&self, first: bool) -> Result<Option<Vec<u8>>> {
+        let mut all = self.tree.iter();
+        let end = if first { all.next() } else { all.next_back() };
+        Ok(end.transpose()?.map(|(key, _)| key.to_vec()))
     }
 
     fn flush(&self) -> Result<()> {
-        self.store.flush()
+        Ok(self.tree.flush()?)
     }
 
-    fn compact(&self) -> Result<()> {
-        self.store.compact()
+    fn snapshot(&self) -> firn_kv::Snapshot {
+        self.db.snapshot()
     }
 
-    fn stats(&self) -> Result<StoreStats> {
-        self.store.stats()
+    fn make_tree(&self, name: &str) -> Result<()> {
+        // Many trees share what memory there is.
+        self.db.tree(name, TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })?;
+        Ok(())
+    }
+
+    fn put_in_trees(&self, names: &[String]) -> Result<()> {
+        let mut batch = firn_kv::Batch::new();
+        names.iter().try_for_each(|n| batch.put(&self.db.existing_tree(n)?, b"k", b"v"))?;
+        Ok(self.db.write(batch)?)
+    }
+
+    fn flush_tree(&self, name: &str) -> Result<()> {
+        Ok(self.db.existing_tree(name)?.flush()?)
+    }
+}
+
+/// A Firn store as an application embeds it, with the options of its trees.
+pub struct FirnEmbedded {
+    /// The store.
+    pub db: Db,
+    tree: TreeOptions,
+}
+
+impl FirnEmbedded {
+    /// Opens the store in `dir`, which may be empty.
+    pub fn open(dir: &Path, options: DbOptions, tree: TreeOptions) -> Result<FirnEmbedded> {
+        Ok(FirnEmbedded { db: Db::open_with(dir, options)?, tree })
+    }
+}
+
+impl Embedded for FirnEmbedded {
+    type Tree = Tree;
+
+    fn tree(&self, name: &str) -> Result<Tree> {
+        Ok(self.db.tree(name, self.tree.clone())?)
+    }
+
+    fn put(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(tree.put(key, value)?)
+    }
+
+    fn count(&self, tree: &Tree) -> Result<u64> {
+        tree.iter().try_fold(0, |n, pair| pair.map(|_| n + 1).map_err(Into::into))
+    }
+
+    fn close(self) -> Result<()> {
+        drop(self);
+        Ok(())
     }
 }
