@@ -148,6 +148,11 @@ impl Deletions {
         self.spans.is_empty()
     }
 
+    /// The largest number of a deletion; 0 without any.
+    pub fn newest(&self) -> Seq {
+        self.spans.last().map_or(0, |s| s.seq)
+    }
+
     /// The deletions, those of one number that touch as one.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Seq)> {
         self.spans.iter().map(|s| (self.bound(s.from as usize), self.bound(s.until as usize), s.seq))
@@ -164,6 +169,11 @@ impl Deletions {
     /// Whether any key in `[from, until)` was deleted after `since`; `None` is unbounded.
     pub fn changed_since(&self, from: &[u8], until: Option<&[u8]>, since: Seq) -> bool {
         self.pieces_of(from, until).any(|i| self.newest_of(i, MAX_SEQ).is_some_and(|s| s > since))
+    }
+
+    /// The newest deletion of any key in `[from, until)` that a reader at `read` sees.
+    pub fn newest_in(&self, from: &[u8], until: &[u8], read: Seq) -> Option<Seq> {
+        self.pieces_of(from, Some(until)).filter_map(|i| self.newest_of(i, read)).max()
     }
 
     /// Whether any key in `[first, last]` was deleted.
@@ -262,6 +272,10 @@ mod tests {
             read in 0u64..10,
         ) {
             let d: Deletions = tombstones(&list).iter().collect();
+            for (from, until) in (0..30u8).flat_map(|from| [(from, from + 1), (from, from + 7)]) {
+                let want = (from..until).filter_map(|key| plain(&list, key, read)).max();
+                prop_assert_eq!(d.newest_in(&[from], &[until], read), want);
+            }
             let snapshots: Vec<Seq> = snapshots.into_iter().collect();
             let (reduced, all) = (d.fragments(&snapshots), d.all_fragments());
             let again = Deletions::build(d.iter());

@@ -12,8 +12,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::base::deletions::Deletions;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::head;
+use crate::base::key::{MAX_SEQ, head};
 use crate::base::options::{FilterKind, TreeOptions};
 use crate::base::sync::{MutexGuard, Ordering};
 use crate::cache::FrameRef;
@@ -21,6 +22,7 @@ use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::memtable::Memtable;
+use crate::merge::emptied::emptied;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{TableHandle, table_path};
@@ -235,8 +237,18 @@ impl Core {
             return Ok(Made::default());
         }
         let snapshots = self.snapshots.list();
+        let read = self.snapshots.oldest_compared().unwrap_or(MAX_SEQ);
+        let own = std::slice::from_ref(&sealed.mem);
+        let emptied = emptied(&sealed.mem, own, &view.version.runs, view.options.merge.clone(), read);
+        let tombstones = if emptied.is_empty() {
+            sealed.mem.fragments(&snapshots)
+        } else {
+            let own = sealed.mem.deletions();
+            let emptied = emptied.iter().map(|s| &s.deletion).map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq));
+            Deletions::build(own.iter().flat_map(|d| d.iter()).chain(emptied)).fragments(&snapshots)
+        };
         let rules = Rules {
-            tombstones: Arc::new(sealed.mem.fragments(&snapshots)),
+            tombstones: Arc::new(tombstones),
             snapshots,
             beneath: Beneath::new(vec![]),
             outside: Outside::new(vec![], None),

@@ -4,6 +4,7 @@
 //! into tables and tables into fewer; `workers` says who does it, `pace` who waits for it. `view` is what readers hold.
 
 mod batch;
+mod behind;
 mod budget;
 mod checkpoint;
 mod compact;
@@ -243,7 +244,7 @@ impl Db {
 
     /// A frozen view of all trees with a name by which the statistics list it.
     pub fn snapshot_named(&self, name: &str) -> Snapshot {
-        Snapshot { point: Arc::new(snapshot::ReadPoint::new(self.handle.clone(), name)) }
+        Snapshot { point: Arc::new(snapshot::ReadPoint::new(self.handle.clone(), name, false)) }
     }
 
     /// Records what each read of this store costs, by whatever thread, from now until the recording ends: see [`explain`].

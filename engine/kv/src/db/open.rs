@@ -27,6 +27,7 @@ use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::format::record_size;
 use crate::wal::{Known, Recovered, TornTail, recover_known, segment_number};
 
+use super::behind::look_at_all;
 use super::budget::Budget;
 use super::core::{Catalog, Core, Watch, Work};
 use super::events::Events;
@@ -213,6 +214,7 @@ fn open_once(
         });
     }
     state.last_seq = last_seq;
+    trees.iter().for_each(|t| look_at_all(t, last_seq));
     let garbage = if options.read_only { vec![] } else { garbage(&*env, dir, &state, manifest_number)? };
     let (found, records) = ((!options.read_only).then(|| replayed.recovered.clone()), replayed.recovered.records);
     let closed = replayed.recovered.closed;

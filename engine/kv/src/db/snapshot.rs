@@ -26,6 +26,8 @@ pub struct Snapshots {
 struct Held {
     name: String,
     since_micros: u64,
+    /// Whether its holder will ask what has changed since.
+    compares: bool,
 }
 
 /// A live snapshot as listed by the statistics.
@@ -41,13 +43,13 @@ pub struct SnapshotInfo {
 
 impl Snapshots {
     /// Takes a read point and registers it.
-    pub fn take(&self, core: &Core, name: &str) -> (Seq, u64) {
+    pub fn take(&self, core: &Core, name: &str, compares: bool) -> (Seq, u64) {
         let _no_drop = self.drops.read();
         let mut s = self.live.lock();
         let seq = core.read_point();
         let id = s.last_key_value().map_or(0, |(k, _)| k.1 + 1).max(s.len() as u64);
         let id = (id..).find(|i| !s.contains_key(&(seq, *i))).unwrap_or(id);
-        s.insert((seq, id), Held { name: name.to_owned(), since_micros: core.env.wall_micros() });
+        s.insert((seq, id), Held { name: name.to_owned(), since_micros: core.env.wall_micros(), compares });
         (seq, id)
     }
 
@@ -79,6 +81,11 @@ impl Snapshots {
         v
     }
 
+    /// The oldest read point of those who will ask what has changed since: a change before it must not be given a later number.
+    pub fn oldest_compared(&self) -> Option<Seq> {
+        self.live.lock().iter().find(|(_, h)| h.compares).map(|(k, _)| k.0)
+    }
+
     /// All live snapshots.
     pub fn infos(&self) -> Vec<SnapshotInfo> {
         let s = self.live.lock();
@@ -93,8 +100,9 @@ pub(super) struct ReadPoint {
 }
 
 impl ReadPoint {
-    pub(super) fn new(handle: Arc<Handle>, name: &str) -> ReadPoint {
-        let key = handle.core.snapshots.take(&handle.core, name);
+    /// Whoever `compares` will ask what has changed since.
+    pub(super) fn new(handle: Arc<Handle>, name: &str, compares: bool) -> ReadPoint {
+        let key = handle.core.snapshots.take(&handle.core, name, compares);
         ReadPoint { handle, key }
     }
 

@@ -24,7 +24,7 @@ use crate::merge::visible::KeyRange;
 use super::batch::{Batch, check_key, check_value};
 use super::iter::key_range;
 use super::read::filter_hash;
-use super::snapshot::Snapshot;
+use super::snapshot::{ReadPoint, Snapshot};
 use super::tree::TreeCore;
 use super::{Db, Tree};
 
@@ -45,7 +45,7 @@ impl Db {
     /// Begins a transaction.
     pub fn transaction(&self) -> Transaction {
         let durability = self.core().options.durability;
-        let snapshot = self.snapshot_named("transaction");
+        let snapshot = Snapshot { point: Arc::new(ReadPoint::new(self.handle.clone(), "transaction", true)) };
         Transaction { db: self.clone(), snapshot, writes: BTreeMap::new(), keys: vec![], ranges: vec![], durability }
     }
 

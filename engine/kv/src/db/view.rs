@@ -20,6 +20,7 @@ use crate::merge::gaps::Gaps;
 use crate::merge::run::Run;
 use crate::wal::Lsn;
 
+use super::behind::Looks;
 use super::meters::Meters;
 use super::tree::TreeCore;
 
@@ -36,6 +37,8 @@ pub struct MemHandle {
     pub end: OnceLock<Lsn>,
     /// Set with it by writers: the monotonic clock in nanoseconds.
     pub sealed_at: OnceLock<u64>,
+    /// When its next writer looks behind itself.
+    pub looks: Looks,
     writers: AtomicU32,
     touched: AtomicBool,
     flushed: AtomicBool,
@@ -47,13 +50,15 @@ impl MemHandle {
         let (writers, touched, flushed) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
         let (start, counted) = (AtomicU64::new(start), AtomicU64::new(0));
-        Arc::new(MemHandle { mem, start, counted, end, sealed_at, writers, touched, flushed })
+        let looks = Looks::default();
+        Arc::new(MemHandle { mem, start, counted, end, sealed_at, looks, writers, touched, flushed })
     }
 
     /// The handle of `mem`, which takes the place of this one's memtable.
     pub fn grown(&self, mem: Arc<Memtable>) -> Arc<MemHandle> {
         let grown = MemHandle::new(mem, self.start());
         grown.touched.store(self.is_touched(), Ordering::Relaxed);
+        grown.looks.go_on_from(&self.looks);
         grown
     }
 

@@ -188,6 +188,9 @@ impl Core {
         }
         self.visible.publish(seq, 1);
         mem.leave();
+        if kind == Kind::Delete {
+            self.look_behind(tree, mem, key);
+        }
         drop(guard);
         self.finish_write(lsn, durability, began)
     }
@@ -254,6 +257,9 @@ impl Core {
         self.visible.publish(first, batch.count);
         for (_, m) in &mems {
             m.leave();
+        }
+        if mems.iter().any(|(_, m)| m.looks.is_due(m.mem.deletes())) {
+            self.look_behind_batch(&batch.bytes, |tree| of(tree).map(|(t, m)| (*t, &**m)));
         }
         if inserted != Some(batch.count) {
             return Err(self.why_latched());

@@ -207,6 +207,16 @@ impl Gaps {
         });
     }
 
+    /// There is nothing in `[first, until)` for readers at `since` or later, and passing it would take so many steps. Only while nobody writes.
+    pub fn note(&self, first: &[u8], until: &[u8], since: Seq, steps: u64) {
+        if first < until && first.len().max(until.len()) <= LONGEST {
+            let _one = self.changing.lock();
+            let mut next = (*self.known.load_full()).clone();
+            next.add(Gap { first: first.to_vec(), until: until.to_vec(), since, steps });
+            self.replace(next);
+        }
+    }
+
     /// Makes sure gaps of tried ones. True when there is no more to learn.
     fn prove(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) -> bool {
         let _one = self.changing.lock();

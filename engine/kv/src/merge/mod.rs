@@ -5,11 +5,13 @@
 //! - [`shadow`]: which range deletions cover a key.
 //! - [`gaps`]: where readers have found nothing, so that others need not look.
 //! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
+//! - [`emptied`]: where the deletes of a memtable leave nothing, so that range deletions can stand for them.
 //! - [`retain`]: the versions that a flush or a compaction must keep.
 //! - [`value`]: a value that pins what holds it.
 //! - [`traced`], [`cost`]: a source that counts what is done with it, and what is counted.
 
 pub mod cost;
+pub mod emptied;
 pub mod gaps;
 pub mod merging;
 pub mod retain;

@@ -300,6 +300,7 @@ pub struct Run {
     last_heads: Vec<u64>,
     /// How many tables with range deletions come before each table, and after the last; empty when there are none.
     with_range_deletes: Vec<u32>,
+    newest_range_delete: Seq,
     has_deletes: bool,
 }
 
@@ -317,7 +318,13 @@ impl Run {
             with_range_deletes.extend(tables.iter().scan(0, count));
         }
         let has_deletes = tables.iter().any(|t| t.meta.deletes > 0);
-        Run { level, number, tables, last_heads, with_range_deletes, has_deletes }
+        let newest_range_delete = tables.iter().filter(|t| t.meta.range_deletes > 0).map(|t| t.meta.max_seq).max().unwrap_or(0);
+        Run { level, number, tables, last_heads, with_range_deletes, newest_range_delete, has_deletes }
+    }
+
+    /// No range deletion of its tables has a larger sequence number.
+    pub fn newest_range_delete(&self) -> Seq {
+        self.newest_range_delete
     }
 
     /// Whether any of its tables holds a deletion of a key.
@@ -358,11 +365,17 @@ impl Run {
     /// Those of opening a table.
     pub fn covering<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<Stretch<'a>> {
         let at = self.lower_bound(key);
-        let Some(t) = self.tables.get(at) else { return Ok(Stretch { from: key, until: None, newest: None }) };
+        let first = self.tables.get(at).map(|t| t.meta.first_key.as_slice());
+        let Some(t) = self.tables.get(at).filter(|t| t.meta.first_key.as_slice() <= key) else {
+            // Between two tables, or at an end: as far back as the one before has nothing either.
+            let from = match at.checked_sub(1).map(|i| &self.tables[i]) {
+                None => &[][..],
+                Some(t) if t.meta.range_deletes == 0 => &t.meta.first_key,
+                Some(t) => t.table()?.tombstones().stretch(key, read).from.max(&t.meta.first_key),
+            };
+            return Ok(Stretch { from, until: first, newest: None });
+        };
         let (first, behind) = (t.meta.first_key.as_slice(), self.tables.get(at + 1).map(|t| t.meta.first_key.as_slice()));
-        if key < first {
-            return Ok(Stretch { from: key, until: Some(first), newest: None });
-        }
         if t.meta.range_deletes == 0 {
             return Ok(Stretch { from: first, until: behind, newest: None });
         }

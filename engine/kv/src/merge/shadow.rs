@@ -2,6 +2,7 @@
 //!
 //! Invariant: `known` is right for every key in `[from, until)`; asking about a key in it costs two comparisons at most.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::base::deletions::{Deletions, Stretch};
@@ -26,11 +27,20 @@ impl Cover {
             Cover::Run(run) => run.covering(key, read),
         }
     }
+
+    /// No deletion of it has a larger number.
+    fn newest(&self) -> Seq {
+        match self {
+            Cover::Mem(d) => d.newest(),
+            Cover::Run(run) => run.newest_range_delete(),
+        }
+    }
 }
 
 /// The range deletions of several sources as seen at one read point.
 pub struct Shadow {
-    sources: Vec<Cover>,
+    /// With a bound of the numbers of each, in the order of these, the largest first.
+    sources: Vec<(Seq, Cover)>,
     read: Seq,
     from: Vec<u8>,
     until: Option<Vec<u8>>,
@@ -41,6 +51,8 @@ pub struct Shadow {
 impl Shadow {
     /// The deletions of `sources` that a reader at `read` sees.
     pub fn new(sources: Vec<Cover>, read: Seq) -> Shadow {
+        let mut sources: Vec<_> = sources.into_iter().map(|s| (s.newest(), s)).collect();
+        sources.sort_by_key(|s| Reverse(s.0));
         Shadow { sources, read, from: vec![], until: None, known: None, asked: false }
     }
 
@@ -80,7 +92,11 @@ impl Shadow {
         let mut from: &[u8] = &[];
         let mut until: Option<&[u8]> = None;
         let mut known = None;
-        for source in &self.sources {
+        for (newest, source) in &self.sources {
+            // What all others have is older than what covers the key: where those begin and end is all the same.
+            if known >= Some(*newest) {
+                break;
+            }
             let s = source.stretch(key, self.read)?;
             from = from.max(s.from);
             known = known.max(s.newest);

@@ -19,7 +19,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::{Kind, Seq, Trailer, head};
 
-use super::gaps::Gaps;
+use super::gaps::{Gaps, WORTH};
 use super::merging::{Merging, Source};
 use super::shadow::Shadow;
 use super::value::Value;
@@ -139,6 +139,13 @@ pub struct Visible {
     /// What others have learnt; `None` where nothing is deleted.
     gaps: Option<Arc<Gaps>>,
     start: Vec<u8>,
+    /// A walk is worth noting from so many steps on, and ends after so many.
+    worth: u64,
+    most: u64,
+    /// Steps of its long walks.
+    passed: u64,
+    /// Whether it has met operands that came to nothing.
+    folded_away: bool,
 }
 
 impl Visible {
@@ -166,6 +173,10 @@ impl Visible {
             shown: None,
             gaps: None,
             start: vec![],
+            worth: WORTH,
+            most: u64::MAX,
+            passed: 0,
+            folded_away: false,
         }
     }
 
@@ -184,6 +195,23 @@ impl Visible {
     /// From now on it leaps over what others have found empty, and notes what it finds empty itself.
     pub fn use_gaps(&mut self, gaps: Arc<Gaps>) {
         self.gaps = Some(gaps);
+    }
+
+    /// From now on it notes what it finds empty however little that is, and gives up a walk after about `most` steps: there it stands
+    /// nowhere. It is good for one walk then.
+    pub fn look_no_further(&mut self, most: u64) {
+        (self.worth, self.most) = (PATIENCE.into(), most);
+    }
+
+    /// How many entries it has passed in walks that were long, roughly, and whether operands that a hook folds to nothing were among them, since
+    /// [`forget_passed`](Self::forget_passed).
+    pub fn passed(&self) -> (u64, bool) {
+        (self.passed, self.folded_away)
+    }
+
+    /// Counts what it passes from now on.
+    pub fn forget_passed(&mut self) {
+        (self.passed, self.folded_away) = (0, false);
     }
 
     /// Whether the cursor stands on a key.
@@ -476,7 +504,10 @@ impl Visible {
                 self.value = v;
                 true
             }
-            Folded::Absent => false,
+            Folded::Absent => {
+                self.folded_away = true;
+                false
+            }
         })
     }
 

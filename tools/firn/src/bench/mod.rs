@@ -3,7 +3,7 @@
 //! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
 //! runner sees it, [`mod@run`] measures, [`report`] prints, [`picture`] draws, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
 //! models above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`]
-//! measures what histories do to single operations, [`small`] what a small store costs, and [`trees`] what many trees cost.
+//! measures what histories do to single operations, [`queue`] the first look behind many deletions, [`small`] what a small store costs, and [`trees`] what many trees cost.
 
 mod advice;
 mod cliffs;
@@ -13,6 +13,7 @@ mod duel;
 mod ltm;
 mod picture;
 mod plan;
+mod queue;
 mod report;
 mod run;
 mod small;
@@ -46,6 +47,8 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   --keep. 2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
   or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally;
   exit code 1 when one is above --bound
+  or, alone, queue: the first look behind --deletions many deletions, in memory and in tables, beside one where nothing was
+  deleted, and scans among deletions by RocksDB's published recipe (--recipe keys)
   or, alone, trees: what many trees under one budget cost to open, at rest and while they are written. It takes --num, --budget,
   --memtable and --durability
   or, alone, small: what each of many small stores costs that one process has open. It takes --stores and --records
@@ -64,6 +67,7 @@ Examples:
   firn bench fillseq,deleterange@1k,readseq                a thousand range deletions, and what a scan makes of them
   firn bench ltm --num 20m --limit 512m --budget 256m --json
   firn bench small --stores 1000 --records 100
+  firn bench queue --deletions 1m --rounds 3
   firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
   firn bench trees --trees 60,10k --budget 64m             memory and puts a second of many trees
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
@@ -142,6 +146,8 @@ pub struct BenchArgs {
     #[command(flatten)]
     cliffs: cliffs::CliffArgs,
     #[command(flatten)]
+    queue: queue::QueueArgs,
+    #[command(flatten)]
     trees: trees::TreeArgs,
     #[command(flatten)]
     small: small::SmallArgs,
@@ -217,6 +223,9 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
     }
     if args.workloads == ["cliffs"] {
         return cliffs::run(global, &args.cliffs);
+    }
+    if args.workloads == ["queue"] {
+        return queue::run(global, &args.queue);
     }
     if args.workloads == ["trees"] {
         return trees::run(global, args);

@@ -3,8 +3,11 @@
 use super::{Inner, PATIENCE, Visible, successor};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::key::Trailer;
+use crate::base::key::{Trailer, head};
 use crate::merge::gaps::WORTH;
+
+/// After how many steps it looks for a gap, each time.
+const EVERY: u64 = if WORTH < PATIENCE as u64 { WORTH } else { PATIENCE as u64 };
 
 /// What a cursor has passed since it was moved.
 #[derive(Default)]
@@ -22,8 +25,7 @@ impl Visible {
     #[inline]
     pub(super) fn pass(&mut self, walk: &mut Walk, forward: bool) -> Result<bool> {
         walk.steps += 1;
-        let is_time = walk.steps == u64::from(PATIENCE) || walk.steps.is_multiple_of(WORTH);
-        if is_time { self.leap(walk, forward) } else { Ok(false) }
+        if walk.steps.is_multiple_of(EVERY) { self.leap(walk, forward) } else { Ok(false) }
     }
 
     #[inline(never)]
@@ -32,6 +34,10 @@ impl Visible {
         if !walk.noted {
             walk.noted = true;
             self.start.clone_from(&self.key);
+        }
+        if walk.steps >= self.most {
+            self.give_up(forward);
+            return Ok(true);
         }
         let mut to = vec![];
         if !gaps.leap(&self.key, forward, self.read, &mut to) {
@@ -47,17 +53,29 @@ impl Visible {
         Ok(true)
     }
 
+    /// Ends the range at the held key, which is not to be shown.
+    fn give_up(&mut self, forward: bool) {
+        if forward {
+            self.until_head = head(&self.key);
+            self.range.until = Some(self.key.clone());
+        } else {
+            self.range.from = successor(&self.key);
+            self.from_head = head(&self.range.from);
+        }
+    }
+
     /// Notes what was passed where that is worth it. A walk forward has `found` the key that the inner cursor stands on, one backward the
     /// held key, or the end of the range.
     #[inline]
-    pub(super) fn end_walk(&self, walk: &Walk, forward: bool, found: bool) {
-        if walk.steps >= WORTH || walk.leaps > 1 {
+    pub(super) fn end_walk(&mut self, walk: &Walk, forward: bool, found: bool) {
+        if walk.steps >= self.worth || walk.leaps > 1 {
             self.learn(walk, forward, found);
         }
     }
 
     #[cold]
-    fn learn(&self, walk: &Walk, forward: bool, found: bool) {
+    fn learn(&mut self, walk: &Walk, forward: bool, found: bool) {
+        self.passed += walk.steps;
         let Some(gaps) = self.gaps.as_ref().filter(|_| walk.noted) else { return };
         // Two gaps that were leapt over are worth to be one.
         let steps = walk.steps.max(WORTH);

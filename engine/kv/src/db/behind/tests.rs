@@ -1,0 +1,103 @@
+//! After many deletes, and before anybody has read, gaps cover all but the last few of them.
+
+use std::sync::Arc;
+
+use super::super::{Db, Tree};
+use super::NEAR;
+use crate::base::options::{DbOptions, Policy, TreeOptions};
+use crate::db::Batch;
+use crate::env::mem::MemEnv;
+
+const N: u64 = 1_000;
+const QUEUES: u64 = 10;
+
+fn open(env: &MemEnv) -> (Db, Tree) {
+    let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    let policy = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
+    (db, tree)
+}
+
+fn key(queue: u64, i: u64) -> Vec<u8> {
+    format!("queue {queue:02} {i:06}").into_bytes()
+}
+
+/// How many keys of a queue a reader would have to look at, and whether the one that stays is in no gap.
+fn outside_gaps(tree: &Tree, queue: u64) -> usize {
+    let read = tree.handle.core.read_point();
+    let is_known = |i: u64| tree.core.gaps.leap(&key(queue, i), true, read, &mut vec![]);
+    assert!(!is_known(N), "what is there is in a gap");
+    (0..N).filter(|&i| !is_known(i)).count()
+}
+
+fn put_all(tree: &Tree) {
+    for i in 0..=N {
+        (0..QUEUES).for_each(|q| tree.put(&key(q, i), b"v").unwrap());
+    }
+}
+
+#[test]
+fn writers_look_behind_themselves() {
+    for in_tables in [false, true] {
+        for from_tail in [false, true] {
+            for batch in [1, 7, 100] {
+                let (db, tree) = open(&MemEnv::new(1));
+                put_all(&tree);
+                if in_tables {
+                    tree.flush().unwrap();
+                }
+                let mut all: Vec<u64> = (0..N).collect();
+                if from_tail {
+                    all.reverse();
+                }
+                for part in all.chunks(batch) {
+                    let mut b = Batch::new();
+                    for (i, q) in part.iter().flat_map(|i| (0..QUEUES).map(move |q| (*i, q))) {
+                        if batch == 1 { tree.delete(&key(q, i)).unwrap() } else { b.delete(&tree, &key(q, i)).unwrap() }
+                    }
+                    db.write(b).unwrap();
+                }
+                for q in 0..QUEUES {
+                    let left = outside_gaps(&tree, q);
+                    // Each queue is looked at after some deletes of it, by chance some more.
+                    assert!(left < 8 * NEAR as usize, "{left} of queue {q}, in tables: {in_tables}, {from_tail}, by {batch}");
+                    assert_eq!(tree.prefix(&key(q, 0)[..8]).next().unwrap().unwrap().0.to_vec(), key(q, N));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn deletes_from_the_log_are_looked_at() {
+    for in_tables in [false, true] {
+        let env = MemEnv::new(1);
+        let (db, tree) = open(&env);
+        put_all(&tree);
+        if in_tables {
+            tree.flush().unwrap();
+        }
+        // In an order in which a look behind finds little.
+        for i in 0..N {
+            (0..QUEUES).for_each(|q| tree.delete(&key(q, i * 7 % N)).unwrap());
+        }
+        drop((db, tree));
+        let (_db, tree) = open(&env);
+        for q in 0..QUEUES {
+            assert!(outside_gaps(&tree, q) <= 2, "{} of queue {q}, in tables: {in_tables}", outside_gaps(&tree, q));
+        }
+    }
+}
+
+/// A store that is open for reading only learns it as well.
+#[test]
+fn readers_look_at_the_log_too() {
+    let env = MemEnv::new(1);
+    let (db, tree) = open(&env);
+    put_all(&tree);
+    (0..N).for_each(|i| tree.delete(&key(3, i)).unwrap());
+    drop((db, tree));
+    let options = DbOptions { read_only: true, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
+    assert!(outside_gaps(&db.existing_tree("t").unwrap(), 3) <= 2);
+}

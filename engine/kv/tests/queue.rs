@@ -1,0 +1,214 @@
+//! Keys that are put and deleted again, as those of a queue: the first look behind many deletions is short, though nobody has looked before,
+//! and nobody sees anything else than without what makes it short.
+
+use std::sync::Arc;
+
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Db, DbOptions, Error, ErrorKind, Folded, Merge, Policy, Result, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+
+fn key(i: u64) -> Vec<u8> {
+    format!("{i:08}").into_bytes()
+}
+
+fn open(env: &MemEnv) -> Db {
+    let options = DbOptions { background_threads: 0, ..DbOptions::default() };
+    Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
+}
+
+/// Runs pile up: nothing is merged.
+fn piling() -> TreeOptions {
+    let policy = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    TreeOptions { policy, memtable_size: 16 << 20, ..TreeOptions::default() }
+}
+
+/// The first (or last) key of what begins at `from`, and how many entries a reader looked at to find it who was told nothing by others.
+fn end(tree: &Tree, from: &[u8], first: bool) -> (Option<Vec<u8>>, u64) {
+    let recording = tree.db().record_reads();
+    let mut range = tree.range(from..);
+    let found = if first { range.next() } else { range.next_back() };
+    let found = found.map(|item| item.unwrap().0.to_vec());
+    drop(range);
+    let passed = recording.finish().reads.iter().map(|r| r.total().entries.all()).sum();
+    (found, passed)
+}
+
+/// All of `0..n` in the order in which they are deleted.
+fn order(n: u64, how: &str, rng: &mut Rng) -> Vec<u64> {
+    let mut all: Vec<u64> = (0..n).collect();
+    match how {
+        "from the head" => {}
+        "from the tail" => all.reverse(),
+        _ => (1..all.len()).rev().for_each(|i| all.swap(i, rng.below(i as u64 + 1) as usize)),
+    }
+    all
+}
+
+#[test]
+fn the_first_look_behind_deletes_in_tables_is_short() {
+    const N: u64 = 2_000;
+    // Few entries: what is left of the deletes of a stretch, in each of some tables.
+    const FEW: u64 = 60;
+    let mut rng = Rng::new(3);
+    for how in ["from the head", "from the tail", "anyhow"] {
+        for (tables_of_puts, tables_of_deletes) in [(1, 1), (3, 1), (1, 5), (0, 1)] {
+            for survivors in [u64::MAX, 500] {
+                let env = MemEnv::new(7);
+                let (db, case) = (open(&env), format!("{how}, {tables_of_puts} and {tables_of_deletes}, {survivors}"));
+                let tree = db.tree("t", piling()).unwrap();
+                let stays = |i: u64| survivors != u64::MAX && i % survivors == survivors / 2;
+                for i in 0..N {
+                    tree.put(&key(i), b"value").unwrap();
+                    if tables_of_puts > 0 && i % (N / tables_of_puts) == 0 {
+                        tree.flush().unwrap();
+                    }
+                }
+                if tables_of_puts > 0 {
+                    tree.flush().unwrap();
+                }
+                let deleted = order(N, how, &mut rng);
+                for part in deleted.chunks(deleted.len().div_ceil(tables_of_deletes)) {
+                    part.iter().filter(|i| !stays(**i)).for_each(|i| tree.delete(&key(*i)).unwrap());
+                    tree.flush().unwrap();
+                }
+                drop(tree);
+                drop(db);
+                let db = open(&env);
+                let tree = db.tree("t", piling()).unwrap();
+                let mut from = 0;
+                for i in (0..N).filter(|i| stays(*i)).map(Some).chain([None]) {
+                    let (found, passed) = end(&tree, &key(from), true);
+                    assert_eq!(found, i.map(key), "{case}");
+                    assert!(passed < FEW, "{passed} entries looked at from {from}: {case}");
+                    from = i.map_or(0, |i| i + 1);
+                }
+                let (found, passed) = end(&tree, b"", false);
+                assert_eq!(found, (0..N).rev().find(|i| stays(*i)).map(key), "{case}");
+                assert!(passed < FEW, "{passed} entries looked at from the tail: {case}");
+                db.verify(|_, _| ()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn old_snapshots_still_see_what_was_there() {
+    let db = open(&MemEnv::new(1));
+    let tree = db.tree("t", piling()).unwrap();
+    let all = |s: &firn_kv::Snapshot| s.range::<&[u8]>(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
+    let want = |range: std::ops::Range<u64>| range.map(key).collect::<Vec<_>>();
+    (0..200).for_each(|i| tree.put(&key(i), b"v").unwrap());
+    let before = db.snapshot();
+    (0..100).for_each(|i| tree.delete(&key(i)).unwrap());
+    let between = db.snapshot();
+    (100..200).for_each(|i| tree.delete(&key(i)).unwrap());
+    for flushed in [false, true] {
+        assert_eq!(all(&before), want(0..200), "flushed: {flushed}");
+        assert_eq!(all(&between), want(100..200), "flushed: {flushed}");
+        assert_eq!(tree.iter().count(), 0, "flushed: {flushed}");
+        tree.flush().unwrap();
+    }
+    tree.put(&key(50), b"again").unwrap();
+    tree.compact().unwrap();
+    assert_eq!((all(&before), all(&between)), (want(0..200), want(100..200)));
+    assert_eq!(tree.iter().map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>(), [key(50)]);
+}
+
+/// What a deletion of a range has taken after the last delete of a key was there until then.
+#[test]
+fn snapshots_between_deletes_and_a_range_deletion_see_what_that_took() {
+    let db = open(&MemEnv::new(1));
+    let tree = db.tree("t", piling()).unwrap();
+    (0..100).for_each(|i| tree.put(&key(i), b"v").unwrap());
+    (0..100).filter(|i| *i != 50).for_each(|i| tree.delete(&key(i)).unwrap());
+    let before = db.snapshot();
+    tree.delete_range(&key(40), &key(60)).unwrap();
+    assert_eq!(tree.iter().count(), 0);
+    tree.flush().unwrap();
+    assert_eq!(before.range::<&[u8]>(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>(), [key(50)]);
+    assert_eq!(before.get(&tree, &key(50)).unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+/// A transaction meets no conflict over a key that nobody touched, though its neighbours were deleted and flushed while it ran.
+#[test]
+fn transactions_compare_what_was_deleted_and_no_more() {
+    let db = open(&MemEnv::new(1));
+    let tree = db.tree("t", piling()).unwrap();
+    let other = db.tree("other", piling()).unwrap();
+    (0..300).for_each(|i| tree.put(&key(i), b"v").unwrap());
+    tree.flush().unwrap();
+    (0..100).for_each(|i| tree.delete(&key(i)).unwrap());
+    let mut untouched = db.transaction();
+    let mut conflicting = db.transaction();
+    assert_eq!(untouched.get(&tree, &key(50)).unwrap(), None);
+    assert_eq!(untouched.get(&tree, b"00000150x").unwrap(), None);
+    assert!(untouched.range(&tree, key(20)..key(80)).unwrap().is_empty());
+    assert!(conflicting.get(&tree, &key(150)).unwrap().is_some());
+    (100..200).for_each(|i| tree.delete(&key(i)).unwrap());
+    tree.flush().unwrap();
+    untouched.put(&other, b"k", b"v").unwrap();
+    conflicting.put(&other, b"k", b"v").unwrap();
+    untouched.commit().unwrap();
+    assert_eq!(conflicting.commit().unwrap_err().kind(), ErrorKind::Conflict);
+}
+
+/// Between the deletes of a memtable lies what was loaded after them, in a table that is older than theirs will be.
+#[test]
+fn what_was_loaded_among_deletes_stays() {
+    for loaded_last in [false, true] {
+        let db = open(&MemEnv::new(1));
+        let tree = db.tree("t", piling()).unwrap();
+        (0..100).filter(|i| *i != 50).for_each(|i| tree.delete(&key(i)).unwrap());
+        tree.ingest([(key(50), b"loaded")]).unwrap();
+        if !loaded_last {
+            tree.delete(&key(99)).unwrap();
+        }
+        tree.flush().unwrap();
+        assert_eq!(tree.get(&key(50)).unwrap().as_deref(), Some(&b"loaded"[..]));
+        assert_eq!(tree.iter().count(), 1);
+        tree.delete(&key(50)).unwrap();
+        tree.flush().unwrap();
+        assert_eq!(tree.get(&key(50)).unwrap(), None);
+    }
+}
+
+/// Adds numbers; nothing when they come to 0.
+struct Sum;
+
+impl Merge for Sum {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        let number = |b: &[u8]| b.try_into().map(i64::from_le_bytes).map_err(|_| Error::invalid("no number"));
+        // Whoever had a past begins at a thousand, so that it is seen whether the past is still there.
+        let past = i64::from(base.is_some() || operands.len() > 2) * 1_000;
+        let sum: i64 = base.into_iter().chain(operands.iter().copied()).map(number).sum::<Result<i64>>()?;
+        Ok(if sum == 0 { Folded::Absent } else { Folded::Value((sum + past).to_le_bytes().to_vec()) })
+    }
+}
+
+/// Operands that come to nothing are not nothing: those that come later are folded over them.
+#[test]
+fn operands_that_come_to_nothing_are_kept() {
+    for in_older_table in [false, true] {
+        let db = open(&MemEnv::new(1));
+        let tree = db.tree("t", TreeOptions { merge: Some(Arc::new(Sum)), ..piling() }).unwrap();
+        (0..100).filter(|i| *i != 50).for_each(|i| tree.put(&key(i), &1i64.to_le_bytes()).unwrap());
+        let pair = || [1i64, -1].iter().for_each(|n| tree.merge(&key(50), &n.to_le_bytes()).unwrap());
+        if in_older_table {
+            pair();
+        }
+        tree.flush().unwrap();
+        if !in_older_table {
+            pair();
+        }
+        (0..100).filter(|i| *i != 50).for_each(|i| tree.delete(&key(i)).unwrap());
+        assert_eq!(tree.iter().count(), 0);
+        tree.flush().unwrap();
+        assert_eq!(tree.iter().count(), 0);
+        tree.merge(&key(50), &5i64.to_le_bytes()).unwrap();
+        assert_eq!(tree.get(&key(50)).unwrap().as_deref(), Some(&1_005i64.to_le_bytes()[..]), "{in_older_table}");
+    }
+}

@@ -1,0 +1,294 @@
+//! `firn bench queue`: the first look behind many deletions, before any other reader has been there and without any merge, beside the same look
+//! in a tree of which nothing was deleted; and a published recipe of scans among deletions.
+//!
+//! Each look is taken once in a tree that was made for it, so a figure is the median of as many trees as there are rounds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Args;
+use firn_kv::{Db, DbOptions, Policy, Tree, TreeOptions};
+use firn_tools::io::Watch;
+use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, rate, row};
+use serde_json::json;
+
+use super::directory;
+use crate::store::Global;
+
+/// What `firn bench queue` takes of its own.
+#[derive(Args, Clone, Debug)]
+pub struct QueueArgs {
+    /// queue: how many deletions lie before what is looked for
+    #[arg(long, value_name = "DELETIONS", default_value = "100k", value_parser = firn_workload::spec::parse_count)]
+    deletions: u64,
+    /// queue: trees made for each figure
+    #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
+    /// queue: keys of the published recipe; 0 leaves it out
+    #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = firn_workload::spec::parse_count)]
+    recipe: u64,
+    /// queue: how long each step of the recipe takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    recipe_seconds: u64,
+}
+
+/// Where puts and deletes are when somebody looks.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Memory,
+    DeletesInMemory,
+    Tables,
+    Reopened,
+}
+
+const STATES: [(State, &str); 4] = [
+    (State::Memory, "all in memory"),
+    (State::DeletesInMemory, "deletes in memory, puts in tables"),
+    (State::Tables, "both in tables, nothing merged"),
+    (State::Reopened, "deletes in the log, reopened"),
+];
+
+/// How deletes come.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Head,
+    Tail,
+    Queues,
+    Anyhow,
+    Survivors,
+}
+
+const ORDERS: [(Order, &str); 5] = [
+    (Order::Head, "from the head"),
+    (Order::Tail, "from the tail"),
+    (Order::Queues, "ten queues in turn"),
+    (Order::Anyhow, "in any order"),
+    (Order::Survivors, "one in 1,000 stays"),
+];
+
+struct Case {
+    order: &'static str,
+    state: &'static str,
+    forward: bool,
+    normal: u64,
+    first: u64,
+}
+
+impl Case {
+    fn ratio(&self) -> f64 {
+        self.first as f64 / self.normal.max(1) as f64
+    }
+}
+
+const QUEUES: u64 = 10;
+
+fn key(queue: u64, i: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&queue.to_be_bytes());
+    key[8..].copy_from_slice(&i.to_be_bytes());
+    key
+}
+
+/// Runs pile up: nothing is merged.
+fn options(deletions: u64) -> TreeOptions {
+    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    TreeOptions { policy, memtable_size: (64 << 20) + 512 * deletions as usize, ..TreeOptions::default() }
+}
+
+fn open(global: &Global) -> Done<Db> {
+    Ok(Db::open_with(&global.db, DbOptions { memory_budget: 4 << 30, ..DbOptions::default() })?)
+}
+
+/// A bijection of `0..n` that leaves nothing in its place.
+fn shuffled(n: u64) -> Vec<u64> {
+    let mut all: Vec<u64> = (0..n).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for i in (1..all.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        all.swap(i, (state >> 33) as usize % (i + 1));
+    }
+    all
+}
+
+struct History {
+    n: u64,
+    order: Order,
+    state: State,
+}
+
+impl History {
+    fn queues(&self) -> u64 {
+        if self.order == Order::Queues { QUEUES } else { 1 }
+    }
+
+    /// Keys of each queue that are deleted, or may be: those between the first, 0, and the last.
+    fn each(&self) -> u64 {
+        self.n / self.queues()
+    }
+
+    fn fill(&self, tree: &Tree) -> Done {
+        for i in 0..self.each() + 2 {
+            (0..self.queues()).try_for_each(|q| tree.put(&key(q, i), &[b'v'; 100]))?;
+        }
+        if self.state == State::DeletesInMemory || self.state == State::Tables {
+            tree.flush()?;
+        }
+        Ok(())
+    }
+
+    fn delete(&self, tree: &Tree) -> Done {
+        let each = self.each();
+        let all: Box<dyn Iterator<Item = u64>> = match self.order {
+            Order::Head | Order::Queues => Box::new(1..=each),
+            Order::Tail => Box::new((1..=each).rev()),
+            Order::Anyhow => Box::new(shuffled(each).into_iter().map(|i| i + 1)),
+            Order::Survivors => Box::new((1..=each).filter(|i| i % 1000 != 0)),
+        };
+        for i in all {
+            (0..self.queues()).try_for_each(|q| tree.delete(&key(q, i)))?;
+        }
+        if self.state == State::Tables {
+            tree.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The first look: nanoseconds.
+    fn look(&self, tree: &Tree, forward: bool) -> Done<u64> {
+        let (queue, last) = (self.queues() / 2, self.each() + 1);
+        let watch = Watch::start();
+        let found = match forward {
+            true => tree.range(key(queue, 1)..).next(),
+            false => tree.range(key(queue, 0)..key(queue, last)).next_back(),
+        };
+        let took = watch.nanos();
+        found.transpose()?.ok_or_else(|| Failure::new("a look has found nothing"))?;
+        Ok(took)
+    }
+
+    /// One look in a tree of a store of its own, with deletes or without.
+    fn round(&self, global: &Global, with_deletes: bool, forward: bool) -> Done<u64> {
+        directory::make_room(&global.db)?;
+        let db = open(global)?;
+        directory::mark(&global.db)?;
+        let tree = db.tree("t", options(self.n))?;
+        self.fill(&tree)?;
+        if with_deletes {
+            self.delete(&tree)?;
+        } else if self.state == State::Tables {
+            tree.flush()?;
+        }
+        if self.state != State::Reopened {
+            return self.look(&tree, forward);
+        }
+        drop((tree, db));
+        let db = open(global)?;
+        self.look(&db.tree("t", options(self.n))?, forward)
+    }
+
+    fn median(&self, global: &Global, rounds: u64, with_deletes: bool, forward: bool) -> Done<u64> {
+        let mut all = (0..rounds).map(|_| self.round(global, with_deletes, forward)).collect::<Done<Vec<u64>>>()?;
+        all.sort_unstable();
+        Ok(all[all.len() / 2])
+    }
+}
+
+/// Scans of 100 keys a second from random keys of a merged tree, by eight threads, forward and backward: without deletions, and after 2,000
+/// looks at its first 2,000 keys each of which has deleted the 100 keys that it found.
+fn recipe(global: &Global, keys: u64, seconds: u64) -> Done<Vec<(bool, bool, f64)>> {
+    const THREADS: u64 = 8;
+    directory::make_room(&global.db)?;
+    let db = open(global)?;
+    directory::mark(&global.db)?;
+    let tree = db.tree("t", options(0))?;
+    (0..keys).try_for_each(|i| tree.put(&key(0, i), &[b'v'; 100]))?;
+    tree.compact()?;
+    let scan = |from: u64, forward: bool| -> Done {
+        let mut all = tree.cursor::<&[u8]>(..)?;
+        if forward {
+            all.seek(&key(0, from))?
+        } else {
+            all.seek_before(&key(0, from + 1))?
+        }
+        for _ in 0..100 {
+            if forward { all.next()? } else { all.prev()? }
+        }
+        Ok(())
+    };
+    let mut rates = vec![];
+    for deleted in [false, true] {
+        if deleted {
+            for i in shuffled(2_000) {
+                let found = tree.range(key(0, i)..).take(100).map(|item| Ok(item?.0.to_vec())).collect::<Done<Vec<_>>>()?;
+                found.iter().try_for_each(|k| tree.delete(k))?;
+            }
+            tree.flush()?;
+        }
+        for forward in [true, false] {
+            let done = AtomicU64::new(0);
+            let watch = Watch::start();
+            std::thread::scope(|s| {
+                let work = |seed: u64| -> Done {
+                    let (mut state, mut n) = (seed, 0);
+                    while watch.seconds() < seconds as f64 {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        scan((state >> 33) % keys, forward)?;
+                        n += 1;
+                    }
+                    done.fetch_add(n, Ordering::Relaxed);
+                    Ok(())
+                };
+                let work = &work;
+                let workers: Vec<_> = (0..THREADS).map(|seed| s.spawn(move || work(seed))).collect();
+                workers.into_iter().try_for_each(|w| w.join().map_err(|_| Failure::new("a thread has panicked"))?)
+            })?;
+            rates.push((deleted, forward, done.load(Ordering::Relaxed) as f64 / watch.seconds()));
+        }
+    }
+    Ok(rates)
+}
+
+/// Runs it.
+pub fn run(global: &Global, args: &QueueArgs) -> Done {
+    if args.deletions < 100 {
+        return Err(Failure::new("--deletions must be 100 at least"));
+    }
+    let mut cases = vec![];
+    for (order, order_name) in ORDERS {
+        for (state, state_name) in STATES {
+            let history = History { n: args.deletions, order, state };
+            for forward in [true, false] {
+                let normal = history.median(global, args.rounds, false, forward)?;
+                let first = history.median(global, args.rounds, true, forward)?;
+                eprintln!("{order_name}, {state_name}: {} and {}", nanos(normal), nanos(first));
+                cases.push(Case { order: order_name, state: state_name, forward, normal, first });
+            }
+        }
+    }
+    let rates = if args.recipe > 0 { recipe(global, args.recipe, args.recipe_seconds)? } else { vec![] };
+    if global.json {
+        let case = |c: &Case| json!({"order": c.order, "state": c.state, "forward": c.forward, "normal_nanos": c.normal, "first_nanos": c.first, "ratio": c.ratio()});
+        let cases: Vec<_> = cases.iter().map(case).collect();
+        let scans = |(deleted, forward, rate): &(bool, bool, f64)| json!({"deleted": deleted, "forward": forward, "scans_per_second": rate});
+        let scans: Vec<_> = rates.iter().map(scans).collect();
+        println!("{}", json!({"deletions": args.deletions, "cases": cases, "recipe": scans}));
+        return Ok(());
+    }
+    println!("the first look behind {} deletions; normally: where nothing was deleted", count(args.deletions));
+    let mut table = listing(&["deleted", "where", "direction", "normally", "first look", "times"], "lllrrr");
+    for c in &cases {
+        let direction = if c.forward { "forward" } else { "backward" };
+        let times = format!("{:.1}", c.ratio());
+        row(&mut table, [c.order.to_owned(), c.state.to_owned(), direction.to_owned(), nanos(c.normal), nanos(c.first), times]);
+    }
+    print!("{}", print_table(&table, global.style()));
+    if !rates.is_empty() {
+        println!("\nscans of 100 keys by 8 threads, {} keys", count(args.recipe));
+        let mut table = listing(&["deletions", "direction", "scans"], "llr");
+        for (deleted, forward, scans) in rates {
+            let words = [if deleted { "200,000" } else { "none" }, if forward { "forward" } else { "backward" }];
+            row(&mut table, [words[0].to_owned(), words[1].to_owned(), format!("{}/s", rate(scans))]);
+        }
+        print!("{}", print_table(&table, global.style()));
+    }
+    Ok(())
+}
