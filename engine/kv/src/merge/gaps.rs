@@ -23,8 +23,8 @@ use crate::base::sync::{AtomicU64, Ordering, epoch};
 
 /// The most gaps of a tree.
 const MOST: usize = 64;
-/// The longest key that a gap begins or ends with.
-const LONGEST: usize = 1 << 10;
+/// The longest key that a gap begins or ends with, in bytes.
+pub const LONGEST: usize = 1 << 10;
 /// How many entries a reader passes before that is worth noting. Debug builds note at once, so that the short histories of tests meet gaps.
 pub const WORTH: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
 

@@ -226,17 +226,17 @@ fn recipe(global: &Global, keys: u64, seconds: u64) -> Done<Vec<(bool, bool, f64
         for forward in [true, false] {
             let done = AtomicU64::new(0);
             let watch = Watch::start();
+            let work = |seed: u64| -> Done {
+                let (mut state, mut n) = (seed, 0);
+                while watch.seconds() < seconds as f64 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    scan((state >> 33) % keys, forward)?;
+                    n += 1;
+                }
+                done.fetch_add(n, Ordering::Relaxed);
+                Ok(())
+            };
             std::thread::scope(|s| {
-                let work = |seed: u64| -> Done {
-                    let (mut state, mut n) = (seed, 0);
-                    while watch.seconds() < seconds as f64 {
-                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                        scan((state >> 33) % keys, forward)?;
-                        n += 1;
-                    }
-                    done.fetch_add(n, Ordering::Relaxed);
-                    Ok(())
-                };
                 let work = &work;
                 let workers: Vec<_> = (0..THREADS).map(|seed| s.spawn(move || work(seed))).collect();
                 workers.into_iter().try_for_each(|w| w.join().map_err(|_| Failure::new("a thread has panicked"))?)
