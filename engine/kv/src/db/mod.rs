@@ -21,6 +21,7 @@ mod pace;
 mod pins;
 mod read;
 mod reader;
+mod replay;
 mod snapshot;
 mod stats;
 mod tables;

@@ -10,22 +10,20 @@
 //!
 //! [`reader`]: super::reader
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
-use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
 use crate::env::{Env, FileLock};
 use crate::manifest::{CURRENT, CURRENT_NEW, Live, Manifest, State, TreeState, manifest_name, manifest_number};
-use crate::memtable::{ArenaPool, Memtable, Room};
+use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
-use crate::wal::format::record_size;
-use crate::wal::{Known, Recovered, TornTail, recover_known, segment_number};
+use crate::wal::{TornTail, segment_number};
 
 use super::behind::look_at_all;
 use super::budget::Budget;
@@ -36,12 +34,13 @@ use super::meters::Meters;
 use super::pace::Pace;
 use super::pins::Pins;
 use super::reader::Held;
+use super::replay::replay;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::{Files, TreeCore};
-use super::trees::{Trees, find};
+use super::trees::Trees;
 use super::view::MemHandle;
-use super::write::{WriteState, cost_of, insert_ops};
+use super::write::WriteState;
 
 const LOCK: &str = "LOCK";
 
@@ -147,12 +146,6 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     Err(Error::invalid(words).in_file(dir))
 }
 
-/// What the log gave back.
-struct Replayed {
-    recovered: Recovered,
-    last_seq: Seq,
-}
-
 fn new_opener(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Budget) -> Arc<TableOpener> {
     Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options.read_mode))
 }
@@ -195,7 +188,7 @@ fn open_once(
         h.hold_tables(trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()).collect())?;
     }
     let log = held.as_ref().map_or(&*env, |h| h.log());
-    let replayed = replay(log, dir, (&state, manifest_number), &trees, &arenas, held.is_some())?;
+    let replayed = replay(log, dir, (&state, manifest_number), &trees, &arenas, held.is_some(), options.background_threads)?;
     if let (Some(h), Some(t)) = (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0)) {
         // The segment with what is missing may have been given up; then the next manifest does not need it.
         let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
@@ -368,95 +361,6 @@ fn check_version(env: &dyn Env, path: &Path, id: u64) -> Result<()> {
     }
 }
 
-/// Puts the log's operations into memtables, skipping what a tree has in tables already.
-///
-/// The manifest proves three things of the log: there is one, it reaches as far as any tree was flushed (the log is synced up to there
-/// before the manifest says so), and it names no tree that has not been created yet.
-///
-/// Beside a writer (`beside`) the log may be newer than the manifest that was read. Then operations count up to the first before which
-/// the manifest has changed in what the log does not tell: a tree was made, or tables were loaded, which takes a sequence number. So a
-/// reader sees nothing without what came before it.
-fn replay(
-    env: &dyn Env,
-    dir: &Path,
-    (state, manifest): (&State, u64),
-    trees: &[Arc<TreeCore>],
-    arenas: &Arc<ArenaPool>,
-    beside: bool,
-) -> Result<Replayed> {
-    let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
-    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
-    let known = Known { store: state.id, durable, writers: Some(&state.writers) };
-    let recovered = recover_known(env, dir, state.wal_floor, &known, &mut |seq, end, payload| {
-        if is_past {
-            return Ok(());
-        }
-        let mut costs: BTreeMap<u32, usize> = BTreeMap::new();
-        let (mut count, mut unknown) = (0, None);
-        for op in crate::base::ops::Ops::new(payload) {
-            let Some((tree, op)) = op else {
-                return Err(Error::corruption(
-                    "a log record with a sound checksum holds no sound operations: this build or the one that wrote it is at fault; keep the files",
-                ));
-            };
-            if tree >= state.next_tree && tree != crate::base::ops::NO_TREE {
-                unknown.get_or_insert(tree);
-            }
-            *costs.entry(tree).or_default() += cost_of(&op);
-            count += 1;
-        }
-        if beside && (seq > next_seq || unknown.is_some()) {
-            let newer = Manifest::load(env, dir)?.map_or((0, 0), |(s, _)| (s.last_seq, s.next_tree));
-            is_past = newer.0 >= next_seq || unknown.is_some_and(|tree| newer.1 > tree);
-            if is_past {
-                return Ok(());
-            }
-        }
-        if let Some(tree) = unknown {
-            return Err(lost_edits(env, dir, manifest, tree));
-        }
-        if seq > MAX_SEQ + 1 - count.max(1) {
-            return Err(Error::corruption(format!("a log record has the sequence number {seq}, which is out of bounds")));
-        }
-        next_seq = next_seq.max(seq + count);
-        let begin = end.saturating_sub(record_size(payload.len()));
-        let mut mems: Vec<(u32, Arc<MemHandle>)> = vec![];
-        for (t, cost) in costs.into_iter().filter_map(|(id, cost)| Some((find(trees, id)?, cost))) {
-            let flushed = state.trees.get(&t.id).map_or(0, |s| s.flushed);
-            if end <= flushed {
-                continue;
-            }
-            let mut active = t.view.load_full().active.clone();
-            while !active.mem.reserve(cost) {
-                let view = t.view.load_full();
-                let room = t.room_for(&view, cost);
-                t.widen(&view, room, cost, false)?;
-                if room == Room::Full {
-                    // The log may be let go of up to where this record begins, and be read again from there.
-                    let prefix = view.options.filter_prefix.clone();
-                    t.start_memtable(MemHandle::new(Memtable::empty(arenas, prefix)?, begin.max(flushed)));
-                }
-                active = t.view.load_full().active.clone();
-            }
-            active.enter(begin.max(flushed));
-            mems.push((t.id, active));
-        }
-        let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| *t).ok().map(|at| &*mems[at].1.mem);
-        let inserted = insert_ops(seq, payload, of);
-        debug_assert_eq!(inserted, Some(count), "all operations decoded a moment ago");
-        mems.iter().for_each(|(_, m)| m.leave());
-        last_seq = last_seq.max(seq + count.max(1) - 1);
-        Ok(())
-    })
-    .map_err(|e| torn_manifest(env, dir, manifest, e))?;
-    if recovered.segments.is_empty() && manifest > 0 && had_log(env, dir, manifest)? {
-        let words = "the log is missing: the store has no segment (*.wal) at all; restore them from a copy, \
-                     or let `sstable-dump repair` go on with what the tables hold";
-        return Err(Error::corruption(words).at(dir, 0).block("wal segment"));
-    }
-    Ok(Replayed { recovered, last_seq })
-}
-
 /// Refuses to make it final that damage has cut off what had been written. What a crash may have left is no such damage.
 fn check_torn(t: &TornTail) -> Result<()> {
     let Some(proof) = &t.proof else { return Ok(()) };
@@ -467,51 +371,4 @@ fn check_torn(t: &TornTail) -> Result<()> {
         t.records_beyond, t.operations_beyond
     );
     Err(Error::corruption(words).at(&t.file, t.offset).block("wal record"))
-}
-
-/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later opening begins a new manifest: so only a
-/// checkpoint that has not been opened yet has none, and its manifest is the first and has one frame. (A new Db of one frame holds nothing.)
-fn had_log(env: &dyn Env, dir: &Path, manifest: u64) -> Result<bool> {
-    Ok(manifest > 1 || crate::manifest::read(env, dir, manifest)?.frames.len() > 1)
-}
-
-/// The log tells of a tree that the manifest does not know yet: the manifest's end is gone.
-fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
-    let path = dir.join(manifest_name(manifest));
-    let end = env.file_len(&path).unwrap_or(0);
-    Error::corruption(format!(
-        "the log has operations on tree {tree}, which this manifest does not know yet: its last edits are lost; restore it from a copy, \
-         or rebuild it with `sstable-dump repair`"
-    ))
-    .at(path, end)
-    .block("manifest")
-}
-
-/// An error about the log, or about the manifest where that is what is wrong: when its end is torn and the log misses records, the log
-/// was let go of because of edits that were durable then. A crash tears only what nothing was built on.
-fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
-    let Ok(log) = crate::manifest::read(env, dir, manifest) else { return e };
-    let is_torn = env.file_len(&log.path).is_ok_and(|len| log.end < len);
-    if !is_torn || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest") {
-        return e;
-    }
-    Error::corruption(format!(
-        "this manifest is damaged or cut off, and its last edits are lost: they let go of a part of the log ({e}); restore it from a copy, \
-         or rebuild it with `sstable-dump repair`"
-    ))
-    .at(log.path, log.end)
-    .block("manifest")
-}
-
-impl TreeCore {
-    /// Seals the active memtable and makes `fresh` the active one.
-    fn start_memtable(&self, fresh: Arc<MemHandle>) {
-        self.change_view(|v| {
-            let set = v.active.end.set(fresh.start());
-            debug_assert!(set.is_ok(), "a memtable is sealed twice");
-            let mut sealed = vec![v.active.clone()];
-            sealed.extend(v.sealed.iter().cloned());
-            super::view::View { active: fresh, sealed, ..v.clone() }
-        });
-    }
 }

@@ -1,0 +1,398 @@
+//! The log at an opening: its records are checked, and their operations put into memtables.
+//!
+//! One thread reads and checks. As soon as there is much, and the Db has threads in the background, others insert: each has trees of its own,
+//! and takes all records in their order.
+//!
+//! Invariants:
+//! - P1: a tree has one thread that inserts into it, so what its memtables hold, and how they look, depends on the log alone.
+//! - P2: what was read and not inserted takes [`AHEAD`] chunks at most.
+//! - P3: nothing is inserted behind a record that was refused, and no thread is left when the replay ends, however it ends.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{MAX_SEQ, Seq};
+use crate::base::ops::{NO_TREE, Ops, TreeId};
+use crate::base::sync::{Condvar, Mutex};
+use crate::env::{Env, Thread};
+use crate::manifest::{Manifest, State, manifest_name};
+use crate::memtable::{ArenaPool, Memtable, Room};
+use crate::wal::format::record_size;
+use crate::wal::{Known, Lsn, Recovered, recover_known};
+
+use super::tree::TreeCore;
+use super::view::{MemHandle, View};
+use super::write::{cost_of, insert_ops};
+
+/// Bytes of records that one thread inserts while it reads, before others are started. Debug builds start them early, so that tests have some.
+const ALONE: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 20 };
+/// Bytes of records that are handed over together.
+const CHUNK: usize = if cfg!(debug_assertions) { 4 << 10 } else { 1 << 20 };
+/// How many chunks may wait for a thread.
+const AHEAD: usize = 4;
+
+/// What the log gave back.
+pub(super) struct Replayed {
+    pub recovered: Recovered,
+    pub last_seq: Seq,
+}
+
+/// Records that count.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    records: Vec<(Seq, Lsn, Range<usize>)>,
+}
+
+impl Chunk {
+    fn add(&mut self, seq: Seq, end: Lsn, payload: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(payload);
+        self.records.push((seq, end, from..self.bytes.len()));
+    }
+}
+
+/// Inserts the operations of some trees.
+struct Inserter {
+    /// In order of their numbers.
+    trees: Vec<Place>,
+    arenas: Arc<ArenaPool>,
+    /// Those that the record at hand has operations of.
+    touched: Vec<usize>,
+}
+
+/// Where operations of a tree go.
+struct Place {
+    tree: Arc<TreeCore>,
+    active: Arc<MemHandle>,
+    /// What lies before is in tables.
+    flushed: Lsn,
+    /// What its operations of the record at hand take; 0 when it has none that count.
+    cost: usize,
+    /// What all have taken.
+    sum: u64,
+}
+
+impl Inserter {
+    fn new(trees: Vec<Flushed>, arenas: &Arc<ArenaPool>) -> Inserter {
+        let place = |(tree, flushed): Flushed| {
+            let active = tree.view.load_full().active.clone();
+            Place { tree, active, flushed, cost: 0, sum: 0 }
+        };
+        let mut trees: Vec<Place> = trees.into_iter().map(place).collect();
+        trees.sort_unstable_by_key(|p| p.tree.id);
+        Inserter { trees, arenas: arenas.clone(), touched: vec![] }
+    }
+
+    fn insert_all(&mut self, chunk: &Chunk) -> Result<()> {
+        chunk.records.iter().try_for_each(|(seq, end, at)| self.insert(*seq, *end, &chunk.bytes[at.clone()]))
+    }
+
+    /// Inserts what a record, which is sound, has for these trees.
+    fn insert(&mut self, seq: Seq, end: Lsn, payload: &[u8]) -> Result<()> {
+        let begin = end.saturating_sub(record_size(payload.len()));
+        for (tree, op) in Ops::new(payload).flatten() {
+            if let Some(i) = find(&self.trees, tree).filter(|&i| end > self.trees[i].flushed) {
+                if self.trees[i].cost == 0 {
+                    self.touched.push(i);
+                }
+                self.trees[i].cost += cost_of(&op);
+            }
+        }
+        if self.touched.is_empty() {
+            return Ok(());
+        }
+        for &i in &self.touched {
+            self.trees[i].make_room(begin, &self.arenas)?;
+        }
+        let of = |tree| find(&self.trees, tree).map(|i| &self.trees[i]).filter(|p| p.cost > 0).map(|p| &*p.active.mem);
+        let inserted = insert_ops(seq, payload, of);
+        debug_assert!(inserted.is_some(), "all operations decoded a moment ago");
+        for i in self.touched.drain(..) {
+            let place = &mut self.trees[i];
+            place.active.leave();
+            place.sum += std::mem::take(&mut place.cost) as u64;
+        }
+        Ok(())
+    }
+}
+
+fn find(trees: &[Place], tree: TreeId) -> Option<usize> {
+    trees.binary_search_by_key(&tree, |p| p.tree.id).ok()
+}
+
+impl Place {
+    /// Makes room for the operations of a record that begins here, and enters the memtable that has it.
+    fn make_room(&mut self, begin: Lsn, arenas: &Arc<ArenaPool>) -> Result<()> {
+        // The log may be let go of up to where this record begins, and be read again from there.
+        let start = begin.max(self.flushed);
+        while !self.active.mem.reserve(self.cost) {
+            let view = self.tree.view.load_full();
+            let room = self.tree.room_for(&view, self.cost);
+            self.tree.widen(&view, room, self.cost, false)?;
+            if room == Room::Full {
+                let prefix = view.options.filter_prefix.clone();
+                self.tree.start_memtable(MemHandle::new(Memtable::empty(arenas, prefix)?, start));
+            }
+            self.active = self.tree.view.load_full().active.clone();
+        }
+        self.active.enter(start);
+        Ok(())
+    }
+}
+
+/// What a thread that inserts is handed.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    chunks: VecDeque<Arc<Chunk>>,
+    /// Nothing more comes.
+    ended: bool,
+    failed: Option<Error>,
+}
+
+impl Queue {
+    /// Inserts what comes until nothing more does.
+    fn serve(&self, mut inserter: Inserter) {
+        loop {
+            let mut s = self.state.lock();
+            while s.chunks.is_empty() && !s.ended {
+                self.changed.wait(&mut s);
+            }
+            let Some(chunk) = s.chunks.pop_front() else { return };
+            drop(s);
+            self.changed.notify_all();
+            if let Err(e) = inserter.insert_all(&chunk) {
+                let mut s = self.state.lock();
+                (s.failed, s.ended) = (Some(e), true);
+                s.chunks.clear();
+                self.changed.notify_all();
+                return;
+            }
+        }
+    }
+
+    /// Hands a chunk over as soon as few are waiting.
+    fn push(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        let mut s = self.state.lock();
+        while s.chunks.len() >= AHEAD && !s.ended {
+            self.changed.wait(&mut s);
+        }
+        s.chunks.push_back(chunk.clone());
+        self.changed.notify_all();
+        s.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn end(&self) {
+        self.state.lock().ended = true;
+        self.changed.notify_all();
+    }
+}
+
+/// What a thread is handed, and the thread until it has been waited for.
+type Helper = (Arc<Queue>, Option<Box<dyn Thread>>);
+
+/// A tree with the position that it is flushed to.
+type Flushed = (Arc<TreeCore>, Lsn);
+
+/// Who inserts what is read.
+enum Crew {
+    /// Who reads, until there is much.
+    Alone(Inserter),
+    /// Threads, each with its trees.
+    Threads { helpers: Vec<Helper>, rest: Vec<Inserter>, chunk: Chunk },
+}
+
+impl Crew {
+    fn insert(&mut self, seq: Seq, end: Lsn, payload: &[u8]) -> Result<()> {
+        match self {
+            Crew::Alone(inserter) => inserter.insert(seq, end, payload),
+            Crew::Threads { chunk, .. } => {
+                chunk.add(seq, end, payload);
+                if chunk.bytes.len() < CHUNK { Ok(()) } else { self.hand_over() }
+            }
+        }
+    }
+
+    /// Starts so many threads, which share the trees by what each has taken until now. Trees whose thread can't be started stay with who reads.
+    fn divide(&mut self, env: &dyn Env, threads: usize) {
+        let Crew::Alone(inserter) = self else { return };
+        let arenas = inserter.arenas.clone();
+        let mut trees: Vec<Place> = std::mem::take(&mut inserter.trees);
+        trees.sort_by_key(|p| std::cmp::Reverse(p.sum));
+        let mut parts: Vec<(u64, Vec<Flushed>)> = vec![];
+        parts.resize_with(threads.min(trees.len()), Default::default);
+        for p in trees {
+            if let Some((sum, part)) = parts.iter_mut().min_by_key(|(sum, _)| *sum) {
+                *sum += p.sum.max(1);
+                part.push((p.tree, p.flushed));
+            }
+        }
+        let (mut helpers, mut rest) = (vec![], vec![]);
+        for (i, (_, part)) in parts.into_iter().enumerate() {
+            let queue = Arc::new(Queue::default());
+            let (inserter, served) = (Inserter::new(part.clone(), &arenas), queue.clone());
+            match env.spawn(&format!("firn-replay-{i}"), Box::new(move || served.serve(inserter))) {
+                Ok(thread) => helpers.push((queue, Some(thread))),
+                Err(_) => rest.push(Inserter::new(part, &arenas)),
+            }
+        }
+        *self = Crew::Threads { helpers, rest, chunk: Chunk::default() };
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        let Crew::Threads { helpers, rest, chunk } = self else { return Ok(()) };
+        let chunk = Arc::new(std::mem::take(chunk));
+        helpers.iter().try_for_each(|(queue, _)| queue.push(&chunk))?;
+        rest.iter_mut().try_for_each(|inserter| inserter.insert_all(&chunk))
+    }
+
+    /// Waits until all is inserted.
+    fn finish(mut self) -> Result<()> {
+        self.hand_over()?;
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<()> {
+        let Crew::Threads { helpers, .. } = self else { return Ok(()) };
+        helpers.iter().for_each(|(queue, _)| queue.end());
+        let threads = helpers.iter_mut().filter_map(|(_, thread)| thread.take());
+        threads.for_each(|thread| thread.join());
+        helpers.iter().try_for_each(|(queue, _)| queue.state.lock().failed.take().map_or(Ok(()), Err))
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Who gives up says why himself.
+        let _ = self.join();
+    }
+}
+
+/// Puts the log's operations into memtables, skipping what a tree has in tables already.
+///
+/// The manifest proves three things of the log: there is one, it reaches as far as any tree was flushed (the log is synced up to there
+/// before the manifest says so), and it names no tree that has not been created yet.
+///
+/// Beside a writer (`beside`) the log may be newer than the manifest that was read. Then operations count up to the first before which
+/// the manifest has changed in what the log does not tell: a tree was made, or tables were loaded, which takes a sequence number. So a
+/// reader sees nothing without what came before it.
+///
+/// With `threads` others than the calling one insert, where there is much.
+pub(super) fn replay(
+    env: &dyn Env,
+    dir: &Path,
+    (state, manifest): (&State, u64),
+    trees: &[Arc<TreeCore>],
+    arenas: &Arc<ArenaPool>,
+    beside: bool,
+    threads: usize,
+) -> Result<Replayed> {
+    let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
+    let of = |t: &Arc<TreeCore>| (t.clone(), state.trees.get(&t.id).map_or(0, |s| s.flushed));
+    let mut crew = Crew::Alone(Inserter::new(trees.iter().map(of).collect(), arenas));
+    let mut bytes = 0;
+    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
+    let known = Known { store: state.id, durable, writers: Some(&state.writers) };
+    let recovered = recover_known(env, dir, state.wal_floor, &known, &mut |seq, end, payload| {
+        if is_past {
+            return Ok(());
+        }
+        let (mut count, mut unknown) = (0, None);
+        for op in Ops::new(payload) {
+            let Some((tree, _)) = op else {
+                return Err(Error::corruption(
+                    "a log record with a sound checksum holds no sound operations: this build or the one that wrote it is at fault; keep the files",
+                ));
+            };
+            if tree >= state.next_tree && tree != NO_TREE {
+                unknown.get_or_insert(tree);
+            }
+            count += 1;
+        }
+        if beside && (seq > next_seq || unknown.is_some()) {
+            let newer = Manifest::load(env, dir)?.map_or((0, 0), |(s, _)| (s.last_seq, s.next_tree));
+            is_past = newer.0 >= next_seq || unknown.is_some_and(|tree| newer.1 > tree);
+            if is_past {
+                return Ok(());
+            }
+        }
+        if let Some(tree) = unknown {
+            return Err(lost_edits(env, dir, manifest, tree));
+        }
+        if seq > MAX_SEQ + 1 - count.max(1) {
+            return Err(Error::corruption(format!("a log record has the sequence number {seq}, which is out of bounds")));
+        }
+        next_seq = next_seq.max(seq + count);
+        crew.insert(seq, end, payload)?;
+        bytes += payload.len() as u64;
+        if threads > 0 && bytes >= ALONE {
+            crew.divide(env, threads);
+        }
+        last_seq = last_seq.max(seq + count.max(1) - 1);
+        Ok(())
+    })
+    .map_err(|e| torn_manifest(env, dir, manifest, e))?;
+    crew.finish()?;
+    if recovered.segments.is_empty() && manifest > 0 && had_log(env, dir, manifest)? {
+        let words = "the log is missing: the store has no segment (*.wal) at all; restore them from a copy, \
+                     or let `sstable-dump repair` go on with what the tables hold";
+        return Err(Error::corruption(words).at(dir, 0).block("wal segment"));
+    }
+    Ok(Replayed { recovered, last_seq })
+}
+
+/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later opening begins a new manifest: so only a
+/// checkpoint that has not been opened yet has none, and its manifest is the first and has one frame. (A new Db of one frame holds nothing.)
+fn had_log(env: &dyn Env, dir: &Path, manifest: u64) -> Result<bool> {
+    Ok(manifest > 1 || crate::manifest::read(env, dir, manifest)?.frames.len() > 1)
+}
+
+/// The log tells of a tree that the manifest does not know yet: the manifest's end is gone.
+fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
+    let path = dir.join(manifest_name(manifest));
+    let end = env.file_len(&path).unwrap_or(0);
+    Error::corruption(format!(
+        "the log has operations on tree {tree}, which this manifest does not know yet: its last edits are lost; restore it from a copy, \
+         or rebuild it with `sstable-dump repair`"
+    ))
+    .at(path, end)
+    .block("manifest")
+}
+
+/// An error about the log, or about the manifest where that is what is wrong: when its end is torn and the log misses records, the log
+/// was let go of because of edits that were durable then. A crash tears only what nothing was built on.
+fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
+    let Ok(log) = crate::manifest::read(env, dir, manifest) else { return e };
+    let is_torn = env.file_len(&log.path).is_ok_and(|len| log.end < len);
+    if !is_torn || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest") {
+        return e;
+    }
+    Error::corruption(format!(
+        "this manifest is damaged or cut off, and its last edits are lost: they let go of a part of the log ({e}); restore it from a copy, \
+         or rebuild it with `sstable-dump repair`"
+    ))
+    .at(log.path, log.end)
+    .block("manifest")
+}
+
+impl TreeCore {
+    /// Seals the active memtable and makes `fresh` the active one.
+    fn start_memtable(&self, fresh: Arc<MemHandle>) {
+        self.change_view(|v| {
+            let set = v.active.end.set(fresh.start());
+            debug_assert!(set.is_ok(), "a memtable is sealed twice");
+            let mut sealed = vec![v.active.clone()];
+            sealed.extend(v.sealed.iter().cloned());
+            View { active: fresh, sealed, ..v.clone() }
+        });
+    }
+}
