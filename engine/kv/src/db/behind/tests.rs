@@ -8,7 +8,7 @@ use crate::base::options::{DbOptions, Policy, TreeOptions};
 use crate::db::Batch;
 use crate::env::mem::MemEnv;
 
-const N: u64 = 1_000;
+const N: u64 = 600;
 const QUEUES: u64 = 10;
 
 fn open(env: &MemEnv) -> (Db, Tree) {
@@ -40,7 +40,7 @@ fn put_all(tree: &Tree) {
 fn writers_look_behind_themselves() {
     for in_tables in [false, true] {
         for from_tail in [false, true] {
-            for batch in [1, 7, 100] {
+            for batch in [1, 30] {
                 let (db, tree) = open(&MemEnv::new(1));
                 put_all(&tree);
                 if in_tables {
