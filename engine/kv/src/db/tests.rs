@@ -424,7 +424,8 @@ fn nobody_walks_twice_over_what_is_deleted() {
                 if flushed {
                     t.flush().unwrap();
                 }
-                assert_eq!(leap(&t, forward), None);
+                // Who deletes keys has looked behind himself.
+                assert_eq!(leap(&t, forward).is_some(), !range);
                 let mut c = t.cursor::<&[u8]>(..).unwrap();
                 let (from, to) = if forward { (key(9), key(490)) } else { (key(490), key(9)) };
                 let look = |c: &mut Cursor| {
