@@ -44,7 +44,7 @@ fn store() -> Result<MemEnv> {
         for i in 0..20u32 {
             t.put(&i.to_be_bytes(), b"value")?;
         }
-        t.delete_range(b"\0", b"\x01")?;
+        t.delete_range(b"\0"..b"\x01")?;
         t.flush()?;
         t.put(b"later", b"value")?;
     }

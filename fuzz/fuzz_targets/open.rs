@@ -35,7 +35,7 @@ fn make(env: &MemEnv) -> Result<()> {
         for i in 0..40u32 {
             t.put(format!("key{:04}", i * 7 + round).as_bytes(), &[i as u8; 30])?;
         }
-        t.delete_range(b"key0050", b"key0060")?;
+        t.delete_range("key0050".."key0060")?;
         if round < 2 {
             t.flush()?;
         }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, ReadMode, Result, Snapshot, Tree,
-    TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, ReadMode, Readable, Result, Snapshot,
+    Tree, TreeOptions,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -264,7 +264,7 @@ impl Run {
         match w {
             Write::Put(t, k, v) => self.tree(t).put(&k.bytes(), &v.bytes()),
             Write::Delete(t, k) => self.tree(t).delete(&k.bytes()),
-            Write::DeleteRange(t, a, b) => self.tree(t).delete_range(&a.bytes(), &b.bytes()),
+            Write::DeleteRange(t, a, b) => self.tree(t).delete_range(&a.bytes()..&b.bytes()),
             Write::Merge(t, k, n) => self.tree(t).merge(&k.bytes(), &[n]),
         }
         .expect("a write");
@@ -278,7 +278,7 @@ impl Run {
             match w {
                 Write::Put(t, k, v) => b.put(self.tree(t), &k.bytes(), &v.bytes()),
                 Write::Delete(t, k) => b.delete(self.tree(t), &k.bytes()),
-                Write::DeleteRange(t, x, y) => b.delete_range(self.tree(t), &x.bytes(), &y.bytes()),
+                Write::DeleteRange(t, x, y) => b.delete_range(self.tree(t), &x.bytes()..&y.bytes()),
                 Write::Merge(t, k, n) => b.merge(self.tree(t), &k.bytes(), &[n]),
             }
             .expect("a batch");
@@ -298,7 +298,7 @@ impl Run {
         }
         for (s, maps) in &self.snapshots {
             for t in [false, true] {
-                assert_eq!(dump(s.range::<&[u8]>(self.tree(t), ..)), expected(&maps[t as usize]), "a snapshot");
+                assert_eq!(dump(s.range(self.tree(t), ..)), expected(&maps[t as usize]), "a snapshot");
             }
         }
     }
@@ -315,7 +315,7 @@ impl Run {
 
     fn cursor(&self, t: bool, moves: &[Move]) {
         let keys: Vec<_> = self.now[t as usize].iter().collect();
-        let mut c = self.tree(t).cursor::<&[u8]>(..).expect("a cursor");
+        let mut c = self.tree(t).cursor(..).expect("a cursor");
         let mut at: Option<usize> = None;
         for m in moves.iter().take(100) {
             match *m {
@@ -411,7 +411,7 @@ impl Run {
             Step::Compact(t) => self.tree(*t).compact().expect("a compaction"),
             Step::CompactRange(t, a, b) => {
                 let (a, b) = (a.bytes(), b.bytes());
-                self.tree(*t).compact_range(a.as_slice().min(&b), a.as_slice().max(&b)).expect("a compaction");
+                self.tree(*t).compact_range(a.as_slice().min(&b)..=a.as_slice().max(&b)).expect("a compaction");
             }
             Step::Sync => self.sync(),
             Step::Reopen => {

@@ -5,7 +5,7 @@
 use std::cell::LazyCell;
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use firn_kv::{Batch, Compression, DbOptions, ReadMode};
+use firn_kv::{Batch, Compression, DbOptions, ReadMode, Readable};
 use firn_micro::pieces::{Store, store_for_writes, store_in_memory, store_on_disk};
 use firn_micro::{Fill, Key, Round, Values, keys};
 
@@ -107,13 +107,13 @@ fn seeks(c: &mut Criterion) {
     group.bench_function("a new cursor, 10 next", |b| {
         let (tree, keys, mut at) = (&store.tree, &*present, Round::new(N));
         b.iter(|| {
-            let mut cursor = tree.cursor::<&[u8]>(..).unwrap();
+            let mut cursor = tree.cursor(..).unwrap();
             ten(&mut cursor, &keys[at.step()])
         });
     });
     group.bench_function("the same cursor, 10 next", |b| {
         let (keys, mut at) = (&*present, Round::new(N));
-        let mut cursor = store.tree.cursor::<&[u8]>(..).unwrap();
+        let mut cursor = store.tree.cursor(..).unwrap();
         b.iter(|| ten(&mut cursor, &keys[at.step()]));
     });
 }

@@ -9,7 +9,8 @@ use crate::embedding::Embedded;
 use crate::process::disk_bytes;
 use crate::store::{Batch, Direction, Result, Store, StoreStats, fold};
 
-/// A Firn store with one tree that workloads and histories use.
+/// A Firn store with one tree that workloads and histories use. The handles have the durability of writes that the workload does not want
+/// synced.
 pub struct FirnStore {
     /// The store.
     pub db: Db,
@@ -17,25 +18,21 @@ pub struct FirnStore {
     pub tree: Tree,
     /// The store's folder.
     pub dir: PathBuf,
-    /// Durability of writes that the workload does not want synced.
-    pub durability: Durability,
 }
 
 impl FirnStore {
     /// Opens the store in `dir`, which may be empty, and its tree `name`.
     pub fn open(dir: &Path, options: DbOptions, name: &str, tree: TreeOptions) -> Result<FirnStore> {
-        let durability = options.durability;
         let db = Db::open_with(dir, options)?;
         let tree = db.tree(name, tree)?;
-        Ok(FirnStore { db, tree, dir: dir.to_owned(), durability })
+        Ok(FirnStore { db, tree, dir: dir.to_owned() })
     }
 }
 
 impl Store for FirnStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        let durability = if sync { Durability::Power } else { self.durability };
-        Ok(self.tree.put_with(key, value, durability)?)
+        Ok(if sync { self.tree.with(Durability::Power).put(key, value) } else { self.tree.put(key, value) }?)
     }
 
     fn write_batch(&self, batch: &Batch) -> Result<()> {
@@ -43,7 +40,7 @@ impl Store for FirnStore {
         for (key, value) in batch.iter() {
             b.put(&self.tree, key, value)?;
         }
-        Ok(self.db.write_with(b, self.durability)?)
+        Ok(self.db.write(b)?)
     }
 
     #[inline]
@@ -60,12 +57,12 @@ impl Store for FirnStore {
     }
 
     fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
-        Ok(self.tree.delete_range(from, to)?)
+        Ok(self.tree.delete_range(from..to)?)
     }
 
     #[inline]
     fn scan(&self, from: Option<&[u8]>, direction: Direction, limit: u64, mut f: impl FnMut(&[u8], &[u8])) -> Result<u64> {
-        let mut cursor = self.tree.cursor::<&[u8]>(..)?;
+        let mut cursor = self.tree.cursor(..)?;
         let forward = direction == Direction::Forward;
         match from {
             None if forward => cursor.first()?,
@@ -137,7 +134,7 @@ impl Subject for FirnStore {
     }
 
     fn delete_range(&self, from: &[u8], until: &[u8]) -> Result<()> {
-        Ok(self.tree.delete_range(from, until)?)
+        Ok(self.tree.delete_range(from..until)?)
     }
 
     fn has(&self, key: &[u8]) -> Result<bool> {

@@ -8,11 +8,11 @@
 //! use firn_kv::{Db, TreeOptions};
 //! let db = Db::open(&dir)?;
 //! let fruit = db.tree("fruit", TreeOptions::default())?;
-//! fruit.put(b"apple", b"red")?;
-//! fruit.put(b"pear", b"green")?;
+//! fruit.put("apple", "red")?;
+//! fruit.put("pear", "green")?;
 //! for item in fruit.range("a".."b") {
 //!     let (key, value) = item?;
-//!     assert_eq!((&*key, &*value), (&b"apple"[..], &b"red"[..]));
+//!     assert!(key == "apple" && value == "red");
 //! }
 //! # drop((fruit, db)); std::fs::remove_dir_all(dir).ok();
 //! # Ok::<(), firn_kv::Error>(())
@@ -42,7 +42,7 @@ pub use base::options::{
 };
 pub use db::explain;
 pub use db::{
-    Batch, Cursor, Db, Latencies, Latency, Memory, Pin, PinKind, Range, RunStats, Snapshot, SnapshotInfo, Space, Stats,
-    TableInfo, Transaction, Tree, TreeStats, Verified,
+    Batch, BatchOp, BatchOps, Cursor, Db, KeyBounds, Keys, Latencies, Latency, Memory, Pin, PinKind, Range, Readable, Retry,
+    RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, Updated, Verified,
 };
 pub use merge::value::Value;

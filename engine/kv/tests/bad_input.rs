@@ -14,7 +14,7 @@ use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::MemEnv;
 use firn_kv::{
     Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy,
-    Purge, PurgeJob, PurgePass, Result, Summary, SummaryPass, Tree, TreeOptions,
+    Purge, PurgeJob, PurgePass, Readable, Result, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
@@ -119,7 +119,7 @@ fn limits(t: &Tree) -> String {
     let mut out = said(t.put(&long, b""));
     out += &said(t.put(b"k", &huge));
     out += &said(t.delete(&long));
-    out += &said(t.delete_range(b"a", &long));
+    out += &said(t.delete_range(b"a".to_vec()..long.clone()));
     out += &said(batch.put(t, b"k", &huge));
     out += &said(t.ingest([(&long, b"")]));
     out += &said(t.ingest([(b"k", &huge)]));
@@ -134,8 +134,8 @@ fn limits(t: &Tree) -> String {
     );
     assert!(t.get(&long).unwrap().is_none() && t.range(&long[..]..).next().is_none());
     assert_eq!(t.range(&b"z"[..]..&b"a"[..]).count() + t.range(&b"a"[..]..&b"a"[..]).rev().count(), 0);
-    t.delete_range(b"z", b"a").unwrap();
-    t.delete_range(b"key00", b"key00").unwrap();
+    t.delete_range("z".."a").unwrap();
+    t.delete_range("key00".."key00").unwrap();
     t.flush().unwrap();
     assert_eq!(t.iter().next().unwrap().unwrap().0.len(), 0);
     out
@@ -401,22 +401,22 @@ fn dropped(db: &Db) -> String {
     let mut out = said(t.get(b"a"));
     for words in [
         said(t.put(b"a", b"")),
-        said(t.delete_range(b"z", b"a")),
+        said(t.delete_range("z".."a")),
         said(t.flush()),
         said(t.compact()),
         said(t.multi_get(&[b"a"])),
-        said(t.cursor::<&[u8]>(..)),
+        said(t.cursor(..)),
         said(t.ingest([(b"a", b"")])),
-        said(t.approximate_size(b"a", b"b")),
+        said(t.approximate_size("a".."b")),
         first(t.iter()),
         first(t.iter().rev()),
         first(t.prefix(b"a")),
         said(snapshot.get(&t, b"a")),
-        first(snapshot.range::<&[u8]>(&t, ..)),
+        first(snapshot.range(&t, ..)),
         first(snapshot.prefix(&t, b"a")),
-        said(snapshot.cursor::<&[u8]>(&t, ..)),
+        said(snapshot.cursor(&t, ..)),
         said(tx.get(&t, b"a")),
-        said(tx.range::<&[u8]>(&t, ..)),
+        first(tx.range(&t, ..)),
         said(tx.commit()),
         said(db.write(batch)),
         said(db.drop_tree("gone").map_err(|e| e.context("a second time"))),
@@ -439,9 +439,9 @@ fn strangers(db: &Db) -> String {
     batch.put(&other, b"k", b"").unwrap();
     let mut out = said(db.write(batch));
     out += &said(db.snapshot().get(&other, b"k"));
-    out += &said(db.snapshot().range::<&[u8]>(&other, ..).next().unwrap());
-    assert!(db.snapshot().cursor::<&[u8]>(&other, ..).is_err());
-    assert!(tx.get(&other, b"k").is_err() && tx.range::<&[u8]>(&other, ..).is_err());
+    out += &said(db.snapshot().range(&other, ..).next().unwrap());
+    assert!(db.snapshot().cursor(&other, ..).is_err());
+    assert!(tx.get(&other, b"k").is_err() && tx.range(&other, ..).next().unwrap().is_err());
     assert!(tx.put(&other, b"k", b"").is_err() && tx.delete(&other, b"k").is_err());
     drop(tx);
     // A refused transaction has written nothing, and gives up its snapshot.
@@ -464,7 +464,7 @@ fn loading(env: &MemEnv, db: &Db) -> String {
     env.write_file(Path::new("/letter"), b"dear").unwrap();
     out += &said(t.import("/letter"));
     out += &said(t.import(&before[0]));
-    out += &said(t.export::<&[u8]>(.., "/letter"));
+    out += &said(t.export(.., "/letter"));
     assert_eq!(files(env, ".sst"), before, "what was refused leaves no files");
     // Pairs that overlap what is there are no mistake: they replace it.
     t.ingest([("key05", "value"), ("key35", "value")]).unwrap();
@@ -489,7 +489,7 @@ fn read_only(env: &MemEnv) -> String {
     let mut batch = Batch::new();
     batch.put(&t, b"k", b"").unwrap();
     for words in [
-        said(t.delete_range(b"z", b"a")),
+        said(t.delete_range("z".."a")),
         said(db.write(batch)),
         said(db.tree("new", small())),
         said(db.drop_tree("t")),

@@ -11,7 +11,8 @@ use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
 use firn_kv::{
-    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, Merge, Movement, Policy, Result, Tree, TreeOptions,
+    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, Merge, Movement, Policy, Readable, Result, Tree,
+    TreeOptions,
 };
 
 /// A directory that goes with the test.
@@ -143,7 +144,7 @@ fn range_deletes_hide_what_is_older_and_nothing_newer() {
         let (_db, tree) = open(&p, inline());
         (0..1000).for_each(|i| tree.put(&key(i), b"a").unwrap());
         tree.flush().unwrap();
-        tree.delete_range(&key(100), &key(900)).unwrap();
+        tree.delete_range(&key(100)..&key(900)).unwrap();
         tree.put(&key(500), b"b").unwrap();
         let check = |when: &str| {
             assert_eq!(dump(&tree).len(), 201, "{when}");
@@ -171,7 +172,7 @@ fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
         tree.put(b"b", b"1").unwrap();
         tree.flush().unwrap();
         env.advance(std::time::Duration::from_secs(3600));
-        tree.delete_range(b"a", b"x").unwrap();
+        tree.delete_range("a".."x").unwrap();
         if merges {
             tree.merge(b"m", b"2").unwrap()
         } else {
@@ -197,11 +198,11 @@ fn snapshots_see_what_was_there() {
         (0..500).for_each(|i| tree.put(&key(i), b"old").unwrap());
         let s = db.snapshot();
         (0..500).for_each(|i| tree.put(&key(i), b"new").unwrap());
-        tree.delete_range(&key(0), &key(100)).unwrap();
+        tree.delete_range(&key(0)..&key(100)).unwrap();
         for round in 0..3 {
             assert_eq!(s.get(&tree, &key(5)).unwrap().as_deref(), Some(&b"old"[..]), "{round}");
-            assert_eq!(s.range::<&[u8]>(&tree, ..).filter(|i| i.as_ref().unwrap().1 == b"old").count(), 500, "{round}");
-            assert_eq!(s.range::<&[u8]>(&tree, ..).rev().filter(|i| i.as_ref().unwrap().1 == b"old").count(), 500);
+            assert_eq!(s.range(&tree, ..).filter(|i| i.as_ref().unwrap().1 == b"old").count(), 500, "{round}");
+            assert_eq!(s.range(&tree, ..).rev().filter(|i| i.as_ref().unwrap().1 == b"old").count(), 500);
             assert_eq!(dump(&tree).len(), 400);
             if round == 0 { tree.flush().unwrap() } else { tree.compact().unwrap() }
         }
@@ -268,10 +269,10 @@ fn batches_are_whole_and_cross_trees() {
         batch.put(&a, b"k", b"1").unwrap();
         batch.put(&b, b"k", b"2").unwrap();
         batch.delete(&a, b"k").unwrap();
-        batch.delete_range(&b, b"a", b"b").unwrap();
+        batch.delete_range(&b, "a".."b").unwrap();
         assert!(batch.put(&a, &vec![0; MAX_KEY_LEN + 1], b"").is_err());
         assert_eq!(batch.len(), 4);
-        db.write_with(batch, Durability::Power).unwrap();
+        db.with(Durability::Power).write(batch).unwrap();
         assert!(a.get(b"k").unwrap().is_none());
         assert_eq!(b.get(b"k").unwrap().as_deref(), Some(&b"2"[..]));
         db.drop_tree("b").unwrap();
@@ -294,12 +295,12 @@ fn transactions_conflict_when_what_they_read_has_changed() {
         let mut tx = db.transaction();
         tx.put(&tree, b"m", b"own").unwrap();
         tx.delete(&tree, b"x").unwrap();
-        let seen: Vec<_> = tx.range(&tree, b"a".to_vec()..).unwrap().into_iter().map(|(k, _)| k).collect();
+        let seen: Vec<_> = tx.range(&tree, "a"..).map(|i| i.unwrap().0).collect();
         assert_eq!(seen, [b"m".to_vec()]);
         tree.put(b"q", b"phantom").unwrap();
         tree.flush().unwrap();
         assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Conflict);
-        db.transact(3, |tx| tx.put(&tree, b"z", b"1")).unwrap();
+        db.transact(|tx| tx.put(&tree, b"z", b"1")).unwrap();
         assert!(tree.contains(b"z").unwrap());
     }
 }

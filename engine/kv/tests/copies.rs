@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_kv::{
-    Compression, Db, DbOptions, FilterKind, Policy, Purge, PurgeJob, PurgePass, Snapshot, Summary, SummaryPass, Tree,
+    Compression, Db, DbOptions, FilterKind, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary, SummaryPass, Tree,
     TreeOptions, Verdict,
 };
 use firn_testkit::rng::Rng;
@@ -105,7 +105,7 @@ fn check(db: &Db, tree: &Tree, map: &Map, snapshots: &[(Snapshot, Map)]) {
         assert_eq!(tree.get(&key(i)).unwrap().as_deref(), map.get(&key(i)).map(Vec::as_slice));
     }
     for (s, then) in snapshots {
-        assert!(s.range::<&[u8]>(tree, ..).map(own).eq(then.clone()));
+        assert!(s.range(tree, ..).map(own).eq(then.clone()));
     }
     let errors = db.verify(|_, _| {}).unwrap().errors;
     assert!(errors.is_empty(), "{errors:?}");
@@ -147,7 +147,7 @@ fn a_range_deletion_lets_no_covered_block_through() {
     let mut map = Map::new();
     (0..KEYS).for_each(|i| put(&tree, &mut map, i, vec![1; 20]));
     tree.flush().unwrap();
-    tree.delete_range(&key(1000), &key(3005)).unwrap();
+    tree.delete_range(&key(1000)..&key(3005)).unwrap();
     tree.flush().unwrap();
     tree.compact().unwrap();
     map.retain(|k, _| *k < key(1000) || *k >= key(3005));
@@ -185,12 +185,12 @@ fn any_layers_compact_to_the_same_with_copies_among_them() {
                 }
             }
             if what == 9 {
-                tree.delete_range(&key(from), &key(until)).unwrap();
+                tree.delete_range(&key(from)..&key(until)).unwrap();
                 map.retain(|k, _| *k < key(from) || *k >= key(until));
             }
             match rng.below(6) {
                 0 => snapshots.push((db.snapshot(), map.clone())),
-                1 => tree.compact_range(&key(from), &key(until)).unwrap(),
+                1 => tree.compact_range(&key(from)..=&key(until)).unwrap(),
                 2 => tree.compact().unwrap(),
                 3 => snapshots.clear(),
                 _ => {}

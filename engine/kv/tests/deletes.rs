@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Cursor, Db, DbOptions, Policy, Snapshot, Tree, TreeOptions};
+use firn_kv::{Cursor, Db, DbOptions, Policy, Readable, Snapshot, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 const KEYS: u64 = 4000;
@@ -47,7 +47,7 @@ fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) {
             }
         }
         _ => {
-            tree.delete_range(&key(from), &key(until)).unwrap();
+            tree.delete_range(&key(from)..&key(until)).unwrap();
             map.retain(|k, _| *k < key(from) || *k >= key(until));
         }
     }
@@ -96,7 +96,7 @@ fn wander(rng: &mut Rng, mut cursor: impl FnMut(Vec<u8>, Vec<u8>) -> Cursor, map
 
 fn check(rng: &mut Rng, tree: &Tree, snapshot: Option<&Snapshot>, map: &Map) {
     let range = || match snapshot {
-        Some(s) => s.range::<&[u8]>(tree, ..),
+        Some(s) => s.range(tree, ..),
         None => tree.iter(),
     };
     let own = |item: firn_kv::Result<(firn_kv::Value, firn_kv::Value)>| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap();
@@ -124,7 +124,7 @@ fn stretches_of_deletes_in_any_layers_hide_what_is_older_and_nothing_else() {
             match rng.below(9) {
                 0 => snapshots.push((db.snapshot(), map.clone())),
                 1..4 => tree.flush().unwrap(),
-                4 => tree.compact_range(&key(rng.below(KEYS)), &key(rng.below(KEYS))).unwrap(),
+                4 => tree.compact_range(&key(rng.below(KEYS))..=&key(rng.below(KEYS))).unwrap(),
                 5 => snapshots.truncate(1),
                 _ => {}
             }

@@ -11,7 +11,7 @@ use firn_kv::env::mem::MemEnv;
 use firn_kv::explain::{MOST_READS, Origin, Place, ReadCost, ReadOf, Recorded, Skipped};
 use firn_kv::merge::run::table_path;
 use firn_kv::sstable::Table;
-use firn_kv::{Compression, Db, DbOptions, FilterPrefix, Folded, Merge, Policy, ReadMode, Result, Tree, TreeOptions};
+use firn_kv::{Compression, Db, DbOptions, FilterPrefix, Folded, Merge, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 fn key(n: u64) -> Vec<u8> {
@@ -71,7 +71,7 @@ fn recorded_reads_answer_as_others_do() {
             match rng.below(60) {
                 0 => {
                     let end = key(rng.below(400));
-                    tree.delete_range(&k, &end).unwrap();
+                    tree.delete_range(&k..&end).unwrap();
                     model.retain(|m, _| !(k <= *m && *m < end));
                 }
                 1 => tree.flush().unwrap(),
@@ -234,7 +234,7 @@ fn range_deletions_are_named_with_what_they_cover() {
         tree.put(&key(n), b"v").unwrap();
     }
     tree.flush().unwrap();
-    tree.delete_range(&key(100), &key(9_000)).unwrap();
+    tree.delete_range(&key(100)..&key(9_000)).unwrap();
     let seq = db.stats().seq;
     for _ in 0..2 {
         let e = cost(&tree, || tree.get(&key(500)).unwrap()).1;
@@ -302,7 +302,7 @@ fn operands_old_versions_and_prefixes_are_told() {
     assert_eq!((e.total().entries.operands, e.total().entries.puts), (3, 1));
     // A cursor meets the operand that it may not see.
     let (_, e) = cost(&tree, || {
-        let mut c = snapshot.cursor::<&[u8]>(&tree, ..).unwrap();
+        let mut c = snapshot.cursor(&tree, ..).unwrap();
         c.first().unwrap();
         assert_eq!(c.value(), b"0123");
     });
@@ -338,7 +338,7 @@ fn a_recording_is_bounded_and_ends() {
     assert_eq!(recording.finish().reads.len(), 1);
     // A cursor that lives on says what it has cost so far.
     let recording = db.record_reads();
-    let mut c = tree.cursor::<&[u8]>(..).unwrap();
+    let mut c = tree.cursor(..).unwrap();
     c.first().unwrap();
     let told = recording.finish();
     assert_eq!((told.reads[0].found, c.key()), (1, &b"k"[..]));

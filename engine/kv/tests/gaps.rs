@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Batch, Db, DbOptions, Snapshot, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Readable, Snapshot, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 fn key(i: u64) -> Vec<u8> {
@@ -64,7 +64,7 @@ fn what_is_seen_is_the_same_as_without() {
                     db.write(batch).unwrap();
                 }
                 7 => {
-                    tree.delete_range(&key(at), &key(at + len)).unwrap();
+                    tree.delete_range(&key(at)..&key(at + len)).unwrap();
                     model.retain(|k, _| *k < key(at) || *k >= key(at + len));
                 }
                 8 => tree.flush().unwrap(),

@@ -10,7 +10,8 @@ use firn_kv::base::key::Kind;
 use firn_kv::env::Env;
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Snapshot, Summary, SummaryPass, Tree, TreeOptions, Verdict,
+    Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
+    Verdict,
 };
 use firn_testkit::rng::Rng;
 
@@ -83,7 +84,7 @@ fn check(tree: &Tree, map: &Map, frozen: &Option<Frozen>, now: u64, what: &str) 
     assert!(back == want, "{what}: backward");
     if let Some(Frozen(snapshot, map, then)) = frozen {
         let want = unexpired(map.clone().into_iter(), *then);
-        assert!(unexpired(items(snapshot.range::<&[u8]>(tree, ..)), *then) == want, "{what}: snapshot");
+        assert!(unexpired(items(snapshot.range(tree, ..)), *then) == want, "{what}: snapshot");
     }
 }
 
@@ -110,7 +111,7 @@ fn expire(seed: u64, policy: Policy) -> u64 {
             }
             340..344 => {
                 let (a, b) = (key(&mut rng), key(&mut rng));
-                tree.delete_range((&a).min(&b), (&a).max(&b)).unwrap();
+                tree.delete_range((&a).min(&b)..(&a).max(&b)).unwrap();
                 map.retain(|k, _| k < (&a).min(&b) || k >= (&a).max(&b));
             }
             344..350 => frozen = Some(Frozen(db.snapshot(), map.clone(), now)),
@@ -299,10 +300,10 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
         let all = seen(tree.iter());
         let row: Vec<_> = all.iter().filter(|k| k.starts_with(b"bb")).cloned().collect();
         assert_eq!(seen(tree.range("bb".."bc")), row, "filters leave out only what holds nothing of the range");
-        tree.compact_range(b"bb", b"bb").unwrap();
+        tree.compact_range("bb"..="bb").unwrap();
         let there = tree.contains(b"bb").unwrap();
         assert_eq!(there, kept, "{keys:?}");
-        tree.delete_range(b"", b"z").unwrap();
+        tree.delete_range(.."z").unwrap();
         tree.compact().unwrap();
         assert_eq!(tree.iter().count(), 0);
     }

@@ -374,9 +374,9 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
     let calls: [(&str, Call); 5] = [
         ("ingest", |_, t| t.ingest((1000..1300u32).map(|i| (i.to_be_bytes(), [1; 500]))).map(|_| ())),
         ("import", |_, t| t.import("/export.sst").map(|_| ())),
-        ("export", |_, t| t.export::<&[u8]>(.., "/out.sst").map(|_| ())),
+        ("export", |_, t| t.export(.., "/out.sst").map(|_| ())),
         ("checkpoint", |db, _| db.checkpoint("/copy")),
-        ("drop_range", |_, t| t.drop_range(&key(0), &key(5))),
+        ("drop_range", |_, t| t.drop_range(&key(0)..&key(5))),
     ];
     for (name, call) in calls {
         for number in [ENOSPC, EMFILE] {
@@ -386,7 +386,7 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
                 (0..50).for_each(|i| tree.put(&key(i), b"v").unwrap());
                 tree.flush().unwrap();
                 (0..50).for_each(|i| tree.put(&key(i), b"v").unwrap());
-                tree.export::<&[u8]>(.., "/export.sst").unwrap();
+                tree.export(.., "/export.sst").unwrap();
                 let dump = |t: &Tree| t.iter().map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect::<Vec<_>>();
                 let before = dump(&tree);
                 let mut left = nth;
@@ -449,8 +449,8 @@ fn a_forked_child_changes_nothing() {
     let refused = [
         tree.put(b"k", b"v"),
         tree.delete(b"k"),
-        tree.delete_range(b"a", b"z"),
-        tree.drop_range(b"a", b"z"),
+        tree.delete_range("a".."z"),
+        tree.drop_range("a".."z"),
         db.write(batch),
         tx.commit(),
         tree.flush(),
@@ -484,7 +484,7 @@ fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
     let tree = db.tree("t", tree_options()).unwrap();
     tree.put(b"before", b"1").unwrap();
     env.fail_nth(env.count(), Fault::Enospc);
-    let said = tree.put_with(b"unknown", b"1", firn_kv::Durability::Power).unwrap_err();
+    let said = tree.with(firn_kv::Durability::Power).put(b"unknown", b"1").unwrap_err();
     assert_eq!((said.kind(), env.injected()), (ErrorKind::ReadOnly, 1), "{said}");
     assert!(said.to_string().contains("read-only since a failure"), "{said}");
     assert_eq!(tree.put(b"after", b"1").unwrap_err().kind(), ErrorKind::ReadOnly);

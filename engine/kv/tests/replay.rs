@@ -42,7 +42,7 @@ fn threads_replay_what_one_thread_does() {
                 let key = format!("{:04}", rng.below(500)).into_bytes();
                 match rng.below(10) {
                     0..2 => batch.delete(tree, &key).unwrap(),
-                    2 if step % 7 == 0 => batch.delete_range(tree, &key, &[&key[..2], b"99"].concat()).unwrap(),
+                    2 if step % 7 == 0 => batch.delete_range(tree, &key[..]..&[&key[..2], b"99"].concat()).unwrap(),
                     _ => batch.put(tree, &key, &step.to_le_bytes().repeat(rng.below(12) as usize)).unwrap(),
                 }
             }

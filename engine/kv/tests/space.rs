@@ -185,7 +185,7 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
     let before = db.stats().table_bytes();
     let mut range = tree.iter();
     let first = range.next().unwrap().unwrap();
-    let cursor = tree.cursor::<&[u8]>(..).unwrap();
+    let cursor = tree.cursor(..).unwrap();
     assert!(settle(|| of(&db.stats().pins, PinKind::Reader).is_empty()), "what is current pins nothing");
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     tree.compact().unwrap();
@@ -282,12 +282,12 @@ fn latencies_are_counted_where_they_should() {
     let mut rng = Rng::new(5);
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     for _ in 0..10 {
-        tree.put_with(b"durable", b"", Durability::Power).unwrap();
+        tree.with(Durability::Power).put(b"durable", b"").unwrap();
     }
     for _ in 0..2000 {
         tree.get(b"key00000007").unwrap();
     }
-    let mut cursor = tree.cursor::<&[u8]>(..).unwrap();
+    let mut cursor = tree.cursor(..).unwrap();
     (0..2000).for_each(|_| cursor.seek(b"key00000007").unwrap());
     tree.compact().unwrap();
     let stats = db.stats();

@@ -36,6 +36,10 @@ pub enum Change {
     Append(Key, Piece),
     /// The keys from the first to before the second have no values.
     DeleteRange(Key, Key),
+    /// The key has the value made of the last piece (none: has no value) if it had that of the list (none: had none).
+    Swap(Key, Option<Vec<Piece>>, Option<Piece>),
+    /// The smallest key that has a value (or, if true, the greatest) has none.
+    Pop(bool),
 }
 
 /// Pairs of keys and values, ascending.
@@ -248,6 +252,16 @@ impl Judge<'_> {
                 Change::Delete(k) => values[*k as usize] = ABSENT,
                 Change::Append(k, p) => values[*k as usize] = self.values.appended(values[*k as usize], *p),
                 Change::DeleteRange(a, z) => values[*a as usize..*z as usize].fill(ABSENT),
+                Change::Swap(k, old, new) => {
+                    if self.values.list(values[*k as usize]) == old.as_deref() {
+                        values[*k as usize] = new.map_or(ABSENT, |p| self.values.number(&[p]));
+                    }
+                }
+                Change::Pop(greatest) => {
+                    let there = |v: &u32| *v != ABSENT;
+                    let at = if *greatest { values.iter().rposition(there) } else { values.iter().position(there) };
+                    at.into_iter().for_each(|at| values[at] = ABSENT);
+                }
             }
         }
         true

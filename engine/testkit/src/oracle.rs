@@ -24,7 +24,7 @@ struct Map {
 #[derive(Debug)]
 enum Touched {
     Key(Key),
-    Range(Key, Key),
+    Range(Span),
 }
 
 /// The expected state of a store.
@@ -44,6 +44,7 @@ pub struct Transaction {
     keys: Vec<(usize, Key)>,
     spans: Vec<(usize, Span)>,
     writes: BTreeMap<(usize, Key), Option<Arc<[u8]>>>,
+    deleted: Vec<(usize, Span)>,
 }
 
 fn version_at(versions: &[Version], time: u64) -> Option<&Arc<[u8]>> {
@@ -133,12 +134,12 @@ impl Oracle {
                 put(map, &self.held, k, time, folded.map(Into::into));
                 Touched::Key(k.clone())
             }
-            Write::DeleteRange(a, b) if a < b => {
-                let keys: Vec<Key> = map.keys.range::<Key, _>(a..b).map(|(k, _)| k.clone()).collect();
+            Write::DeleteRange(span) if !span.is_empty() => {
+                let keys: Vec<Key> = map.keys.range::<[u8], _>(span.bounds()).map(|(k, _)| k.clone()).collect();
                 keys.iter().for_each(|k| put(map, &self.held, k, time, None));
-                Touched::Range(a.clone(), b.clone())
+                Touched::Range(span.clone())
             }
-            Write::DeleteRange(..) => return,
+            Write::DeleteRange(_) => return,
         };
         self.now = time;
         if self.transactions > 0 {
@@ -163,7 +164,7 @@ impl Oracle {
     /// Begins a transaction.
     pub fn begin(&mut self) -> Transaction {
         self.transactions += 1;
-        Transaction { since: self.hold(), keys: vec![], spans: vec![], writes: BTreeMap::new() }
+        Transaction { since: self.hold(), keys: vec![], spans: vec![], writes: BTreeMap::new(), deleted: vec![] }
     }
 
     /// Ends a transaction without writing.
@@ -175,30 +176,58 @@ impl Oracle {
         }
     }
 
-    /// Commits: false, and nothing written, when something that it read has changed.
-    pub fn commit(&mut self, tx: Transaction) -> bool {
+    /// Says how a commit must end: well when nobody has touched what it read, with a conflict when what it read is not the same any more.
+    /// In between, where something was deleted that was not there, or written as it was, it may end either way.
+    fn fate(&self, tx: &Transaction) -> Option<bool> {
         let meets = |tree: usize, touched: &Touched| match touched {
             Touched::Key(k) => {
                 tx.keys.iter().any(|(t, r)| *t == tree && r == k) || tx.spans.iter().any(|(t, s)| *t == tree && s.contains(k))
             }
-            Touched::Range(a, b) => {
-                let deleted = Span { from: Bound::Included(a.clone()), to: Bound::Excluded(b.clone()) };
+            Touched::Range(deleted) => {
                 tx.keys.iter().any(|(t, r)| *t == tree && deleted.contains(r))
-                    || tx.spans.iter().any(|(t, s)| *t == tree && overlap(s, &deleted))
+                    || tx.spans.iter().any(|(t, s)| *t == tree && overlap(s, deleted))
             }
         };
-        let changed = self.touched.iter().any(|(time, tree, t)| *time > tx.since && meets(*tree, t));
-        let fine = tx.writes.is_empty() || !changed;
-        if fine {
+        let touched = self.touched.iter().any(|(time, tree, t)| *time > tx.since && meets(*tree, t));
+        if !touched || (tx.writes.is_empty() && tx.deleted.is_empty()) {
+            return Some(true);
+        }
+        let key_changed = |(t, k): &(usize, Key)| self.get(*t, k, tx.since) != self.get(*t, k, self.now);
+        let span_changed = |(t, s): &(usize, Span)| !self.range(*t, s, tx.since).eq(self.range(*t, s, self.now));
+        let changed = tx.keys.iter().any(key_changed) || tx.spans.iter().any(span_changed);
+        changed.then_some(false)
+    }
+
+    /// Takes in how a commit ended.
+    ///
+    /// # Errors
+    /// When it should have ended otherwise.
+    pub fn commit(&mut self, tx: Transaction, done: bool) -> Result<(), String> {
+        let fate = self.fate(&tx);
+        if done {
+            for (tree, span) in &tx.deleted {
+                self.write(*tree, &Write::DeleteRange(span.clone()));
+            }
             for ((tree, key), value) in &tx.writes {
-                let Some(map) = self.trees.get_mut(*tree).and_then(Option::as_mut) else { continue };
-                self.now += 1;
-                put(map, &self.held, key, self.now, value.clone());
-                self.touched.push((self.now, *tree, Touched::Key(key.clone())));
+                self.set(*tree, key, value.clone());
             }
         }
         self.abort(tx);
-        fine
+        match (fate, done) {
+            (Some(false), true) => Err("a commit that should have met a conflict".into()),
+            (Some(true), false) => Err("a conflict where none was expected".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets or deletes a key.
+    pub fn set(&mut self, tree: usize, key: &[u8], value: Option<Arc<[u8]>>) {
+        let Some(map) = self.trees.get_mut(tree).and_then(Option::as_mut) else { return };
+        self.now += 1;
+        put(map, &self.held, key, self.now, value);
+        if self.transactions > 0 {
+            self.touched.push((self.now, tree, Touched::Key(key.to_vec())));
+        }
     }
 }
 
@@ -208,27 +237,51 @@ impl Transaction {
         if let Some(own) = self.writes.get(&(tree, key.to_vec())) {
             return own.as_ref().map(|v| v.to_vec());
         }
+        if self.deleted.iter().any(|(t, s)| *t == tree && s.contains(key)) {
+            return None;
+        }
         self.keys.push((tree, key.to_vec()));
         oracle.get(tree, key, self.since).map(<[u8]>::to_vec)
     }
 
-    /// Reads a span, its own writes included.
-    pub fn range(&mut self, oracle: &Oracle, tree: usize, span: &Span) -> BTreeMap<Key, Vec<u8>> {
-        let mut all: BTreeMap<Key, Vec<u8>> =
-            oracle.range(tree, span, self.since).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+    /// Reads a span from one end, its own writes included, so many items of it: what lies behind them is not read.
+    pub fn range(&mut self, oracle: &Oracle, tree: usize, span: &Span, back: bool, limit: usize) -> Vec<(Key, Vec<u8>)> {
+        let mut all: BTreeMap<Key, Vec<u8>> = oracle
+            .range(tree, span, self.since)
+            .filter(|(k, _)| !self.deleted.iter().any(|(t, s)| *t == tree && s.contains(k)))
+            .map(|(k, v)| (k.to_vec(), v.to_vec()))
+            .collect();
         for ((_, k), own) in self.writes.iter().filter(|((t, k), _)| *t == tree && span.contains(k)) {
             match own {
                 Some(v) => all.insert(k.clone(), v.to_vec()),
                 None => all.remove(k),
             };
         }
-        self.spans.push((tree, span.clone()));
-        all
+        let mut items: Vec<_> = all.into_iter().collect();
+        if back {
+            items.reverse();
+        }
+        let mut read = span.clone();
+        if limit <= items.len() {
+            items.truncate(limit);
+            let Some((last, _)) = items.last() else { return items };
+            *(if back { &mut read.from } else { &mut read.to }) = Bound::Included(last.clone());
+        }
+        self.spans.push((tree, read));
+        items
     }
 
     /// Writes a key when it commits.
     pub fn put(&mut self, tree: usize, key: &[u8], value: Option<Vec<u8>>) {
         self.writes.insert((tree, key.to_vec()), value.map(Into::into));
+    }
+
+    /// Deletes a span when it commits.
+    pub fn delete_range(&mut self, tree: usize, span: &Span) {
+        if !span.is_empty() {
+            self.writes.retain(|(t, k), _| *t != tree || !span.contains(k));
+            self.deleted.push((tree, span.clone()));
+        }
     }
 }
 
@@ -268,6 +321,26 @@ mod tests {
         Filler { seed, len: 9 }
     }
 
+    fn span(from: &str, to: &str) -> Span {
+        Span { from: Bound::Included(from.into()), to: Bound::Excluded(to.into()) }
+    }
+
+    #[test]
+    fn what_was_not_walked_was_not_read() {
+        let mut o = Oracle::default();
+        o.create(0, None);
+        ["a", "b", "c"].iter().for_each(|k| o.write(0, &Write::Put((*k).into(), v(1))));
+        for (back, limit, key, fine) in
+            [(false, 1, "b", true), (false, 2, "b", false), (true, 1, "b", true), (true, 4, "a", false)]
+        {
+            let mut tx = o.begin();
+            assert_eq!(tx.range(&o, 0, &Span::all(), back, limit).len(), limit.min(3));
+            tx.delete_range(0, &span("x", "y"));
+            o.set(0, key.as_bytes(), Some([limit as u8, u8::from(back)].as_slice().into()));
+            assert!(o.commit(tx, fine).is_ok(), "{back} {limit}");
+        }
+    }
+
     #[test]
     fn held_states_stay_and_others_go() {
         let mut o = Oracle::default();
@@ -275,7 +348,7 @@ mod tests {
         o.write(0, &Write::Put(b"a".to_vec(), v(2)));
         o.write(0, &Write::Put(b"b".to_vec(), v(4)));
         let t = o.hold();
-        o.write(0, &Write::DeleteRange(b"a".to_vec(), b"b".to_vec()));
+        o.write(0, &Write::DeleteRange(span("a", "b")));
         o.write(0, &Write::Merge(b"b".to_vec(), v(6)));
         assert_eq!((o.now(), t), (4, 2));
         assert_eq!(o.get(0, b"a", t), Some(&v(2).bytes()[..]));
@@ -300,27 +373,30 @@ mod tests {
         o.load(0, []);
         o.load(1, [(&b"a"[..], Arc::from(&b"1"[..]))]);
         assert_eq!((o.now(), o.get(0, b"b", 2), o.get(0, b"a", t)), (2, Some(&b"2"[..]), None));
-        assert!(o.get(0, b"b", t) == Some(&v(1).bytes()) && !o.commit(tx));
+        assert!(o.get(0, b"b", t) == Some(&v(1).bytes()) && o.commit(tx, false).is_ok());
     }
 
     #[test]
     fn transactions_conflict_with_what_touched_their_reads() {
         let mut o = Oracle::default();
         o.create(0, None);
-        let span = Span { from: Bound::Included(b"c".to_vec()), to: Bound::Excluded(b"f".to_vec()) };
-        for (write, fine) in [
-            (Write::Put(b"f".to_vec(), v(2)), true),
-            (Write::Put(b"d".to_vec(), v(2)), false),
-            (Write::DeleteRange(b"a".to_vec(), b"c".to_vec()), true),
-            (Write::DeleteRange(b"a".to_vec(), b"d".to_vec()), false),
-            (Write::Delete(b"k".to_vec()), false),
+        for (write, fates) in [
+            (Write::Put(b"f".to_vec(), v(2)), [true, false]),
+            (Write::Put(b"d".to_vec(), v(2)), [false, true]),
+            (Write::DeleteRange(span("a", "c")), [true, false]),
+            (Write::DeleteRange(span("a", "e")), [false, true]),
+            // It was not there.
+            (Write::Delete(b"k".to_vec()), [true, true]),
         ] {
-            let mut tx = o.begin();
-            tx.range(&o, 0, &span);
-            tx.get(&o, 0, b"k");
-            tx.put(0, b"c", Some(vec![1]));
-            o.write(0, &write);
-            assert_eq!(o.commit(tx), fine, "{write:?}");
+            for done in [true, false] {
+                o.write(0, &Write::Put(b"d".to_vec(), v(4)));
+                let mut tx = o.begin();
+                tx.range(&o, 0, &span("c", "f"), false, usize::MAX);
+                tx.get(&o, 0, b"k");
+                tx.put(0, b"c", Some(vec![1]));
+                o.write(0, &write);
+                assert_eq!(o.commit(tx, done).is_ok(), fates[usize::from(!done)], "{write:?}");
+            }
         }
         assert!(o.touched.is_empty() && o.holds() == 0);
     }

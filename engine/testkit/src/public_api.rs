@@ -4,7 +4,7 @@
 //! kinds, and each method is to be in a run of each kind.
 //!
 //! Invariants:
-//! - What is public is parsed from the crate's sources: `pub fn` in `impl Type`, outside of tests.
+//! - What is public is parsed from the crate's sources: `pub fn` in `impl Type`, and what a trait has, outside of tests.
 //! - What a run calls is parsed from the run's own source: `.name(` for methods, `Type::name` for all; in macros too, in comments and
 //!   strings not. A method of the same name of another type counts too: names are all that is known without types.
 //! - A reason why a method is in no run of a kind is itself wrong when such a run calls the method, when there is no such method or kind,
@@ -48,6 +48,19 @@ impl<'ast> Visit<'ast> for Methods<'_> {
         }
     }
 
+    fn visit_item_trait(&mut self, t: &'ast syn::ItemTrait) {
+        let of = t.ident.to_string();
+        if !self.types.contains(&format!("trait {of}").as_str()) || is_test(&t.attrs) {
+            return;
+        }
+        for item in &t.items {
+            if let syn::TraitItem::Fn(f) = item {
+                let (name, takes_self) = (f.sig.ident.to_string(), f.sig.receiver().is_some());
+                self.found.insert(Method { of: of.clone(), name, takes_self });
+            }
+        }
+    }
+
     fn visit_item_impl(&mut self, i: &'ast syn::ItemImpl) {
         let syn::Type::Path(path) = &*i.self_ty else { return };
         let of = path.path.segments.last().map(|s| s.ident.to_string()).unwrap_or_default();
@@ -85,7 +98,7 @@ fn parse(file: &Path) -> Result<syn::File, String> {
     syn::parse_file(&text).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// The public methods of these types in the sources below `src`.
+/// The public methods of these types, and of the traits that are named `trait Name`, in the sources below `src`.
 ///
 /// # Errors
 /// A file that cannot be read or parsed.
@@ -216,6 +229,7 @@ mod tests {
             fn own(&self) {}
         }
         impl Clone for Tree { fn clone(&self) -> Tree { Tree } }
+        pub trait Other { fn passed_over(&self); }
         #[cfg(test)]
         mod tests { impl super::Tree { pub fn only_here(&self) {} } }
     ";
@@ -246,6 +260,16 @@ mod tests {
         assert_eq!(checked("", "", "Tree::open Tree::put Tree::merge | model threads | to come"), Ok((3, vec![0, 0])));
         assert!(checked(ALL, some, "Tree::merge | threads |").unwrap_err().contains("no words"));
         assert!(checked(ALL, some, "Tree::merge threads").unwrap_err().contains("three parts"));
+    }
+
+    #[test]
+    fn what_a_trait_has_is_public() {
+        let dir = std::env::temp_dir().join(format!("firn-public-trait-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("lib.rs"), "pub trait Readable { fn get(&self); } pub trait Other { fn put(&self); }").unwrap();
+        let found = methods(&dir, &["trait Readable"]).unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+        assert_eq!(found.into_iter().map(|m| m.name).collect::<Vec<_>>(), ["get"]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     global.check_own_tree(tree.name())?;
     let mut batch = Batch::new();
     pairs.iter().try_for_each(|(key, value)| batch.put(&tree, key, value))?;
-    db.write_with(batch, args.durability.into())?;
+    db.with(args.durability.into()).write(batch)?;
     if global.json {
         writeln!(stdout(), "{}", json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes}))?;
     }
@@ -166,9 +166,9 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
         batch.delete(&tree, key)?;
     }
     if keys.is_empty() {
-        delete_range(&tree, &mut batch, &range)?;
+        batch.delete_range(&tree, range.bounds())?;
     }
-    db.write_with(batch, args.durability.into())?;
+    db.with(args.durability.into()).write(batch)?;
     if global.json {
         writeln!(stdout(), "{}", json!({"tree": tree.name(), "keys": keys.len(), "ranges": u8::from(keys.is_empty())}))?;
     }
@@ -181,7 +181,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
 
 /// The first and the last key of a range; `None` where it has none.
 fn ends(tree: &Tree, range: &keys::KeyRange) -> Done<Option<(Vec<u8>, Vec<u8>)>> {
-    let mut cursor = tree.cursor::<&[u8]>(range.bounds())?;
+    let mut cursor = tree.cursor(range.bounds())?;
     cursor.first()?;
     if !cursor.valid() {
         return Ok(None);
@@ -216,7 +216,7 @@ fn would_delete(global: &Global, args: &DeleteArgs, keys: &[Vec<u8>], range: &ke
         bytes += (key.len() + value.len()) as u64;
     };
     if keys.is_empty() {
-        let mut cursor = tree.cursor::<&[u8]>(range.bounds())?;
+        let mut cursor = tree.cursor(range.bounds())?;
         cursor.first()?;
         while cursor.valid() {
             note(cursor.key(), cursor.value());
@@ -245,22 +245,4 @@ fn would_delete(global: &Global, args: &DeleteArgs, keys: &[Vec<u8>], range: &ke
         (None, named) => eprintln!("would delete {what} {of}, of {named} named"),
     }
     Ok(())
-}
-
-/// A range without an end goes up to the last key there is, that key included.
-fn delete_range(tree: &Tree, batch: &mut Batch, range: &keys::KeyRange) -> Done {
-    let to = match &range.to {
-        Some(to) => to.clone(),
-        None => {
-            let mut cursor = tree.cursor::<&[u8]>(range.bounds())?;
-            cursor.last()?;
-            if !cursor.valid() {
-                return Ok(());
-            }
-            let last = cursor.key().to_vec();
-            batch.delete(tree, &last)?;
-            last
-        }
-    };
-    Ok(batch.delete_range(tree, &range.from, &to)?)
 }

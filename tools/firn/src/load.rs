@@ -324,7 +324,7 @@ impl Loading<'_> {
         if records == 0 {
             return Ok(());
         }
-        self.db.write_with(batch, self.args.durability.into())?;
+        self.db.with(self.args.durability.into()).write(batch)?;
         self.loaded.records += records;
         self.loaded.bytes += bytes;
         self.loaded.last_line = self.lines;

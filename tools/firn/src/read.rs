@@ -290,7 +290,7 @@ impl Walk<'_> {
 
     /// Shows the entries of a range up to its end or an error; `at` becomes the last one shown.
     fn stretch(&mut self, (from, until): (&Bound<Vec<u8>>, &Bound<Vec<u8>>), at: &mut Option<Vec<u8>>) -> Done {
-        let mut cursor = self.tree.cursor::<Vec<u8>>((from.clone(), until.clone()))?;
+        let mut cursor = self.tree.cursor((from.clone(), until.clone()))?;
         if self.left > 0 {
             if self.reverse { cursor.last()? } else { cursor.first()? }
         }
@@ -308,7 +308,7 @@ impl Walk<'_> {
     fn edge(&mut self, (from, until): &Bounds, met: &Error) -> Done {
         let mut kept = vec![];
         let mut walk = || -> firn_kv::Result<()> {
-            let mut cursor = self.tree.cursor::<Vec<u8>>((from.clone(), until.clone()))?;
+            let mut cursor = self.tree.cursor((from.clone(), until.clone()))?;
             if self.reverse {
                 cursor.first()?
             } else {

@@ -53,7 +53,7 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
         let progress = Progress::operations("compact", None);
         progress.say(format!("tree {:?}, {} in tables", tree.name(), output::bytes(db.stats().table_bytes())));
         match &ends {
-            Some((from, to)) => tree.compact_range(from, to)?,
+            Some((from, to)) => tree.compact_range(from..=to)?,
             None => tree.compact()?,
         }
     }

@@ -36,7 +36,7 @@ pub struct Families {
 
 fn records(dir: &Path) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let db = Db::open_with(dir, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
-    let mut cursor = db.existing_tree("system.schema")?.cursor::<Vec<u8>>(..)?;
+    let mut cursor = db.existing_tree("system.schema")?.cursor(..)?;
     let mut out = vec![];
     cursor.first()?;
     while cursor.valid() {

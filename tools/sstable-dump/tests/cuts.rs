@@ -23,7 +23,7 @@ fn cut_range_deletions_are_sound_and_rebuilt() {
             t.put(old, b"old").unwrap();
         }
         t.flush().unwrap();
-        t.delete_range(b"a", end).unwrap();
+        t.delete_range(&b"a"[..]..end).unwrap();
         for key in keys {
             // A table is at least eight times as long as its bounds.
             let mut value = vec![0; 100_000 + 16 * key.len()];

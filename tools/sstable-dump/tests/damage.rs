@@ -68,7 +68,7 @@ fn plain(room: &Room, seed: u64) -> Subject {
         let key = format!("key{:03}", rng.below(400));
         match rng.below(120) {
             0..=5 => t.delete(key.as_bytes()).unwrap(),
-            6 => t.delete_range(key.as_bytes(), format!("{key}5").as_bytes()).unwrap(),
+            6 => t.delete_range(key.as_bytes()..format!("{key}5").as_bytes()).unwrap(),
             7 => t.flush().unwrap(),
             8 if i % 5 == 0 => t.compact().unwrap(),
             _ => t.put(key.as_bytes(), format!("value {i} {}", "x".repeat(60)).as_bytes()).unwrap(),

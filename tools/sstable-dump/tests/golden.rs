@@ -26,7 +26,7 @@ fn store(dir: &Path, case: &Case) -> String {
         match words[..] {
             ["put", t, k, v] => tree(t).put(k.as_bytes(), v.as_bytes()).unwrap(),
             ["delete", t, k] => tree(t).delete(k.as_bytes()).unwrap(),
-            ["delete-range", t, a, b] => tree(t).delete_range(a.as_bytes(), b.as_bytes()).unwrap(),
+            ["delete-range", t, a, b] => tree(t).delete_range(a.as_bytes()..b.as_bytes()).unwrap(),
             ["flush", t] => tree(t).flush().unwrap(),
             ["compact", t] => tree(t).compact().unwrap(),
             ["sync"] => db.sync().unwrap(),

@@ -135,7 +135,7 @@ fn make_store(dir: &Path) {
             t.put(format!("key{:05}", i * 7 % 31).as_bytes(), format!("value {round} {i}").as_bytes()).unwrap();
         }
         t.delete(b"key00003").unwrap();
-        t.delete_range(b"key00010", b"key00012").unwrap();
+        t.delete_range("key00010".."key00012").unwrap();
         if round < 3 {
             t.flush().unwrap();
         }

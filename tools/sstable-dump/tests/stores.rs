@@ -23,7 +23,7 @@ fn make(dir: &Path, seed: u64, ops: u32) -> Db {
         let key = format!("key{:03}", rng.below(150));
         match rng.below(40) {
             0..=5 => t.delete(key.as_bytes()).unwrap(),
-            6 => t.delete_range(key.as_bytes(), format!("key{:03}", rng.below(150)).as_bytes()).unwrap_or(()),
+            6 => t.delete_range(key.as_bytes()..format!("key{:03}", rng.below(150)).as_bytes()).unwrap_or(()),
             7 if i % 3 == 0 => t.flush().unwrap(),
             8 if i % 11 == 0 => t.compact().unwrap(),
             _ => t.put(key.as_bytes(), format!("value {i}").as_bytes()).unwrap(),

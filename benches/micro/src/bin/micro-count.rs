@@ -142,7 +142,7 @@ fn run(cli: &Cli) -> std::result::Result<(), String> {
 
 /// Seeks of one cursor.
 fn seek(n: usize, store: pieces::Store) -> Result<()> {
-    let mut c = store.tree.cursor::<&[u8]>(..)?;
+    let mut c = store.tree.cursor(..)?;
     for key in all().iter().take(n) {
         c.seek(key)?;
         black_box(c.key());

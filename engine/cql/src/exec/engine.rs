@@ -191,7 +191,7 @@ impl Engine {
         for gone in before.keyspaces().filter(|k| after.keyspace(&k.name).is_none()) {
             store.forget_dropped(&mut batch, Dropped::Keyspace(&gone.name))?;
         }
-        store.db().write_with(batch, Durability::Power)?;
+        store.db().with(Durability::Power).write(batch)?;
         let after = Arc::new(after);
         *self.0.catalog.write() = after.clone();
         for table in &diff.dropped {
@@ -255,7 +255,7 @@ fn clean(store: &Store, catalog: &Catalog, gone: Gone<'_>) -> Result<()> {
             store.note_dropped(&mut batch, Dropped::Family(id))?;
         }
     }
-    store.db().write_with(batch, Durability::Power)?;
+    store.db().with(Durability::Power).write(batch)?;
     let tables: Vec<u32> = catalog.tables().map(|t| t.id).collect();
     let indexes: Vec<u32> = catalog.tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();
     let defined = |tree| match tree {

@@ -74,7 +74,7 @@ fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
         }
         13 => {
             let end = key(rng);
-            tree.delete_range(&k, &end)?;
+            tree.delete_range(&k..&end)?;
             map.retain(|key, _| *key < k || *key >= end);
         }
         _ if tree.name() == "merge" => {
@@ -126,7 +126,7 @@ pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
     if let Some(map) = maps.get("levels") {
         db.existing_tree("levels")
             .or_else(|_| db.tree("levels", tree_options("levels")))?
-            .export::<&[u8]>(.., Path::new("/exported.sst"))?;
+            .export(.., Path::new("/exported.sst"))?;
         let name = format!("stores/{seed:03}-exported/00000000.sst");
         made.file(&name, env.read_file(Path::new("/exported.sst"))?);
         let entries: Vec<_> = map.iter().map(|(k, v)| json!([hex(k), 0, 1, hex(v)])).collect();

@@ -1,14 +1,22 @@
 //! A batch: operations on any trees of one Db that happen together or not at all.
 
+//!
+//! Invariant: the log knows no range without an end. A batch notes an open one as one that ends with the empty key, which no range ends
+//! with otherwise, and [`closed`](Batch::closed) gives it an end behind all keys that there are when the batch is written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
-use crate::base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
-use crate::base::ops::{Op, encode};
-use crate::memtable::Memtable;
+use crate::base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, successor};
+use crate::base::ops::{Op, Ops, TreeId, encode};
 
 use super::Tree;
+use super::bounds::KeyBounds;
 use super::tree::TreeCore;
+use super::write::cost_of;
 
 /// Operations that are written as one: readers see all of them or none, and so does a recovery after a crash.
 ///
@@ -20,10 +28,10 @@ use super::tree::TreeCore;
 /// let db = Db::open(&dir)?;
 /// let (users, mails) = (db.tree("users", TreeOptions::default())?, db.tree("mails", TreeOptions::default())?);
 /// let mut batch = Batch::new();
-/// batch.put(&users, b"ann", b"1")?;
-/// batch.put(&mails, b"ann@example.org", b"ann")?;
+/// batch.put(&users, "ann", "1")?;
+/// batch.put(&mails, "ann@example.org", "ann")?;
 /// db.write(batch)?;
-/// assert_eq!(mails.get(b"ann@example.org")?.as_deref(), Some(&b"ann"[..]));
+/// assert_eq!(mails.get("ann@example.org")?.unwrap(), "ann");
 /// # drop((users, mails, db)); std::fs::remove_dir_all(dir).ok();
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
@@ -35,6 +43,60 @@ pub struct Batch {
     pub(super) trees: Vec<(Arc<TreeCore>, usize)>,
     /// The place in `trees` of the tree that was named last.
     last: usize,
+    /// How many ranges without an end it deletes.
+    open: u64,
+}
+
+/// An operation of a [`Batch`], as it was added; `tree` is the tree's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the fields are the arguments of the calls that added it")]
+pub enum BatchOp<'a> {
+    /// [`Batch::put`].
+    Put { tree: &'a str, key: &'a [u8], value: &'a [u8] },
+    /// [`Batch::delete`].
+    Delete { tree: &'a str, key: &'a [u8] },
+    /// [`Batch::merge`].
+    Merge { tree: &'a str, key: &'a [u8], operand: &'a [u8] },
+    /// [`Batch::delete_range`]: the keys from `start` to before `end`, or all from `start` on.
+    DeleteRange { tree: &'a str, start: &'a [u8], end: Option<&'a [u8]> },
+}
+
+/// The operations of a [`Batch`] in the order in which they were added.
+#[derive(Clone)]
+pub struct BatchOps<'a> {
+    batch: &'a Batch,
+    ops: Ops<'a>,
+}
+
+impl<'a> Iterator for BatchOps<'a> {
+    type Item = BatchOp<'a>;
+
+    fn next(&mut self) -> Option<BatchOp<'a>> {
+        let (tree, op) = self.ops.next()??;
+        let tree = &*self.batch.tree(tree)?.name;
+        Some(match op {
+            Op::Point { kind: Kind::Put, key, value } => BatchOp::Put { tree, key, value },
+            Op::Point { kind: Kind::Delete, key, .. } => BatchOp::Delete { tree, key },
+            Op::Point { kind: Kind::Merge, key, value } => BatchOp::Merge { tree, key, operand: value },
+            Op::DeleteRange { start, end } => BatchOp::DeleteRange { tree, start, end: Some(end).filter(|e| !e.is_empty()) },
+        })
+    }
+}
+
+impl<'a> IntoIterator for &'a Batch {
+    type Item = BatchOp<'a>;
+    type IntoIter = BatchOps<'a>;
+
+    fn into_iter(self) -> BatchOps<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for BatchOps<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchOps").field("batch", self.batch).finish_non_exhaustive()
+    }
 }
 
 /// Checks the length of a key.
@@ -81,61 +143,157 @@ impl Batch {
         self.bytes.clear();
         self.trees.clear();
         self.count = 0;
+        self.open = 0;
+    }
+
+    /// Its operations, in the order in which they were added.
+    ///
+    /// ```
+    /// use firn_kv::{Batch, BatchOp, Db, TreeOptions};
+    /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&tree, "k", "v")?;
+    /// batch.delete_range(&tree, "x"..)?;
+    /// let ops: Vec<BatchOp> = batch.iter().collect();
+    /// assert_eq!(ops[0], BatchOp::Put { tree: "t", key: b"k", value: b"v" });
+    /// assert_eq!(ops[1], BatchOp::DeleteRange { tree: "t", start: b"x", end: None });
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn iter(&self) -> BatchOps<'_> {
+        BatchOps { batch: self, ops: Ops::new(&self.bytes) }
     }
 
     /// Sets `key` to `value`.
     ///
     /// # Errors
     /// `InvalidArgument` when key, value or batch are over the limits; the batch is then as before.
-    pub fn put(&mut self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
-        self.point(tree, Kind::Put, key, value)
+    pub fn put(&mut self, tree: &Tree, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.point(&tree.core, Kind::Put, key.as_ref(), value.as_ref())
     }
 
     /// Deletes `key`.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
-        self.point(tree, Kind::Delete, key, &[])
+    pub fn delete(&mut self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<()> {
+        self.point(&tree.core, Kind::Delete, key.as_ref(), &[])
     }
 
     /// Adds an operand for the tree's merge hook.
     ///
     /// # Errors
     /// As [`put`](Batch::put), and when the tree has no merge hook.
-    pub fn merge(&mut self, tree: &Tree, key: &[u8], operand: &[u8]) -> Result<()> {
+    pub fn merge(&mut self, tree: &Tree, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         tree.check_merge()?;
-        self.point(tree, Kind::Merge, key, operand)
+        self.point(&tree.core, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
-    /// Deletes every key in `[start, end)`. Adds nothing when `start` is not below `end`.
+    /// Deletes every key of a range, those that the batch has put there before too. Adds nothing when the range ends before it begins.
     ///
     /// # Errors
     /// As [`put`](Batch::put).
-    pub fn delete_range(&mut self, tree: &Tree, start: &[u8], end: &[u8]) -> Result<()> {
-        check_key(start)?;
-        check_key(end)?;
+    pub fn delete_range(&mut self, tree: &Tree, range: impl KeyBounds) -> Result<()> {
+        self.delete_between(tree, &range)
+    }
+
+    pub(super) fn delete_between(&mut self, tree: &Tree, range: &dyn KeyBounds) -> Result<()> {
+        for bound in [range.start_key(), range.end_key()] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                check_key(key)?;
+            }
+        }
+        let after;
+        let start = match range.start_key() {
+            Bound::Unbounded => &[][..],
+            Bound::Included(key) => key,
+            Bound::Excluded(key) => match successor(key) {
+                Some(key) => {
+                    after = key;
+                    &after
+                }
+                None => return Ok(()),
+            },
+        };
+        match range.end_key() {
+            Bound::Unbounded => self.delete_from(&tree.core, start),
+            Bound::Excluded(end) => self.delete_to(&tree.core, start, end),
+            Bound::Included(end) => match successor(end) {
+                Some(end) => self.delete_to(&tree.core, start, &end),
+                None => self.delete_from(&tree.core, start),
+            },
+        }
+    }
+
+    fn delete_to(&mut self, tree: &Arc<TreeCore>, start: &[u8], end: &[u8]) -> Result<()> {
         if start >= end {
             return Ok(());
         }
-        self.add(tree, Op::DeleteRange { start, end }, Memtable::cost(start.len(), end.len()))
+        self.add(tree, Op::DeleteRange { start, end })
     }
 
-    fn point(&mut self, tree: &Tree, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+    fn delete_from(&mut self, tree: &Arc<TreeCore>, start: &[u8]) -> Result<()> {
+        self.add(tree, Op::DeleteRange { start, end: &[] })?;
+        self.open += 1;
+        Ok(())
+    }
+
+    /// Whether it deletes a range without an end, so that only its [`closed`](Batch::closed) form can be written.
+    pub(super) fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// The same with an end for each range. `greatest` says of a tree which of its keys, deleted ones included, is the greatest; nobody
+    /// else writes until the batch is written.
+    pub(super) fn closed(&self, greatest: impl Fn(&TreeCore) -> Result<Option<Vec<u8>>>) -> Result<Batch> {
+        let mut closed = Batch::new();
+        let mut written: BTreeMap<TreeId, &[u8]> = BTreeMap::new();
+        for (id, op) in Ops::new(&self.bytes).flatten() {
+            let Some(tree) = self.tree(id) else { continue };
+            match op {
+                Op::DeleteRange { start, end: [] } => {
+                    let there = greatest(tree)?;
+                    let last = there.as_deref().max(written.get(&id).copied()).unwrap_or_default();
+                    // One operation at least, so that it has a sequence number.
+                    let last = last.max(start);
+                    match successor(last) {
+                        Some(end) => closed.delete_to(tree, start, &end)?,
+                        None => {
+                            closed.delete_to(tree, start, last)?;
+                            closed.point(tree, Kind::Delete, last, &[])?;
+                        }
+                    }
+                }
+                Op::Point { key, .. } => {
+                    let last = written.entry(id).or_default();
+                    *last = key.max(last);
+                    closed.add(tree, op)?;
+                }
+                op => closed.add(tree, op)?,
+            }
+        }
+        Ok(closed)
+    }
+
+    fn tree(&self, id: TreeId) -> Option<&Arc<TreeCore>> {
+        self.trees.binary_search_by_key(&id, |(t, _)| t.id).ok().map(|at| &self.trees[at].0)
+    }
+
+    fn point(&mut self, tree: &Arc<TreeCore>, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         check_value(value)?;
-        self.add(tree, Op::Point { kind, key, value }, Memtable::cost(key.len(), value.len()))
+        self.add(tree, Op::Point { kind, key, value })
     }
 
-    fn add(&mut self, tree: &Tree, op: Op<'_>, cost: usize) -> Result<()> {
+    pub(super) fn add(&mut self, tree: &Arc<TreeCore>, op: Op<'_>) -> Result<()> {
         let before = self.bytes.len();
-        encode(&mut self.bytes, tree.core.id, op);
+        encode(&mut self.bytes, tree.id, op);
         if self.bytes.len() > MAX_BATCH_LEN {
             self.bytes.truncate(before);
             return Err(Error::invalid(format!("the batch would be over {MAX_BATCH_LEN} bytes")));
         }
+        let cost = cost_of(&op);
         match self.trees.get_mut(self.last) {
-            Some((t, c)) if Arc::ptr_eq(t, &tree.core) => *c += cost,
+            Some((t, c)) if Arc::ptr_eq(t, tree) => *c += cost,
             _ => self.charge(tree, cost),
         }
         self.count += 1;
@@ -143,15 +301,15 @@ impl Batch {
     }
 
     /// Adds to what a tree's operations may take. Trees of two stores may have one number; such a batch is refused when it is written.
-    fn charge(&mut self, tree: &Tree, cost: usize) {
+    fn charge(&mut self, tree: &Arc<TreeCore>, cost: usize) {
         let place = |t: &Arc<TreeCore>| (t.id, Arc::as_ptr(t));
-        match self.trees.binary_search_by_key(&place(&tree.core), |(t, _)| place(t)) {
+        match self.trees.binary_search_by_key(&place(tree), |(t, _)| place(t)) {
             Ok(at) => {
                 self.trees[at].1 += cost;
                 self.last = at;
             }
             Err(at) => {
-                self.trees.insert(at, (tree.core.clone(), cost));
+                self.trees.insert(at, (tree.clone(), cost));
                 self.last = at;
             }
         }

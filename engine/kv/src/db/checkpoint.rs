@@ -11,7 +11,9 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, manifest_number};
 use crate::merge::run::table_path;
+use crate::merge::visible::KeyRange;
 
+use super::bounds::{KeyBounds, key_range};
 use super::core::Core;
 use super::flush::table_number;
 use super::open::{create_dir, new_id};
@@ -98,21 +100,30 @@ impl Db {
 }
 
 impl Tree {
-    /// About how many bytes of table files hold the keys in `[start, end)`. Memtables are not counted.
+    /// About how many bytes of table files hold the keys of a range. Memtables are not counted.
     ///
     /// # Errors
     /// Corruption and I/O errors of opening tables at the ends of the range.
-    pub fn approximate_size(&self, start: &[u8], end: &[u8]) -> Result<u64> {
+    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
+        self.size_within(&key_range(range))
+    }
+
+    fn size_within(&self, range: &KeyRange) -> Result<u64> {
         self.core.check_live()?;
+        let start = range.from.as_slice();
+        let ends_by = |key: &[u8]| range.until.as_deref().is_some_and(|end| end <= key);
         let view = self.core.view.load_full();
         let mut sum = 0;
         for t in view.version.runs.iter().flat_map(|r| &r.tables) {
             let (first, last) = (t.meta.first_key.as_slice(), t.meta.last_key.as_slice());
-            if last < start || first >= end || start >= end {
+            if last < start || ends_by(first) || range.is_empty() {
                 continue;
             }
             let from = if first < start { t.table()?.offset_of(start) } else { 0 };
-            let to = if last >= end { t.table()?.offset_of(end) } else { t.meta.size };
+            let to = match &range.until {
+                Some(end) if ends_by(last) => t.table()?.offset_of(end),
+                _ => t.meta.size,
+            };
             sum += to.saturating_sub(from);
         }
         Ok(sum)

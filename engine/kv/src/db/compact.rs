@@ -19,6 +19,7 @@ use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{Run, RunCursor, TableHandle};
+use crate::merge::visible::KeyRange;
 
 use super::core::Core;
 use super::flush::{NewTables, meta};
@@ -252,13 +253,15 @@ impl Core {
         Ok(Ran::default())
     }
 
-    /// Merges everything that may hold keys in `[start, end]` (everything at all without a range) down to one run, waiting for
+    /// Merges everything that may hold keys of a range, or of its end (everything at all without a range) down to one run, waiting for
     /// running jobs that are in the way.
-    pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<(&[u8], &[u8])>) -> Result<()> {
+    pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<&KeyRange>) -> Result<()> {
         loop {
             let generation = *self.work.generation.lock();
             let mut blocked = false;
             let claimed = self.claim_by(tree, |options, shape, _| {
+                let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
+                let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
                 let job = manual(&options.policy, shape, range, true);
                 blocked = job.is_err();
                 Ok(job.unwrap_or(None))

@@ -8,7 +8,6 @@
 //!   are flushed first, as often as writers put something there again.
 
 use std::collections::HashSet;
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,13 +17,14 @@ use crate::base::key::{Kind, Seq, Trailer};
 use crate::compaction::job::Outputs;
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
+use crate::merge::visible::KeyRange;
 use crate::sstable::{Table, TableOptions, TableWriter};
 
 use super::Tree;
 use super::batch::{check_key, check_value};
+use super::bounds::{KeyBounds, key_range};
 use super::core::Core;
 use super::flush::{NewTables, check_known, meta, remove_tables};
-use super::iter::key_range;
 use super::pins::PinKind;
 use super::tree::{TreeCore, build_version};
 use super::view::View;
@@ -79,17 +79,16 @@ impl Tree {
     ///
     /// # Errors
     /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors; no part of the file stays then.
-    pub fn export<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, file: impl AsRef<Path>) -> Result<u64> {
+    pub fn export(&self, range: impl KeyBounds, file: impl AsRef<Path>) -> Result<u64> {
+        self.export_within(key_range(range), file.as_ref())
+    }
+
+    fn export_within(&self, range: KeyRange, file: &Path) -> Result<u64> {
         let core = &self.handle.core;
-        let file = file.as_ref();
         if core.env.file_len(file).is_ok() {
             return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
-        let range = key_range(range);
-        let mut c = self.cursor::<Vec<u8>>((
-            std::ops::Bound::Included(range.from.clone()),
-            range.until.clone().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),
-        ))?;
+        let mut c = self.cursor(range)?;
         let _task =
             core.watch.pins.begin(PinKind::Export, Some((self.core.id, self.name())), file.display().to_string(), vec![]);
         let options =
@@ -114,24 +113,28 @@ impl Tree {
         })
     }
 
-    /// Deletes every key in `[start, end)` and gives the space back as far as that is possible at once: tables that lie wholly in
+    /// Deletes every key of a range and gives the space back as far as that is possible at once: tables that lie wholly in
     /// the range are dropped without being read, unless a snapshot may still see them or a merge is reading them. What other threads
     /// write into the range after the deletion stays.
     ///
     /// # Errors
     /// As [`put`](Tree::put) and [`flush`](Tree::flush).
-    pub fn drop_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
-        let older = self.tables_within(start, end);
-        let deletion = self.delete_range_numbered(start, end)?;
+    pub fn drop_range(&self, range: impl KeyBounds) -> Result<()> {
+        self.drop_within(&range)
+    }
+
+    fn drop_within(&self, range: &dyn KeyBounds) -> Result<()> {
+        let older = self.tables_within(&key_range(range));
+        let deletion = self.delete_range_numbered(range)?;
         let freed = self.flush().and_then(|()| self.handle.core.drop_tables(&self.core, &older, deletion));
         // The keys were deleted, as readers may have seen; a tree that was dropped since has no space to give back.
         if self.core.is_dropped() { Ok(()) } else { freed }
     }
 
-    /// The tables that lie wholly in `[start, end)` now.
-    pub(super) fn tables_within(&self, start: &[u8], end: &[u8]) -> HashSet<u64> {
+    /// The tables that lie wholly in a range now.
+    pub(super) fn tables_within(&self, range: &KeyRange) -> HashSet<u64> {
         let view = self.core.view.load_full();
-        let within = |t: &&Arc<TableHandle>| t.meta.first_key.as_slice() >= start && t.meta.last_key.as_slice() < end;
+        let within = |t: &&Arc<TableHandle>| range.contains(&t.meta.first_key) && range.contains(&t.meta.last_key);
         view.version.runs.iter().flat_map(|r| &r.tables).filter(within).map(|t| t.meta.id).collect()
     }
 }

@@ -3,12 +3,11 @@
 //! Invariant: both see one state: the view and the read point are of [one moment](View::at_one_moment) and held until the end. Files and
 //! memtables that they need stay until they are dropped.
 
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
-use crate::base::key::{Seq, prefix_end};
+use crate::base::key::Seq;
 use crate::base::sync::epoch;
 use crate::merge::merging::Source;
 use crate::merge::run::RunCursor;
@@ -17,15 +16,13 @@ use crate::merge::value::Value;
 use crate::merge::visible::{KeyRange, Visible};
 
 use super::Tree;
+use super::bounds::{KeyBounds, key_range};
 use super::explain;
 use super::meters::Timed;
+use super::readable::{Entry, prefix_range};
 use super::snapshot::Snapshot;
+use super::txn::Overlay;
 use super::view::View;
-
-/// The half-open form of any range.
-pub fn key_range<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> KeyRange {
-    KeyRange::new(range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref))
-}
 
 /// What a reader at `read` sees of `range`.
 pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
@@ -85,10 +82,10 @@ pub(super) fn prefix_hash(view: &View, range: &KeyRange) -> Option<u64> {
 /// use firn_kv::{Db, TreeOptions};
 /// let tree = Db::open(&dir)?.tree("t", TreeOptions::default())?;
 /// for k in ["a", "b", "c"] {
-///     tree.put(k.as_bytes(), b"")?;
+///     tree.put(k, "")?;
 /// }
-/// let mut c = tree.cursor::<&[u8]>(..)?;
-/// c.seek(b"bb")?;
+/// let mut c = tree.cursor(..)?;
+/// c.seek("bb")?;
 /// assert_eq!(c.key(), b"c");
 /// c.prev()?;
 /// assert_eq!(c.key(), b"b");
@@ -102,6 +99,11 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// The name of its tree.
+    pub(super) fn tree(&self) -> &str {
+        &self.view.name
+    }
+
     #[inline]
     fn timed(&mut self, seek: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
         let began = self.view.meters.begin();
@@ -148,7 +150,8 @@ impl Cursor {
     ///
     /// # Errors
     /// As [`first`](Cursor::first).
-    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
         self.timed(|v| v.seek(key))
     }
 
@@ -156,7 +159,8 @@ impl Cursor {
     ///
     /// # Errors
     /// As [`first`](Cursor::first).
-    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+    pub fn seek_before(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
         self.timed(|v| v.seek_before(key))
     }
 
@@ -180,35 +184,74 @@ impl Cursor {
     }
 }
 
-/// An iterator over the keys of a range, from both ends. Items own handles on what holds their bytes.
+/// An iterator over the keys of a range with their values, from both ends. Items own handles on what holds their bytes.
 ///
 /// An item is an error where a table cannot be read or the merge hook refuses, and for a tree that has been dropped before
 /// ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An iterator that was made before its tree was dropped goes on to its end.
 pub struct Range {
-    view: Arc<View>,
-    range: KeyRange,
-    read: Seq,
-    front: Option<Visible>,
-    back: Option<Visible>,
-    done: bool,
+    pub(super) view: Arc<View>,
+    pub(super) range: KeyRange,
+    pub(super) read: Seq,
+    pub(super) front: Option<Visible>,
+    pub(super) back: Option<Visible>,
+    pub(super) done: bool,
     /// What is given instead of the first item: the tree was dropped, or is not this store's.
     refused: Option<Error>,
+    /// What the transaction that is read in has written itself.
+    pub(super) overlay: Option<Box<Overlay>>,
     _snapshot: Option<Snapshot>,
 }
 
+/// An entry that an iterator stands on.
+pub(super) enum Here<'a> {
+    Seen(&'a Visible),
+    Own(&'a [u8], &'a [u8]),
+}
+
+impl Here<'_> {
+    fn key(&self) -> Value {
+        match self {
+            Here::Seen(v) => v.key().into(),
+            Here::Own(key, _) => (*key).into(),
+        }
+    }
+
+    fn entry(&self) -> Entry {
+        let value = match self {
+            Here::Seen(v) => v.pin_value(),
+            Here::Own(_, value) => (*value).into(),
+        };
+        (self.key(), value)
+    }
+}
+
 impl Range {
-    fn step(&mut self, forward: bool) -> Result<Option<(Value, Value)>> {
+    /// Only the keys of it: values are not touched, so those of blocks and memtables are not pinned and nothing is copied.
+    pub fn keys(self) -> Keys {
+        Keys(self)
+    }
+
+    /// The same, which gives an error instead of its first item, if there is one.
+    pub(super) fn refuse(mut self, error: Option<Error>) -> Range {
+        self.refused = error.or(self.refused);
+        self
+    }
+
+    /// Opens the cursor of one end, on the first entry from there.
+    pub(super) fn open(&mut self, forward: bool) -> Result<&mut Visible> {
         let slot = if forward { &mut self.front } else { &mut self.back };
-        match slot {
+        let began = self.view.meters.begin();
+        let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
+        let done = if forward { v.first() } else { v.last() };
+        self.view.meters.end(Timed::Seek, began);
+        done.map(|()| v)
+    }
+
+    fn step<T>(&mut self, forward: bool, take: impl FnOnce(Here<'_>) -> T) -> Result<Option<T>> {
+        match if forward { &mut self.front } else { &mut self.back } {
             Some(v) if forward => v.next()?,
             Some(v) => v.prev()?,
-            None => {
-                let began = self.view.meters.begin();
-                let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
-                let done = if forward { v.first() } else { v.last() };
-                self.view.meters.end(Timed::Seek, began);
-                done?
-            }
+            None => drop(self.open(forward)?),
         }
         let (Some(here), other) = (if forward { (&self.front, &self.back) } else { (&self.back, &self.front) }) else {
             return Ok(None);
@@ -227,10 +270,10 @@ impl Range {
             self.done = true;
             return Ok(None);
         }
-        Ok(Some((here.key().into(), here.pin_value())))
+        Ok(Some(take(Here::Seen(here))))
     }
 
-    fn item(&mut self, forward: bool) -> Option<Result<(Value, Value)>> {
+    fn item<T>(&mut self, forward: bool, take: impl FnOnce(Here<'_>) -> T) -> Option<Result<T>> {
         if self.done {
             return None;
         }
@@ -238,35 +281,67 @@ impl Range {
             self.done = true;
             return Some(Err(e));
         }
-        let item = self.step(forward).transpose();
-        if matches!(item, Some(Err(_))) {
+        let item = if self.overlay.is_none() { self.step(forward, take) } else { self.step_in_transaction(forward, take) };
+        if item.is_err() {
             self.done = true;
         }
-        item
+        item.transpose()
     }
 }
 
 impl Iterator for Range {
-    type Item = Result<(Value, Value)>;
+    type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.item(true)
+        self.item(true, |here| here.entry())
     }
 }
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.item(false)
+        self.item(false, |here| here.entry())
     }
 }
 
 impl std::iter::FusedIterator for Range {}
 
+/// An iterator over keys, from both ends: a [`Range`] without the values.
+pub struct Keys(pub(super) Range);
+
+impl Iterator for Keys {
+    type Item = Result<Value>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.item(true, |here| here.key())
+    }
+}
+
+impl DoubleEndedIterator for Keys {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.item(false, |here| here.key())
+    }
+}
+
+impl std::iter::FusedIterator for Keys {}
+
+impl IntoIterator for &Tree {
+    type Item = Result<Entry>;
+    type IntoIter = Range;
+
+    fn into_iter(self) -> Range {
+        self.iter()
+    }
+}
+
 impl Tree {
     pub(super) fn range_at(&self, range: KeyRange, snapshot: &Snapshot) -> Range {
-        let mut range = self.range_of(range, self.core.view.load_full(), snapshot.seq(), Some(snapshot.clone()));
-        range.refused = snapshot.check_own(self).err().or(range.refused);
-        range
+        let range = self.range_of(range, self.core.view.load_full(), snapshot.seq(), Some(snapshot.clone()));
+        range.refuse(snapshot.check_own(self).err())
+    }
+
+    pub(super) fn range_now(&self, range: KeyRange) -> Range {
+        let (view, read) = self.at_one_moment();
+        self.range_of(range, view, read, None)
     }
 
     fn at_one_moment(&self) -> (Arc<View>, Seq) {
@@ -282,7 +357,7 @@ impl Tree {
 
     fn range_of(&self, range: KeyRange, view: Arc<View>, read: Seq, snapshot: Option<Snapshot>) -> Range {
         let refused = self.core.check_live().err();
-        Range { view, range, read, front: None, back: None, done: false, refused, _snapshot: snapshot }
+        Range { view, range, read, front: None, back: None, done: false, refused, overlay: None, _snapshot: snapshot }
     }
 
     pub(super) fn cursor_at(&self, range: KeyRange, snapshot: &Snapshot) -> Result<Cursor> {
@@ -300,37 +375,45 @@ impl Tree {
     /// use firn_kv::{Db, TreeOptions};
     /// let tree = Db::open(&dir)?.tree("t", TreeOptions::default())?;
     /// for k in ["a", "b", "c"] {
-    ///     tree.put(k.as_bytes(), b"v")?;
+    ///     tree.put(k, "v")?;
     /// }
     /// let last = tree.range("a".."c").next_back().unwrap()?;
-    /// assert_eq!(&*last.0, b"b");
-    /// assert_eq!(tree.range::<&[u8]>(..).count(), 3);
+    /// assert_eq!(last.0, "b");
+    /// assert_eq!(tree.range(..).count(), 3);
+    /// assert_eq!(tree.range("b"..).keys().count(), 2);
     /// # drop(last); drop(tree); std::fs::remove_dir_all(dir).ok();
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
-        let (view, read) = self.at_one_moment();
-        self.range_of(key_range(range), view, read, None)
+    pub fn range(&self, range: impl KeyBounds) -> Range {
+        self.range_now(key_range(range))
     }
 
-    /// The keys that start with `prefix`, in order, from both ends.
-    pub fn prefix(&self, prefix: &[u8]) -> Range {
-        let (view, read) = self.at_one_moment();
-        self.range_of(KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) }, view, read, None)
+    /// The keys that start with `prefix`, with their values, in order, from both ends.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range_now(prefix_range(prefix.as_ref()))
     }
 
-    /// All keys in order, from both ends.
+    /// All keys with their values, in order, from both ends. `for item in &tree` does the same.
     pub fn iter(&self) -> Range {
-        self.range::<&[u8]>(..)
+        self.range_now(KeyRange::default())
+    }
+
+    /// All keys, in order, from both ends. Of a part: [`range`](Tree::range) with [`Range::keys`].
+    pub fn keys(&self) -> Keys {
+        self.iter().keys()
     }
 
     /// A cursor over a range.
     ///
     /// # Errors
     /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range deletions.
-    pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Cursor> {
+    pub fn cursor(&self, range: impl KeyBounds) -> Result<Cursor> {
+        self.cursor_now(key_range(range))
+    }
+
+    fn cursor_now(&self, range: KeyRange) -> Result<Cursor> {
         let (view, read) = self.at_one_moment();
         self.core.check_live()?;
-        Ok(Cursor { inner: visible(&view, key_range(range), read)?, view, _snapshot: None })
+        Ok(Cursor { inner: visible(&view, range, read)?, view, _snapshot: None })
     }
 }

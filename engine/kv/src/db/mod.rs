@@ -5,21 +5,25 @@
 
 mod batch;
 mod behind;
+mod bounds;
 mod budget;
 mod checkpoint;
 mod compact;
 mod core;
+mod debug;
 mod events;
 pub mod explain;
 mod flush;
 mod ingest;
 mod iter;
 mod kept;
+mod map;
 mod meters;
 mod open;
 mod pace;
 mod pins;
 mod read;
+mod readable;
 mod reader;
 mod replay;
 mod snapshot;
@@ -30,6 +34,7 @@ mod tests;
 mod tree;
 mod trees;
 mod txn;
+mod update;
 mod view;
 mod workers;
 mod write;
@@ -38,25 +43,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{Kind, Seq};
 use crate::base::options::{DbOptions, Durability, TreeOptions};
-use crate::base::sync::{Ordering, epoch};
+use crate::base::sync::Ordering;
 use crate::env::Env;
 use crate::manifest::{Edit, PersistedOptions};
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
-use crate::merge::value::Value;
 use crate::wal::{TornTail, Wal};
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchOp, BatchOps};
+pub use bounds::KeyBounds;
 pub use checkpoint::Verified;
-pub use iter::{Cursor, Range};
+pub use iter::{Cursor, Keys, Range};
+pub use map::Tree;
 pub use meters::{Latencies, Latency};
 pub use pins::{Pin, PinKind, Space};
+pub use readable::Readable;
 pub use snapshot::{Snapshot, SnapshotInfo};
 pub use stats::{Memory, RunStats, Stats, TreeStats};
 pub use tables::TableInfo;
-pub use txn::Transaction;
+pub use txn::{Retry, Transaction};
+pub use update::Updated;
 
 use self::core::Core;
 use tree::TreeCore;
@@ -67,6 +74,9 @@ use view::MemHandle;
 /// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them is dropped. Closing does not
 /// flush: what is in memtables is in the log, and is there again when the store is opened.
 ///
+/// A handle has a durability, with which everything is written through it: at first that of the [`DbOptions`], and with
+/// [`with`](Db::with) another one.
+///
 /// A store belongs to the process that opened it. In a child made by `fork()` every write is an error of kind
 /// [`ReadOnly`](ErrorKind::ReadOnly) (on Linux from 4.14 on; elsewhere nobody can tell), and the child keeps the store's lock until it ends:
 /// open stores after a fork, not before.
@@ -76,14 +86,15 @@ use view::MemHandle;
 /// use firn_kv::{Db, TreeOptions};
 /// let db = Db::open(&dir)?;
 /// let tree = db.tree("greetings", TreeOptions::default())?;
-/// tree.put(b"hello", b"world")?;
-/// assert_eq!(tree.get(b"hello")?.as_deref(), Some(&b"world"[..]));
+/// tree.put("hello", "world")?;
+/// assert_eq!(tree.get("hello")?.unwrap(), "world");
 /// # drop((tree, db)); std::fs::remove_dir_all(dir).ok();
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,
+    durability: Durability,
 }
 
 /// What keeps a store open.
@@ -134,7 +145,34 @@ impl Db {
         options.check()?;
         let core = Arc::new(Core::open(env, dir.as_ref(), options)?);
         core.allow_workers();
-        Ok(Db { handle: Arc::new(Handle { core }) })
+        let durability = core.options.durability;
+        Ok(Db { handle: Arc::new(Handle { core }), durability })
+    }
+
+    /// The same store; what is written through this handle, and through the trees and transactions that are got from it, has this durability.
+    ///
+    /// ```
+    /// use firn_kv::{Batch, Db, Durability, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let tree = db.tree("t", TreeOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&tree, "k", "v")?;
+    /// db.with(Durability::Power).write(batch)?; // one batch
+    /// tree.with(Durability::Power).delete("k")?; // one delete
+    /// let safe = tree.with(Durability::Power); // all that is written through `safe`
+    /// safe.put("k", "v")?;
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn with(&self, durability: Durability) -> Db {
+        Db { handle: self.handle.clone(), durability }
+    }
+
+    /// Opens an empty store in memory, which is gone when its last handle is.
+    ///
+    /// # Errors
+    /// `Exhausted` when there is no memory.
+    pub fn in_memory() -> Result<Db> {
+        Db::open_in(Arc::new(crate::env::mem::MemEnv::new(0)), "/", DbOptions { event_log: false, ..DbOptions::default() })
     }
 
     fn core(&self) -> &Arc<Core> {
@@ -195,7 +233,7 @@ impl Db {
             let writers: Arc<dyn Writers> = self.core().clone();
             Arc::downgrade(&writers)
         });
-        Tree { handle: self.handle.clone(), core }
+        Tree { handle: self.handle.clone(), core, durability: self.durability }
     }
 
     /// Names of the trees, in order of creation.
@@ -211,23 +249,15 @@ impl Db {
         self.core().drop_tree(name)
     }
 
-    /// Writes a batch with the Db's durability.
+    /// Writes a batch with the handle's durability.
     ///
     /// # Errors
     /// `ReadOnly` when the store takes no writes, `Closed` when a tree concerned was dropped, and I/O errors, after which the store is
     /// read-only. `NoSpace` or `Exhausted` when the log cannot grow, or when all memtables are full and can't be flushed: nothing was
     /// written then, and the store goes on by itself when there is space (or file descriptors, or memory) again.
     pub fn write(&self, batch: Batch) -> Result<()> {
-        self.write_with(batch, self.core().options.durability)
-    }
-
-    /// Writes a batch with this durability.
-    ///
-    /// # Errors
-    /// As [`write`](Db::write).
-    pub fn write_with(&self, batch: Batch, durability: Durability) -> Result<()> {
         self.check_own(&batch)?;
-        self.core().write_batch(&batch, durability, None).map(|_| ())
+        self.core().write_batch(&batch, self.durability).map(|_| ())
     }
 
     fn check_own(&self, batch: &Batch) -> Result<()> {
@@ -283,155 +313,6 @@ impl Db {
     /// Counters, memory, levels, and what holds space back.
     pub fn stats(&self) -> Stats {
         self.core().stats()
-    }
-}
-
-/// One ordered map of a [`Db`]. Cheap to clone.
-#[derive(Clone)]
-pub struct Tree {
-    handle: Arc<Handle>,
-    core: Arc<TreeCore>,
-}
-
-impl Tree {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.core.name
-    }
-
-    /// The store that it belongs to.
-    pub fn db(&self) -> Db {
-        Db { handle: self.handle.clone() }
-    }
-
-    /// Its options.
-    pub fn options(&self) -> TreeOptions {
-        (*self.core.view.load_full().options).clone()
-    }
-
-    /// The value of `key`. The value pins its block or memtable; nothing is copied.
-    ///
-    /// # Errors
-    /// Corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the tree was dropped.
-    #[inline]
-    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.handle.core.get(&self.core, key)
-    }
-
-    /// The values of several keys, all of one moment.
-    ///
-    /// # Errors
-    /// As [`get`](Tree::get).
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        self.handle.core.multi_get(&self.core, keys)
-    }
-
-    /// Whether `key` has a value.
-    ///
-    /// # Errors
-    /// As [`get`](Tree::get).
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
-    }
-
-    /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when key or value are over the limits, else as [`Db::write`].
-    #[inline]
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.put_with(key, value, self.handle.core.options.durability)
-    }
-
-    /// Sets `key` to `value` with this durability.
-    ///
-    /// # Errors
-    /// As [`put`](Tree::put).
-    #[inline]
-    pub fn put_with(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
-        self.handle.core.write_point(&self.core, Kind::Put, key, value, durability)
-    }
-
-    /// Deletes `key`.
-    ///
-    /// # Errors
-    /// As [`put`](Tree::put).
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
-        self.handle.core.write_point(&self.core, Kind::Delete, key, &[], self.handle.core.options.durability)
-    }
-
-    /// Adds an operand for the tree's merge hook.
-    ///
-    /// # Errors
-    /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge hook.
-    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.check_merge()?;
-        self.handle.core.write_point(&self.core, Kind::Merge, key, operand, self.handle.core.options.durability)
-    }
-
-    /// Deletes every key in `[start, end)`: O(1) however many there are. Nothing happens when `start` is not below `end`.
-    ///
-    /// # Errors
-    /// As [`put`](Tree::put).
-    pub fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
-        self.delete_range_numbered(start, end).map(|_| ())
-    }
-
-    /// As [`delete_range`](Tree::delete_range); gives the deletion's sequence number.
-    fn delete_range_numbered(&self, start: &[u8], end: &[u8]) -> Result<Seq> {
-        self.core.check_live()?;
-        self.handle.core.check_writable()?;
-        let mut batch = Batch::new();
-        batch.delete_range(self, start, end)?;
-        self.handle.core.write_batch(&batch, self.handle.core.options.durability, None)
-    }
-
-    fn check_merge(&self) -> Result<()> {
-        let guard = epoch::pin();
-        match self.core.view.load(&guard).options.merge {
-            Some(_) => Ok(()),
-            None => Err(Error::invalid(format!("the tree {:?} has no merge hook; open it with one", self.core.name))),
-        }
-    }
-
-    /// Writes the memtable to a table and waits for it.
-    ///
-    /// # Errors
-    /// I/O errors, after which the store is read-only.
-    pub fn flush(&self) -> Result<()> {
-        self.core.check_live()?;
-        self.handle.core.flush_tree(&self.core)
-    }
-
-    /// Flushes, then merges everything down to one run, dropping what no reader can see.
-    ///
-    /// # Errors
-    /// `Incompatible` when the tree has hooks that were not handed in ([`Db::tree`]); corruption and I/O errors.
-    pub fn compact(&self) -> Result<()> {
-        self.check_hooked()?;
-        self.flush()?;
-        self.handle.core.compact_range(&self.core, None)
-    }
-
-    /// Flushes, then merges whatever may hold keys in `[start, end]`.
-    ///
-    /// # Errors
-    /// As [`compact`](Tree::compact).
-    pub fn compact_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
-        self.check_hooked()?;
-        self.flush()?;
-        self.handle.core.compact_range(&self.core, Some((start, end)))
-    }
-
-    /// Without its hooks nobody knows what may be merged and forgotten.
-    fn check_hooked(&self) -> Result<()> {
-        self.core.check_live()?;
-        if self.core.is_hooked() {
-            return Ok(());
-        }
-        let words =
-            format!("the tree {:?} has hooks that were not handed in, so it is not merged; open it with them", self.name());
-        Err(Error::new(ErrorKind::Incompatible, words))
     }
 }
 

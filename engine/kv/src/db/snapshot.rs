@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::error::{Error, Result};
-use crate::base::key::{Seq, prefix_end};
+use crate::base::error::Result;
+use crate::base::key::Seq;
 use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard};
 use crate::merge::value::Value;
 use crate::merge::visible::KeyRange;
 
+use super::bounds::{KeyBounds, key_range};
 use super::core::Core;
-use super::iter::{Cursor, Range, key_range};
+use super::iter::{Cursor, Range};
+use super::readable::Source;
 use super::{Handle, Tree};
 
 /// The registry of live snapshots.
@@ -120,7 +122,8 @@ impl Drop for ReadPoint {
     }
 }
 
-/// A frozen view of all trees of a Db. While it lives, compactions keep what it can see; drop it when done.
+/// A frozen view of all trees of a Db. While it lives, compactions keep what it can see; drop it when done. What can be read is in
+/// [`Readable`](crate::Readable).
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) point: Arc<ReadPoint>,
@@ -134,46 +137,26 @@ impl Snapshot {
 
     /// An error when `tree` is one of another store: its sequence numbers mean something else.
     pub(super) fn check_own(&self, tree: &Tree) -> Result<()> {
-        if Arc::ptr_eq(&self.point.handle, &tree.handle) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("the tree {:?} belongs to another store than the snapshot or transaction", tree.name())))
-    }
-
-    /// The value of `key` in `tree` at the time of the snapshot.
-    ///
-    /// # Errors
-    /// Corruption and I/O errors of the tables read; `Closed` when the tree was dropped, `InvalidArgument` for a
-    /// tree of another store.
-    pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
-        tree.core.check_live()?;
-        self.check_own(tree)?;
-        tree.handle.core.get_at(&tree.core, key, self.seq())
-    }
-
-    /// Whether `key` had a value.
-    ///
-    /// # Errors
-    /// As [`get`](Snapshot::get).
-    pub fn contains(&self, tree: &Tree, key: &[u8]) -> Result<bool> {
-        Ok(self.get(tree, key)?.is_some())
-    }
-
-    /// The keys of a range, from both ends.
-    pub fn range<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl std::ops::RangeBounds<K>) -> Range {
-        tree.range_at(key_range(range), self)
-    }
-
-    /// The keys that start with `prefix`, from both ends.
-    pub fn prefix(&self, tree: &Tree, prefix: &[u8]) -> Range {
-        tree.range_at(KeyRange { from: prefix.to_vec(), until: prefix_end(prefix) }, self)
+        tree.check_of(&self.point.handle)
     }
 
     /// A cursor over a range.
     ///
     /// # Errors
-    /// As [`get`](Snapshot::get).
-    pub fn cursor<K: AsRef<[u8]>>(&self, tree: &Tree, range: impl std::ops::RangeBounds<K>) -> Result<Cursor> {
+    /// As [`Readable`](crate::Readable)'s methods.
+    pub fn cursor(&self, tree: &Tree, range: impl KeyBounds) -> Result<Cursor> {
         tree.cursor_at(key_range(range), self)
+    }
+}
+
+impl Source for Snapshot {
+    fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
+        tree.core.check_live()?;
+        self.check_own(tree)?;
+        tree.handle.core.get_at(&tree.core, key, self.seq())
+    }
+
+    fn walk(&self, tree: &Tree, range: KeyRange) -> Range {
+        tree.range_at(range, self)
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::bounds::key_range;
 use super::*;
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::Trailer;
@@ -81,10 +82,10 @@ fn a_reader_that_sees_a_put_sees_the_ingestion_before_it() {
     let both = [b"ingested".to_vec(), b"put".to_vec()];
     type Read = fn(&Tree) -> Vec<Vec<u8>>;
     let reads: [(&str, Read); 4] = [
-        ("range", |t| keys(t.range::<&[u8]>(..))),
+        ("range", |t| keys(t.range(..))),
         ("prefix", |t| keys(t.prefix(b""))),
         ("cursor", |t| {
-            let mut c = t.cursor::<&[u8]>(..).unwrap();
+            let mut c = t.cursor(..).unwrap();
             c.first().unwrap();
             let mut all = vec![];
             while c.valid() {
@@ -135,13 +136,13 @@ fn a_put_after_the_deletion_of_a_dropped_range_stays() {
         tree.put(b"b", b"old").unwrap();
         tree.flush().unwrap();
         // The steps of `drop_range`, and what others do between them.
-        let older = tree.tables_within(b"a", b"z");
+        let older = tree.tables_within(&key_range("a".."z"));
         assert_eq!(older.len(), 1);
-        let deletion = tree.delete_range_numbered(b"a", b"z").unwrap();
+        let deletion = tree.delete_range_numbered(&("a".."z")).unwrap();
         tree.flush().unwrap();
         tree.put(b"b", b"new").unwrap();
         tree.flush().unwrap();
-        tree.delete_range(b"x", b"y").unwrap();
+        tree.delete_range("x".."y").unwrap();
         tree.flush().unwrap();
         if merged {
             tree.compact().unwrap();
@@ -167,19 +168,19 @@ fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
     let before = db.snapshot();
     fill("p");
     let after = db.snapshot();
-    tree.drop_range(b"k", b"z").unwrap();
-    let seen = |s: &Snapshot| s.range::<&[u8]>(&tree, ..).count();
+    tree.drop_range("k".."z").unwrap();
+    let seen = |s: &Snapshot| s.range(&tree, ..).count();
     assert_eq!((tree.iter().count(), seen(&before), seen(&after)), (0, 200, 300));
     drop(after);
     // The first snapshot does not see the last table.
-    tree.drop_range(b"k", b"z").unwrap();
+    tree.drop_range("k".."z").unwrap();
     assert_eq!((tree.iter().count(), seen(&before)), (0, 200));
     let entries = || tree.tables().unwrap().iter().map(|t| t.entries).sum::<u64>();
     assert_eq!(entries(), 200);
     drop(before);
-    tree.drop_range(b"k", b"z").unwrap();
+    tree.drop_range("k".."z").unwrap();
     assert_eq!((tree.iter().count(), entries()), (0, 0));
-    assert!(tree.drop_range(b"z", b"a").is_ok());
+    assert!(tree.drop_range("z".."a").is_ok());
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn a_table_that_reaches_beyond_a_dropped_range_stays() {
     for (start, end, left) in [(key(0), key(99), key(99)), (key(1), b"l".to_vec(), key(0))] {
         (0..100).for_each(|i| tree.put(&key(i), b"v").unwrap());
         tree.compact().unwrap();
-        tree.drop_range(&start, &end).unwrap();
+        tree.drop_range(&start..&end).unwrap();
         assert_eq!(keys(tree.iter()), [left]);
     }
 }
@@ -213,7 +214,7 @@ fn first_in_first_out_waits_for_snapshots() {
         };
         fill();
         let snapshot = db.snapshot();
-        let seen = |s: &Snapshot| s.range::<&[u8]>(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
+        let seen = |s: &Snapshot| s.range(&tree, ..).map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
         let before = seen(&snapshot);
         assert!(!before.is_empty());
         fill();
@@ -259,7 +260,7 @@ fn validation_reads_no_table_that_cannot_matter() {
             match change {
                 0 => tree.put(&key, b"new").unwrap(),
                 1 => tree.delete(&key).unwrap(),
-                _ => tree.delete_range(&key, &400u32.to_be_bytes()).unwrap(),
+                _ => tree.delete_range(&key..&400u32.to_be_bytes()).unwrap(),
             }
             if flushed {
                 tree.flush().unwrap();
@@ -417,7 +418,7 @@ fn nobody_walks_twice_over_what_is_deleted() {
                 let (_db, t) = open();
                 (0..500).for_each(|i| t.put(&key(i), b"v").unwrap());
                 if range {
-                    t.delete_range(&key(10), &key(490)).unwrap();
+                    t.delete_range(&key(10)..&key(490)).unwrap();
                 } else {
                     (10..490).for_each(|i| t.delete(&key(i)).unwrap());
                 }
@@ -426,7 +427,7 @@ fn nobody_walks_twice_over_what_is_deleted() {
                 }
                 // Who deletes keys has looked behind himself.
                 assert_eq!(leap(&t, forward).is_some(), !range);
-                let mut c = t.cursor::<&[u8]>(..).unwrap();
+                let mut c = t.cursor(..).unwrap();
                 let (from, to) = if forward { (key(9), key(490)) } else { (key(490), key(9)) };
                 let look = |c: &mut Cursor| {
                     c.seek(&from).unwrap();
@@ -436,10 +437,10 @@ fn nobody_walks_twice_over_what_is_deleted() {
                 assert_eq!(look(&mut c), to);
                 // A flush leaves nothing behind where a range was deleted: nothing was passed.
                 assert_eq!(leap(&t, forward).is_some(), !(range && flushed), "{range} {flushed} {forward}");
-                assert_eq!(look(&mut t.cursor::<&[u8]>(..).unwrap()), to);
+                assert_eq!(look(&mut t.cursor(..).unwrap()), to);
                 t.put(&key(250), b"w").unwrap();
                 assert_eq!(look(&mut c), to);
-                assert_eq!(look(&mut t.cursor::<&[u8]>(..).unwrap()), key(250));
+                assert_eq!(look(&mut t.cursor(..).unwrap()), key(250));
             }
         }
     }

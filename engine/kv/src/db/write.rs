@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::coding::write_varint;
+use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use crate::base::ops::{Op, Ops, TreeId};
 use crate::base::options::Durability;
-use crate::base::sync::Ordering;
 use crate::base::sync::epoch::{self, Guard};
+use crate::base::sync::{MutexGuard, Ordering};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
@@ -53,8 +54,10 @@ pub struct WriteState {
     pub waiting: BTreeSet<(Lsn, TreeId)>,
 }
 
-/// What a transaction looks at before its batch is written.
-pub type Check<'a> = &'a dyn Fn() -> Result<()>;
+/// Makes what is to be written, or looks whether it may be, under the write lock and with every earlier write visible. Called again when
+/// the lock had to be given up; an empty batch writes nothing.
+pub type Make<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
+type Entered<'a> = Vec<(&'a TreeCore, Arc<MemHandle>)>;
 
 impl WriteState {
     /// Sends a writer, whose record begins at this place in the log, into a memtable.
@@ -195,9 +198,11 @@ impl Core {
         self.finish_write(lsn, durability, began)
     }
 
-    /// Writes a batch and gives the sequence number of its first operation (of an empty one, the newest that may be read). `check`
-    /// runs under the write lock, with every earlier write visible, and may refuse it.
-    pub fn write_batch(&self, batch: &Batch, durability: Durability, check: Option<Check<'_>>) -> Result<Seq> {
+    /// Writes a batch and gives the sequence number of its first operation (of an empty one, the newest that may be read).
+    pub fn write_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
+        if batch.is_open() {
+            return self.write_made(Batch::new(), durability, &mut |closed| batch.closed(greatest).map(|b| *closed = b));
+        }
         if batch.is_empty() {
             return Ok(self.read_point());
         }
@@ -207,34 +212,85 @@ impl Core {
             self.pace(tree, *cost);
         }
         let mut w = self.write.lock();
-        // Making room in one tree may give up the lock, and then another tree's memtable may have been sealed: so all over.
-        let mems = loop {
+        loop {
             if w.wal.is_none() {
                 w = self.begin_log(w)?;
             }
-            let mut mems: Vec<(&TreeCore, Arc<MemHandle>)> = vec![];
-            let mut full = None;
-            for (tree, cost) in &batch.trees {
-                self.check_writable()?;
-                tree.check_live()?;
-                let active = tree.view.load_full().active.clone();
-                if !active.mem.reserve(*cost) {
-                    full = Some((tree, *cost));
-                    mems.iter().zip(&batch.trees).for_each(|((_, m), (_, cost))| m.mem.unreserve(*cost));
-                    break;
-                }
-                mems.push((tree, active));
+            match self.enter_all(w, batch)? {
+                (w, Some(mems)) => return self.write_entered(w, batch, mems, durability, began),
+                (given_back, None) => w = given_back,
             }
-            match full {
-                Some((tree, cost)) => w = self.make_room(w, tree, cost)?,
-                None => break mems,
-            }
-        };
-        let first = self.next_seq(&w, batch.count)?;
-        if let Some(check) = check {
-            self.visible.wait_below(first);
-            check()?;
         }
+    }
+
+    /// Writes a batch if `check` allows it, under the write lock and with every earlier write visible.
+    pub fn write_checked(&self, mut batch: Batch, durability: Durability, check: &dyn Fn() -> Result<()>) -> Result<Seq> {
+        let open = batch.is_open().then(|| std::mem::take(&mut batch));
+        self.write_made(batch, durability, &mut |batch| {
+            // Each time: others may have written greater keys while the lock was given up.
+            if let Some(open) = &open {
+                *batch = open.closed(greatest)?;
+            }
+            check()
+        })
+    }
+
+    /// Writes what `make` makes of a batch, as [`write_batch`](Core::write_batch) does: nobody writes between what `make` looks at and that.
+    pub fn write_made(&self, mut batch: Batch, durability: Durability, make: Make<'_>) -> Result<Seq> {
+        self.check_process()?;
+        let began = self.watch.meters.begin();
+        for (tree, cost) in &batch.trees {
+            self.pace(tree, *cost);
+        }
+        let mut w = self.write.lock();
+        loop {
+            self.check_writable()?;
+            if w.wal.is_none() {
+                w = self.begin_log(w)?;
+                continue;
+            }
+            self.visible.wait_below(w.next_seq);
+            make(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(self.read_point());
+            }
+            match self.enter_all(w, &batch)? {
+                (w, Some(mems)) => return self.write_entered(w, &batch, mems, durability, began),
+                (given_back, None) => w = given_back,
+            }
+        }
+    }
+
+    /// Reserves room for a batch in the memtables of all its trees. Where one lacks it, that is made, for which the lock is given up: then
+    /// another tree's memtable may have been sealed, so all begins anew.
+    fn enter_all<'a, 'b>(
+        &'a self,
+        w: MutexGuard<'a, WriteState>,
+        batch: &'b Batch,
+    ) -> Result<(MutexGuard<'a, WriteState>, Option<Entered<'b>>)> {
+        let mut mems: Entered<'b> = vec![];
+        for (tree, cost) in &batch.trees {
+            self.check_writable()?;
+            tree.check_live()?;
+            let active = tree.view.load_full().active.clone();
+            if !active.mem.reserve(*cost) {
+                mems.iter().zip(&batch.trees).for_each(|((_, m), (_, cost))| m.mem.unreserve(*cost));
+                return Ok((self.make_room(w, tree, *cost)?, None));
+            }
+            mems.push((tree, active));
+        }
+        Ok((w, Some(mems)))
+    }
+
+    fn write_entered(
+        &self,
+        mut w: MutexGuard<'_, WriteState>,
+        batch: &Batch,
+        mems: Entered<'_>,
+        durability: Durability,
+        began: u64,
+    ) -> Result<Seq> {
+        let first = self.next_seq(&w, batch.count)?;
         let begin = w.end();
         let lsn = w.append(first, &[&batch.bytes]).map_err(|e| self.log_failed(e))?;
         w.next_seq = first + batch.count;
@@ -341,6 +397,22 @@ impl Core {
         self.rebalance();
         Ok(())
     }
+}
+
+/// The greatest key that a tree has an entry of, or a greater one; `None` when it has no entries. Called under the write lock, with every
+/// earlier write in its memtable; no table is read.
+fn greatest(tree: &TreeCore) -> Result<Option<Vec<u8>>> {
+    let view = tree.view.load_full();
+    let tables = view.version.runs.iter().filter_map(|r| r.tables.last()).map(|t| t.meta.last_key.clone());
+    let mut last = tables.max();
+    for m in view.memtables() {
+        let mut c = m.mem.cursor();
+        c.last()?;
+        if c.valid() && last.as_deref().is_none_or(|l| l < c.key()) {
+            last = Some(c.key().to_vec());
+        }
+    }
+    Ok(last)
 }
 
 /// Cuts the gaps at the keys of encoded operations that were inserted.

@@ -1,13 +1,19 @@
 //! A value as readers get it: bytes, and a handle on whatever keeps them in place. Nothing is copied unless asked.
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
+use crate::base::key::Shown;
 use crate::memtable::MemValue;
 use crate::sstable::TableValue;
 
 /// A value (or a key) read from the store. Derefs to `[u8]`; while it lives, the block or memtable that holds the bytes stays in
-/// memory, so keep many of them only as long as needed, or copy with `to_vec`.
+/// memory, so keep many of them only as long as needed, or copy with `to_vec` (or `Vec::from`, which takes the bytes over where it can).
+///
+/// It compares, sorts and hashes as its bytes do, so it is looked up by `&[u8]` in maps and sets.
 #[derive(Clone)]
 pub struct Value(Repr);
 
@@ -62,25 +68,22 @@ impl From<&[u8]> for Value {
 
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.escape_ascii())
+        write!(f, "\"{}\"", Shown(self))
     }
 }
 
-impl PartialEq<[u8]> for Value {
-    fn eq(&self, other: &[u8]) -> bool {
-        **self == *other
+impl From<Value> for Vec<u8> {
+    fn from(v: Value) -> Vec<u8> {
+        match v.0 {
+            Repr::Owned(v) => v.into_vec(),
+            _ => v.to_vec(),
+        }
     }
 }
 
-impl<const N: usize> PartialEq<&[u8; N]> for Value {
-    fn eq(&self, other: &&[u8; N]) -> bool {
-        **self == **other
-    }
-}
-
-impl PartialEq<Vec<u8>> for Value {
-    fn eq(&self, other: &Vec<u8>) -> bool {
-        **self == **other
+impl Borrow<[u8]> for Value {
+    fn borrow(&self) -> &[u8] {
+        self
     }
 }
 
@@ -91,3 +94,59 @@ impl PartialEq for Value {
 }
 
 impl Eq for Value {}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Value) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Value {
+    fn cmp(&self, other: &Value) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+macro_rules! equals {
+    ($([$($n:tt)*] $other:ty),*) => {$(
+        impl<$($n)*> PartialEq<$other> for Value {
+            fn eq(&self, other: &$other) -> bool {
+                let other: &[u8] = other.as_ref();
+                **self == *other
+            }
+        }
+        impl<$($n)*> PartialEq<Value> for $other {
+            fn eq(&self, other: &Value) -> bool {
+                other == self
+            }
+        }
+    )*};
+}
+
+equals! {
+    [] [u8], [] &[u8], [const N: usize] [u8; N], [const N: usize] &[u8; N], [] Vec<u8>, [] str, [] &str
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeSet, HashSet};
+
+    #[test]
+    fn a_value_is_its_bytes() {
+        let v = |b: &[u8]| Value::from(b);
+        assert!(v(b"a") == b"a" && v(b"a") == *b"a" && v(b"a") == "a" && v(b"a") == b"a".to_vec() && b"a"[..] == v(b"a"));
+        assert!("a" == v(b"a") && v(b"a") != "b" && v(b"a") < v(b"a\0") && v(b"b") > v(b"a\xff"));
+        let set: HashSet<Value> = [v(b"x"), v(b"y"), v(b"x")].into();
+        assert!(set.len() == 2 && set.contains(&b"x"[..]) && !set.contains(&b"z"[..]));
+        let sorted: BTreeSet<Value> = [v(b"b"), v(b""), v(b"a")].into();
+        assert_eq!(sorted.into_iter().map(Vec::from).collect::<Vec<_>>(), [&b""[..], b"a", b"b"]);
+        assert_eq!(format!("{:?}", v(b"a\n\xff")), r#""a\n\xff""#);
+    }
+}

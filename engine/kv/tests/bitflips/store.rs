@@ -231,11 +231,11 @@ pub fn build() -> (Sound, Sound) {
     note(&db, &mut states);
     t[1].merge(&key(1), b"+synced").unwrap();
     note(&db, &mut states);
-    t[3].put_with(&key(2), b"durable", Durability::Power).unwrap();
+    t[3].with(Durability::Power).put(&key(2), b"durable").unwrap();
     note(&db, &mut states);
     t[3].delete(&key(0)).unwrap();
     note(&db, &mut states);
-    t[0].delete_range(&key(5), &key(8)).unwrap();
+    t[0].delete_range(&key(5)..&key(8)).unwrap();
     note(&db, &mut states);
     late.put(b"b", &value(2, "the last one, and a long one")).unwrap();
     note(&db, &mut states);
@@ -254,8 +254,8 @@ fn tables(env: &MemEnv) {
             (0..12).for_each(|i| t[2].put(format!("row{}.{i}", i / 3).as_bytes(), &value(i, "cell")).unwrap());
         }
         if round == 1 {
-            t[1].delete_range(&key(4), &key(9)).unwrap();
-            t[1].delete_range(&key(7), &key(11)).unwrap();
+            t[1].delete_range(&key(4)..&key(9)).unwrap();
+            t[1].delete_range(&key(7)..&key(11)).unwrap();
             (0..6).for_each(|i| t[1].merge(&key(2 * i), b"+operand").unwrap());
             t[1].delete(&key(20)).unwrap();
             t[2].ingest((3..6u32).map(|i| (format!("row{i}.9"), "loaded"))).unwrap();

@@ -330,7 +330,7 @@ impl Store {
             }
             Step::Checkpoint(n) => self.db().checkpoint(checkpoint_dir(*n)),
             Step::Ingest(t, pairs) => self.tree(t).ingest(pairs.iter().map(|(k, v)| (k, v))).map(|_| ()),
-            Step::DropRange(t, a, z) => self.tree(t).drop_range(a, z),
+            Step::DropRange(t, a, z) => self.tree(t).drop_range(a..z),
             Step::Copy(from, to, n) => self.copy(from, to, &export_file(*n)),
             Step::Options(t, seed) => {
                 let drawn = draw::tree(&mut Rng::new(*seed));
@@ -354,7 +354,7 @@ impl Store {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        let out = self.tree(from).export::<&[u8]>(.., file)?;
+        let out = self.tree(from).export(.., file)?;
         let n = self.tree(to).import(file)?;
         assert_eq!(n, out, "of {out} exported pairs {n} were imported");
         Ok(())
@@ -362,17 +362,18 @@ impl Store {
 
     fn write(&self, changes: &[Change], durability: Durability) -> Result<()> {
         match (changes, durability) {
-            ([Change::Put(t, k, v)], d) => self.tree(t).put_with(k, v, d),
+            ([Change::Put(t, k, v)], d) => self.tree(t).with(d).put(k, v),
             ([Change::Delete(t, k)], Durability::Process) => self.tree(t).delete(k),
             ([Change::Merge(t, k, v)], Durability::Process) => self.tree(t).merge(k, v),
-            ([Change::DeleteRange(t, a, z)], Durability::Process) => self.tree(t).delete_range(a, z),
-            _ if changes.iter().all(|c| matches!(c, Change::Put(..) | Change::Delete(..))) => self.db().transact(2, |tx| {
-                tx.set_durability(durability);
-                changes.iter().try_for_each(|c| match c {
-                    Change::Put(t, k, v) => tx.put(self.tree(t), k, v),
-                    other => tx.delete(self.tree(other.tree()), other.key()),
+            ([Change::DeleteRange(t, a, z)], Durability::Process) => self.tree(t).delete_range(a..z),
+            _ if changes.iter().all(|c| matches!(c, Change::Put(..) | Change::Delete(..))) => {
+                self.db().with(durability).transact(|tx| {
+                    changes.iter().try_for_each(|c| match c {
+                        Change::Put(t, k, v) => tx.put(self.tree(t), k, v),
+                        other => tx.delete(self.tree(other.tree()), other.key()),
+                    })
                 })
-            }),
+            }
             _ => {
                 let mut batch = Batch::new();
                 for c in changes {
@@ -380,11 +381,11 @@ impl Store {
                         Change::Put(t, k, v) => batch.put(self.tree(t), k, v)?,
                         Change::Delete(t, k) => batch.delete(self.tree(t), k)?,
                         Change::Merge(t, k, v) => batch.merge(self.tree(t), k, v)?,
-                        Change::DeleteRange(t, a, z) => batch.delete_range(self.tree(t), a, z)?,
+                        Change::DeleteRange(t, a, z) => batch.delete_range(self.tree(t), a..z)?,
                     }
                 }
                 assert!(batch.size() >= changes.len());
-                self.db().write_with(batch, durability)
+                self.db().with(durability).write(batch)
             }
         }
     }

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use firn_interleave::{Plan, Report};
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, Range, Result, Snapshot, Transaction, Tree,
-    TreeOptions,
+    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, Range, Readable, Result, Snapshot, Transaction,
+    Tree, TreeOptions,
 };
 use firn_testkit::linear::{Change, Handle, KEYS, Key, Look, Name, Pairs, Piece, Recovered, What, check};
 
 use crate::program::{AT_START, FOLDS, Kind, NAMES, Op, Program, SLOTS};
 use crate::record::{Image, Record, bytes_of, key, key_of, pieces_of};
+
+#[path = "one_step.rs"]
+mod one_step;
 
 const DIR: &str = "/db";
 /// Points of a schedule that has come to no end.
@@ -318,7 +321,7 @@ impl Caller {
         let (k, v) = (key(op.args[1]), bytes_of(piece, len));
         let power = op.kind == Kind::PutPower;
         self.write(op, vec![(t.handle, Change::Put(op.args[1] as Key, piece))], power, || match power {
-            true => t.tree.put_with(&k, &v, Durability::Power),
+            true => t.tree.with(Durability::Power).put(&k, &v),
             false => t.tree.put(&k, &v),
         });
         Some(())
@@ -326,8 +329,12 @@ impl Caller {
 
     fn call(&mut self, op: &Op) {
         // A call on a tree or slot that is not there does nothing.
-        let _ =
-            self.write_call(op).or_else(|| self.read_call(op)).or_else(|| self.slot_call(op)).or_else(|| self.other_call(op));
+        let _ = self
+            .write_call(op)
+            .or_else(|| self.one_step_call(op))
+            .or_else(|| self.read_call(op))
+            .or_else(|| self.slot_call(op))
+            .or_else(|| self.other_call(op));
     }
 
     fn write_call(&mut self, op: &Op) -> Option<()> {
@@ -349,8 +356,8 @@ impl Caller {
                 // Durable when its flush is done.
                 let drops = op.kind == Kind::DropRange;
                 self.write(op, vec![(t.handle, Change::DeleteRange(from, to))], drops && from < to, || match drops {
-                    true => t.tree.drop_range(&k, &z),
-                    false => t.tree.delete_range(&k, &z),
+                    true => t.tree.drop_range(&k..&z),
+                    false => t.tree.delete_range(&k..&z),
                 });
             }
             Kind::Batch | Kind::BatchDelete => {
@@ -371,13 +378,13 @@ impl Caller {
                     }
                     _ => {
                         changes.push((u.handle, Change::DeleteRange(from, to)));
-                        batch.delete_range(&u.tree, &key(from.into()), &key(to.into()))
+                        batch.delete_range(&u.tree, &key(from.into())..&key(to.into()))
                     }
                 });
                 filled.unwrap_or_else(|e| panic!("a batch: {e}"));
                 let power = a[1] % 8 == 0;
                 self.write(op, changes, power, || match power {
-                    true => self.db.write_with(batch, Durability::Power),
+                    true => self.db.with(Durability::Power).write(batch),
                     false => self.db.write(batch),
                 });
             }
@@ -571,7 +578,7 @@ impl Caller {
                 let mut x = self.txs[slot].take()?;
                 let power = a[0] == 0;
                 if power {
-                    x.tx.set_durability(Durability::Power);
+                    x.tx = x.tx.with(Durability::Power);
                 }
                 let handles: Vec<Handle> =
                     x.writes.iter().map(|w| w.0).chain(x.reads.iter().filter_map(Look::handle)).collect();
@@ -615,9 +622,15 @@ impl Caller {
                 (k, k + 1, Look::Get(t.handle, k, v.map(|v| pieces_of(&v))))
             }),
             Kind::TxRange => {
-                let (from, to) = bounds(a[2], a[3]);
-                x.tx.range(&t.tree, key(from.into())..key(to.into())).map(|items| {
-                    let pairs = items.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
+                let (from, mut to) = bounds(a[2], a[3]);
+                // What it does not come to is not read.
+                let limit = if a[3] % 2 == 0 { 1 } else { KEYS };
+                let items = x.tx.range(&t.tree, key(from.into())..key(to.into())).take(limit);
+                items.collect::<Result<Vec<_>>>().map(|items| {
+                    let pairs: Pairs = items.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
+                    if pairs.len() == limit {
+                        to = pairs.last().map_or(to, |(k, _)| k + 1);
+                    }
                     (from, to, Look::Range(t.handle, from, to, pairs))
                 })
             }
@@ -655,7 +668,7 @@ impl Caller {
                 let change = (t.handle, Change::Put(k, piece));
                 let mut seen = None;
                 self.note(op, What::Commit(vec![], vec![change.clone()]), false, || {
-                    let done = self.db.transact(20, |tx| {
+                    let done = self.db.transact(|tx| {
                         seen = tx.get(&t.tree, &key(a[1]))?.map(|v| pieces_of(&v));
                         tx.put(&t.tree, &key(a[1]), &bytes_of(piece, 25))
                     });
@@ -678,7 +691,7 @@ impl Caller {
             }
             Kind::CompactRange => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
-                self.nothing(op, t.handle, false, || t.tree.compact_range(&key(from.into()), &key(to.into())));
+                self.nothing(op, t.handle, false, || t.tree.compact_range(&key(from.into())..=&key(to.into())));
             }
             Kind::WaitIdle => {
                 self.nothing(op, 0, false, || self.db.wait_idle());
@@ -723,7 +736,7 @@ impl Caller {
             }
             Kind::Size => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
-                self.nothing(op, t.handle, false, || t.tree.approximate_size(&key(from.into()), &key(to.into())).map(drop));
+                self.nothing(op, t.handle, false, || t.tree.approximate_size(&key(from.into())..&key(to.into())).map(drop));
             }
             Kind::Create | Kind::Options => {
                 let variant = if op.kind == Kind::Options { a[1] } else { 0 };

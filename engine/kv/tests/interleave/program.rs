@@ -49,6 +49,15 @@ ops! {
     5 DropRange "drop_range" (Tree Key Key);
     5 Batch "batch" (Tree Key Tree Key);
     3 BatchDelete "batch_delete" (Tree Key Tree Key Key);
+    4 PopFirst "pop_first" (Tree);
+    2 PopLast "pop_last" (Tree);
+    3 InsertIfAbsent "insert_if_absent" (Tree Key);
+    4 Swap "swap" (Tree Key Small);
+    4 Update "update" (Tree Key);
+    1 Clear "clear" (Tree);
+    2 First "first" (Tree);
+    2 Last "last" (Tree);
+    2 Len "len" (Tree);
     6 Get "get" (Tree Key);
     2 Contains "contains" (Tree Key);
     4 MultiGet "multi_get" (Tree Key Key);

@@ -1,5 +1,6 @@
 //! Steps that move much at once: ingestion, export and import, ranges dropped whole, and the listing of tables.
 
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,9 +34,9 @@ impl Runner<'_> {
         self.copies += 1;
         let file = self.place.dir.with_extension(format!("export{}", self.copies));
         let pairs = self.items(tree, span, None);
-        let n = t.export::<&[u8]>(span.bounds(), &file)?;
+        let n = t.export(span.bounds(), &file)?;
         ensure(n == pairs.len() as u64, || format!("{n} pairs were exported instead of {}", pairs.len()))?;
-        refused("a file that is there", t.export::<&[u8]>(span.bounds(), &file), ErrorKind::InvalidArgument)?;
+        refused("a file that is there", t.export(span.bounds(), &file), ErrorKind::InvalidArgument)?;
         if let Some(old) = self.exports[slot].replace(Exported { file, pairs }) {
             self.place.env.remove(&old.file)?;
         }
@@ -59,8 +60,9 @@ impl Runner<'_> {
     }
 
     pub(super) fn drop_range(&mut self, t: &Tree, tree: usize, from: &Key, to: &Key) -> Outcome {
-        t.drop_range(from, to)?;
-        self.oracle.write(tree, &Write::DeleteRange(from.clone(), to.clone()));
+        t.drop_range(from..to)?;
+        self.oracle
+            .write(tree, &Write::DeleteRange(Span { from: Bound::Included(from.clone()), to: Bound::Excluded(to.clone()) }));
         Ok(())
     }
 

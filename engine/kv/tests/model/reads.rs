@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use firn_kv::{Range, Snapshot, Tree};
+use firn_kv::{Range, Readable, Snapshot, Tree};
 use firn_testkit::history::{Ends, Key, Move, Span};
 use firn_testkit::rng::Rng;
 
@@ -39,6 +39,27 @@ impl Runner<'_> {
         ensure(got == want, || format!("contains: expected {want}, got {got}"))
     }
 
+    /// The first and the last key, how many there are, and the keys alone from both ends.
+    pub(super) fn edges(&self, t: &Tree, tree: usize, at: Option<usize>) -> Outcome {
+        let all = self.items(tree, &Span::all(), at);
+        let pair = |p: Option<&(Key, Vec<u8>)>| p.map(|(k, v)| (k.clone(), v.clone()));
+        let own = |e: Option<(firn_kv::Value, firn_kv::Value)>| e.map(|(k, v)| (k.to_vec(), v.to_vec()));
+        let db = self.db()?;
+        let (first, last, len, is_empty, mut keys) = match (self.snapshot(at).0, all.len() % 2) {
+            (Some(s), _) => (s.first(t)?, s.last(t)?, s.len(t)?, s.is_empty(t)?, s.keys(t)),
+            (None, 0) => (t.first()?, t.last()?, t.len()?, t.is_empty()?, t.keys()),
+            (None, _) => (db.first(t)?, db.last(t)?, db.len(t)?, db.is_empty(t)?, db.keys(t)),
+        };
+        ensure(own(first) == pair(all.first()) && own(last) == pair(all.last()), || "another first or last key".into())?;
+        ensure(len == all.len() as u64 && is_empty == all.is_empty(), || format!("{len} keys where {} are", all.len()))?;
+        let mut left: std::collections::VecDeque<_> = all.iter().map(|(k, _)| k).collect();
+        for step in 0..=all.len() {
+            let (got, want) = if step % 3 == 0 { (keys.next_back(), left.pop_back()) } else { (keys.next(), left.pop_front()) };
+            ensure(got.transpose()?.as_deref() == want.map(Vec::as_slice), || "keys are others".into())?;
+        }
+        Ok(())
+    }
+
     pub(super) fn multi_get(&self, t: &Tree, tree: usize, keys: &[Key]) -> Outcome {
         let got = t.multi_get(keys)?;
         ensure(got.len() == keys.len(), || format!("{} answers for {} keys", got.len(), keys.len()))?;
@@ -49,7 +70,7 @@ impl Runner<'_> {
     }
 
     pub(super) fn range(&self, t: &Tree, span: &Span, at: Option<usize>) -> Range {
-        self.snapshot(at).0.map_or_else(|| t.range::<&[u8]>(span.bounds()), |s| s.range::<&[u8]>(t, span.bounds()))
+        self.snapshot(at).0.map_or_else(|| t.range(span.bounds()), |s| s.range(t, span.bounds()))
     }
 
     pub(super) fn scan(
@@ -95,8 +116,8 @@ impl Runner<'_> {
 
     pub(super) fn walker(&self, t: &Tree, tree: usize, span: &Span, at: Option<usize>) -> Outcome<Walker> {
         let cursor = match self.snapshot(at).0 {
-            Some(s) => s.cursor::<&[u8]>(t, span.bounds())?,
-            None => t.cursor::<&[u8]>(span.bounds())?,
+            Some(s) => s.cursor(t, span.bounds())?,
+            None => t.cursor(span.bounds())?,
         };
         Ok(Walker { cursor, _pins: self.pins(at), items: self.items(tree, span, at), at: None })
     }

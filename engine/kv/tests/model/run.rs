@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use firn_kv::env::mem::Cut;
-use firn_kv::{Batch, Cursor, Db, Durability, ErrorKind, Range, Snapshot, Transaction, Tree};
+use firn_kv::{Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Snapshot, Transaction, Tree};
 use firn_testkit::history::{Key, Op, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
 
@@ -15,6 +15,8 @@ use crate::setup::{HOOKED, Setup};
 
 #[path = "bulk.rs"]
 mod bulk;
+#[path = "one_step.rs"]
+mod one_step;
 #[path = "reads.rs"]
 mod reads;
 #[path = "transactions.rs"]
@@ -191,18 +193,23 @@ impl<'a> Runner<'a> {
             | Op::TxScan { .. }
             | Op::TxPut { .. }
             | Op::TxDelete { .. }
+            | Op::TxDeleteRange { .. }
             | Op::Commit { .. }
             | Op::Abort { .. }
             | Op::Retry { .. } => self.transaction(op),
             Op::CreateTree { tree } => self.create_tree(*tree),
             Op::DropTree { tree } => self.drop_tree(*tree),
             Op::ChangeOptions { tree, variant } => self.change_options(*tree, *variant),
+            Op::Pop { .. } | Op::InsertIfAbsent { .. } | Op::Swap { .. } | Op::Update { .. } | Op::Clear { .. } => {
+                self.one_step(op)
+            }
             op => self.read_step(op),
         }
     }
 
     fn read_step(&mut self, op: &Op) -> Outcome {
         let (Op::Get { tree, .. }
+        | Op::Edges { tree, .. }
         | Op::Contains { tree, .. }
         | Op::MultiGet { tree, .. }
         | Op::Scan { tree, .. }
@@ -230,6 +237,7 @@ impl<'a> Runner<'a> {
         let n = *tree;
         match op {
             Op::Get { key, at, .. } => self.get(&t, n, key, *at),
+            Op::Edges { at, .. } => self.edges(&t, n, *at),
             Op::Contains { key, at, .. } => self.contains(&t, n, key, *at),
             Op::MultiGet { keys, .. } => self.multi_get(&t, n, keys),
             Op::Scan { span, ends, limit, at, .. } => {
@@ -250,7 +258,7 @@ impl<'a> Runner<'a> {
             }
             Op::Flush { .. } => Ok(t.flush()?),
             Op::Compact { .. } => Ok(t.compact()?),
-            Op::CompactRange { from, to, .. } => Ok(t.compact_range(from, to)?),
+            Op::CompactRange { from, to, .. } => Ok(t.compact_range(from..=to)?),
             Op::DropRange { from, to, .. } => self.drop_range(&t, n, from, to),
             Op::Ingest { pairs, .. } => self.ingest(&t, n, pairs),
             Op::Export { slot, span, .. } => self.export(&t, n, *slot, span),
@@ -264,10 +272,10 @@ impl<'a> Runner<'a> {
     fn write(&mut self, tree: usize, write: &Write, power: bool) -> Outcome {
         let Some(t) = &self.open.trees[tree] else { return Ok(()) };
         match write {
-            Write::Put(k, v) if power => t.put_with(k, &v.bytes(), Durability::Power)?,
+            Write::Put(k, v) if power => t.with(Durability::Power).put(k, &v.bytes())?,
             Write::Put(k, v) => t.put(k, &v.bytes())?,
             Write::Delete(k) => t.delete(k)?,
-            Write::DeleteRange(a, b) => t.delete_range(a, b)?,
+            Write::DeleteRange(span) => t.delete_range(span.bounds())?,
             Write::Merge(k, v) if HOOKED[tree] => t.merge(k, &v.bytes())?,
             Write::Merge(k, v) => return refused("an operand", t.merge(k, &v.bytes()), ErrorKind::InvalidArgument),
         }
@@ -283,17 +291,29 @@ impl<'a> Runner<'a> {
             match write {
                 Write::Put(k, v) => batch.put(t, k, &v.bytes())?,
                 Write::Delete(k) => batch.delete(t, k)?,
-                Write::DeleteRange(a, b) => batch.delete_range(t, a, b)?,
+                Write::DeleteRange(span) => batch.delete_range(t, span.bounds())?,
                 Write::Merge(k, v) => batch.merge(t, k, &v.bytes())?,
             }
-            n += usize::from(!matches!(write, Write::DeleteRange(a, b) if a >= b));
+            n += usize::from(!matches!(write, Write::DeleteRange(span) if span.is_empty()));
+        }
+        let told = batch.iter().map(|op| match op {
+            BatchOp::Put { tree, key, .. } | BatchOp::Delete { tree, key } | BatchOp::Merge { tree, key, .. } => (tree, key),
+            BatchOp::DeleteRange { tree, start, .. } => (tree, start),
+            other => panic!("{other:?}"),
+        });
+        let there = writes.iter().filter(|(t, _)| self.open.trees[*t].is_some()).filter_map(|(t, w)| match w {
+            Write::Put(k, _) | Write::Delete(k) | Write::Merge(k, _) => Some((tree_name(*t), Some(k))),
+            Write::DeleteRange(span) => (!span.is_empty()).then(|| (tree_name(*t), None)),
+        });
+        for ((tree, key), (wanted_tree, wanted)) in told.zip(there) {
+            ensure(tree == wanted_tree && wanted.is_none_or(|k| k == key), || "a batch that tells other operations".into())?;
         }
         ensure(batch.len() == n && batch.is_empty() == (n == 0) && (batch.size() > 0) == (n > 0), || {
             format!("a batch of {n} writes says {} and {} bytes", batch.len(), batch.size())
         })?;
         let db = self.db()?;
         if power {
-            db.write_with(batch, Durability::Power)?
+            db.with(Durability::Power).write(batch)?
         } else {
             db.write(batch)?
         }

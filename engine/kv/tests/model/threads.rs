@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_kv::env::mem::Cut;
-use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Snapshot, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree, TreeOptions};
 use firn_testkit::history::TREES;
 use firn_testkit::rng::Rng;
 
@@ -75,9 +75,9 @@ impl Writer<'_> {
             12 => {
                 let end = key(self.thread, (n + self.rng.below(20)).min(KEYS));
                 if self.rng.one_in(8) {
-                    t.drop_range(&k, &end)?;
+                    t.drop_range(&k..&end)?;
                 } else {
-                    t.delete_range(&k, &end)?;
+                    t.delete_range(&k..&end)?;
                 }
                 own.retain(|o, _| *o < k || *o >= end);
             }
@@ -86,7 +86,7 @@ impl Writer<'_> {
                 let k = key(self.thread, KEYS);
                 let mut batch = Batch::new();
                 // What a batch has forgotten is not written.
-                batch.delete_range(&self.trees[0], b"", b"9")?;
+                batch.delete_range(&self.trees[0], .."9")?;
                 assert!(batch.size() > 0);
                 batch.clear();
                 for tree in 0..2 {
@@ -98,7 +98,7 @@ impl Writer<'_> {
             14 if self.rng.one_in(8) => t.flush()?,
             15 if self.rng.one_in(60) => t.compact()?,
             15 if self.rng.one_in(8) => {
-                t.put_with(&k, &value, Durability::Power)?;
+                t.with(Durability::Power).put(&k, &value)?;
                 own.insert(k, value);
             }
             16 => self.transact(tree, k, value)?,
@@ -116,11 +116,11 @@ impl Writer<'_> {
     fn transact(&mut self, tree: usize, k: Vec<u8>, value: Vec<u8>) -> firn_kv::Result<()> {
         let next = (tree + 1) % TREES;
         let (t, u) = (&self.trees[tree], &self.trees[next]);
-        let was = self.db.transact(3, |tx| {
+        let was = self.db.transact(|tx| {
             let was = tx.get(t, &k)?.map(|v| v.to_vec());
             let end = [&k[..], &[0]].concat();
-            let seen = tx.range(t, &k[..]..&end[..])?;
-            assert_eq!(seen.first().map(|(_, v)| v.to_vec()), was, "a range in a transaction");
+            let seen = tx.range(t, &k[..]..&end[..]).next().transpose()?;
+            assert_eq!(seen.map(|(_, v)| v.to_vec()), was, "a range in a transaction");
             tx.put(u, &k, &value)?;
             tx.delete(t, &k)?;
             Ok(was)
@@ -150,7 +150,7 @@ impl Writer<'_> {
         let file = self.place.dir.with_extension(format!("moved{}", self.thread));
         let count = t.export(from.clone()..to.clone(), &file)?;
         assert_eq!(count, self.own[tree].range(from.clone()..to.clone()).count() as u64);
-        t.delete_range(&from, &to)?;
+        t.delete_range(&from..&to)?;
         match t.import(&file) {
             Err(e) if e.kind() == ErrorKind::Conflict => self.own[tree].retain(|k, _| *k < from || *k >= to),
             done => assert_eq!(done?, count),
@@ -170,7 +170,7 @@ fn whole(what: &str, get: impl Fn(usize, &[u8]) -> Option<Vec<u8>>) {
 /// A cursor finds its place in a snapshot from either side.
 fn seek(snapshot: &Snapshot, t: &Tree, all: &[(firn_kv::Value, firn_kv::Value)], at: &[u8]) -> firn_kv::Result<()> {
     let i = all.partition_point(|(k, _)| &k[..] < at);
-    let mut c = snapshot.cursor::<&[u8]>(t, ..)?;
+    let mut c = snapshot.cursor(t, ..)?;
     c.seek(at)?;
     assert_eq!(c.valid().then(|| c.key()), all.get(i).map(|(k, _)| &k[..]), "a seek in tree {}", t.name());
     c.seek_before(at)?;
@@ -181,7 +181,7 @@ fn seek(snapshot: &Snapshot, t: &Tree, all: &[(firn_kv::Value, firn_kv::Value)],
 /// Reads beside the writers until they are done: keys ascend, both directions and a cursor agree, batches are whole.
 fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
     let cursor = |snapshot: &Snapshot, t: &Tree| -> firn_kv::Result<usize> {
-        let mut c = snapshot.cursor::<&[u8]>(t, ..)?;
+        let mut c = snapshot.cursor(t, ..)?;
         let mut n = 0;
         c.first()?;
         while c.valid() {
@@ -197,8 +197,8 @@ fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
         seen = snapshot.seq();
         whole("a snapshot", |t, k| snapshot.get(&trees[t], k).unwrap().map(|v| v.to_vec()));
         for t in trees {
-            let forward: Vec<_> = snapshot.range::<&[u8]>(t, ..).map(Result::unwrap).collect();
-            let mut backward: Vec<_> = snapshot.range::<&[u8]>(t, ..).rev().map(Result::unwrap).collect();
+            let forward: Vec<_> = snapshot.range(t, ..).map(Result::unwrap).collect();
+            let mut backward: Vec<_> = snapshot.range(t, ..).rev().map(Result::unwrap).collect();
             backward.reverse();
             assert!(forward.is_sorted_by(|a, b| *a.0 < *b.0));
             assert!(forward == backward, "a snapshot of tree {} changed", t.name());
@@ -247,9 +247,9 @@ fn rearrange(setup: &Setup, place: &Place, db: &Db, trees: &[Tree], done: &Atomi
                 };
                 assert!(tables.windows(2).all(|p| apart(&p[0], &p[1])), "{tables:?}");
                 assert_eq!(db.stats().trees.len(), TREES);
-                t.approximate_size(b"0", b"9").unwrap();
+                t.approximate_size("0".."9").unwrap();
             }
-            5 => t.compact_range(&key(0, rng.below(KEYS)), &key(2, rng.below(KEYS))).unwrap(),
+            5 => t.compact_range(&key(0, rng.below(KEYS))..=&key(2, rng.below(KEYS))).unwrap(),
             6 => db.sync().unwrap(),
             7 if rng.one_in(4) => db.wait_idle().unwrap(),
             8 if rng.one_in(4) => read_only(setup, place),

@@ -1,10 +1,10 @@
 //! Steps of transactions.
 
-use firn_kv::{Durability, ErrorKind};
+use firn_kv::{Durability, ErrorKind, Readable};
 use firn_testkit::history::Op;
 
 use super::Runner;
-use crate::compare::{Failure, Outcome, ensure, same, same_pair};
+use crate::compare::{Failure, Outcome, ensure, same, same_item};
 
 impl Runner<'_> {
     pub(super) fn transaction(&mut self, op: &Op) -> Outcome {
@@ -32,23 +32,22 @@ impl Runner<'_> {
     }
 
     pub(super) fn commit(&mut self, slot: usize, power: bool) -> Outcome {
-        let Some((mut tx, model)) = self.open.transactions[slot].take() else { return Ok(()) };
-        if power {
-            tx.set_durability(Durability::Power);
-        }
-        let fine = self.oracle.commit(model);
-        match tx.commit() {
-            Ok(()) => ensure(fine, || "a commit that should have met a conflict".into()),
-            Err(e) if e.kind() == ErrorKind::Conflict => ensure(!fine, || format!("a conflict where none was expected: {e}")),
-            Err(e) => Err(e.into()),
-        }
+        let Some((tx, model)) = self.open.transactions[slot].take() else { return Ok(()) };
+        let tx = if power { tx.with(Durability::Power) } else { tx };
+        let done = match tx.commit() {
+            Err(e) if e.kind() != ErrorKind::Conflict => return Err(e.into()),
+            done => done,
+        };
+        let says = done.as_ref().map_or_else(ToString::to_string, |()| "no conflict".into());
+        self.oracle.commit(model, done.is_ok()).map_err(|wrong| Failure(format!("{wrong}: {says}")))
     }
 
     pub(super) fn in_transaction(&mut self, op: &Op) -> Outcome {
         let (Op::TxGet { slot, tree, .. }
         | Op::TxScan { slot, tree, .. }
         | Op::TxPut { slot, tree, .. }
-        | Op::TxDelete { slot, tree, .. }) = op
+        | Op::TxDelete { slot, tree, .. }
+        | Op::TxDeleteRange { slot, tree, .. }) = op
         else {
             return Err(Failure(format!("nobody does {op:?}")));
         };
@@ -58,14 +57,17 @@ impl Runner<'_> {
                 let want = model.get(&self.oracle, *tree, key);
                 same("get in a transaction", tx.get(t, key)?.as_deref(), want.as_deref())
             }
-            Op::TxScan { span, .. } => {
-                let want = model.range(&self.oracle, *tree, span);
-                let got = tx.range::<&[u8]>(t, span.bounds())?;
-                let mut got = got.iter().map(|(k, v)| (k.as_slice(), &**v));
+            Op::TxScan { span, back, limit, .. } => {
+                let want = model.range(&self.oracle, *tree, span, *back, *limit);
+                let mut got = tx.range(t, span.bounds());
+                let mut step = || if *back { got.next_back() } else { got.next() };
                 for (k, v) in &want {
-                    same_pair("range in a transaction", got.next(), Some((k, v)))?;
+                    same_item("range in a transaction", step(), Some((k, v)))?;
                 }
-                same_pair("the end of a range in a transaction", got.next(), None)
+                if want.len() < *limit {
+                    same_item("the end of a range in a transaction", step(), None)?;
+                }
+                Ok(())
             }
             Op::TxPut { key, value, .. } => {
                 let value = value.bytes();
@@ -78,6 +80,11 @@ impl Runner<'_> {
                 model.put(*tree, key, None);
                 Ok(())
             }
+            Op::TxDeleteRange { span, .. } => {
+                tx.delete_range(t, span.bounds())?;
+                model.delete_range(*tree, span);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -86,7 +93,7 @@ impl Runner<'_> {
     pub(super) fn retry(&mut self, tree: usize, key: &[u8], value: &[u8], disturb: bool) -> Outcome {
         let Some(t) = &self.open.trees[tree] else { return Ok(()) };
         let mut tries = 0;
-        let seen = self.db()?.transact(3, |tx| {
+        let seen = self.db()?.transact(|tx| {
             tries += 1;
             let seen = tx.get(t, key)?.map(|v| v.to_vec());
             if disturb && tries == 1 {
@@ -100,9 +107,7 @@ impl Runner<'_> {
         let want = if disturb { Some(&b"disturbed"[..]) } else { before };
         same("get in the retrying loop", seen.as_deref(), want)?;
         for v in disturb.then_some(&b"disturbed"[..]).into_iter().chain([value]) {
-            let mut tx = self.oracle.begin();
-            tx.put(tree, key, Some(v.to_vec()));
-            self.oracle.commit(tx);
+            self.oracle.set(tree, key, Some(v.into()));
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::setup::HOOKED;
 
 impl Runner<'_> {
     pub(super) fn size(&self, t: &Tree, tree: usize, from: &[u8], to: &[u8]) -> Outcome {
-        let size = t.approximate_size(from, to)?;
+        let size = t.approximate_size(from..to)?;
         ensure(from < to || size == 0, || format!("an empty range of {size} bytes"))?;
         if self.setup.db.background_threads == 0 {
             let stats = self.db()?.stats();
@@ -29,7 +29,7 @@ impl Runner<'_> {
     pub(super) fn refusals(&self, t: &Tree, tree: usize) -> Outcome {
         let long = vec![b'k'; MAX_KEY_LEN + 1];
         refused("a long key", t.put(&long, b""), ErrorKind::InvalidArgument)?;
-        refused("a long end", t.delete_range(b"", &long), ErrorKind::InvalidArgument)?;
+        refused("a long end", t.delete_range(..&long), ErrorKind::InvalidArgument)?;
         let again = Db::open_in(self.place.env.clone(), &self.place.dir, self.setup.db.clone());
         refused("a second open", again, ErrorKind::Locked)?;
         let foreign =

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::{Ends, Filler, Key, Kind, LONGEST_KEY, Move, Op, SLOTS, Span, Step, TREES, WEIGHTS, Write};
 use crate::rng::Rng;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Space {
     Tiny,
     Prefixed,
@@ -182,6 +182,24 @@ impl History {
         }
     }
 
+    /// A span to be deleted: one without an end only now and then. What ends with the greatest key of all takes two operations, for which
+    /// nobody here could tell the time: so none ends with one of the greatest length, or has no end where such keys are drawn.
+    fn deleted_span(&mut self, tree: usize) -> Span {
+        let (a, b) = self.two_keys(tree);
+        let rare = self.rng.below(40);
+        let from = match rare {
+            0 => Bound::Unbounded,
+            1..8 if a.len() < LONGEST_KEY => Bound::Excluded(a),
+            _ => Bound::Included(a),
+        };
+        let to = match rare {
+            1 if self.spaces[tree] != Space::Odd => Bound::Unbounded,
+            8..20 if b.len() < LONGEST_KEY => Bound::Included(b),
+            _ => Bound::Excluded(b),
+        };
+        Span { from, to }
+    }
+
     fn limit(&mut self) -> usize {
         if self.rng.one_in(10) { usize::MAX } else { self.rng.below(40) as usize }
     }
@@ -190,10 +208,7 @@ impl History {
         let key = self.key(tree);
         match self.rng.below(20) {
             0..4 => Write::Delete(key),
-            4 => {
-                let (a, b) = self.two_keys(tree);
-                Write::DeleteRange(a, b)
-            }
+            4 => Write::DeleteRange(self.deleted_span(tree)),
             5..10 if self.hooked[tree] => Write::Merge(key, self.value()),
             _ => Write::Put(key, self.value()),
         }
@@ -221,12 +236,16 @@ impl History {
         }
         let no = |slots: [bool; SLOTS]| !slots.contains(&true);
         match kind {
-            Kind::SnapshotGet | Kind::SnapshotScan | Kind::SnapshotWalk | Kind::DropSnapshot if no(self.snapshots) => {
+            Kind::SnapshotGet | Kind::SnapshotScan | Kind::SnapshotWalk | Kind::SnapshotEdges | Kind::DropSnapshot
+                if no(self.snapshots) =>
+            {
                 Kind::TakeSnapshot
             }
             Kind::StepIter | Kind::CloseIter if no(self.iters) => Kind::OpenIter,
             Kind::MoveCursor | Kind::CloseCursor if no(self.cursors) => Kind::OpenCursor,
-            Kind::TxGet | Kind::TxScan | Kind::TxPut | Kind::TxDelete | Kind::Commit | Kind::Abort if no(self.transactions) => {
+            Kind::TxGet | Kind::TxScan | Kind::TxPut | Kind::TxDelete | Kind::TxDeleteRange | Kind::Commit | Kind::Abort
+                if no(self.transactions) =>
+            {
                 Kind::Begin
             }
             Kind::Import if no(self.exports) => Kind::Export,
@@ -246,7 +265,9 @@ impl History {
             K::Put | K::PutLarge | K::PutPower | K::Delete | K::DeleteRange | K::Merge | K::Batch | K::BatchPower => {
                 self.write_op(kind)
             }
-            K::Begin | K::TxGet | K::TxScan | K::TxPut | K::TxDelete | K::Commit | K::Abort | K::Retry => self.tx_op(kind),
+            K::Begin | K::TxGet | K::TxScan | K::TxPut | K::TxDelete | K::TxDeleteRange => self.tx_op(kind),
+            K::Commit | K::Abort | K::Retry => self.tx_op(kind),
+            K::Pop | K::InsertIfAbsent | K::Swap | K::Update | K::Clear => self.step_op(kind),
             K::OpenIter | K::StepIter | K::CloseIter | K::OpenCursor | K::MoveCursor | K::CloseCursor => self.open_op(kind),
             K::TakeSnapshot | K::TakeNamed | K::DropSnapshot => self.snapshot_op(kind),
             K::Ingest | K::Export | K::Import | K::DropRange => self.bulk_op(kind),
@@ -279,14 +300,25 @@ impl History {
         let write = match kind {
             Kind::PutLarge => Write::Put(key, self.large()),
             Kind::Delete => Write::Delete(key),
-            Kind::DeleteRange => {
-                let (a, b) = self.two_keys(tree);
-                Write::DeleteRange(a, b)
-            }
+            Kind::DeleteRange => Write::DeleteRange(self.deleted_span(tree)),
             Kind::Merge => Write::Merge(key, self.value()),
             _ => Write::Put(key, self.value()),
         };
         Op::Write { tree, write, power: kind == Kind::PutPower }
+    }
+
+    /// What reads and writes as one step.
+    fn step_op(&mut self, kind: Kind) -> Op {
+        let tree = self.tree();
+        let key = self.key(tree);
+        let value = (!self.rng.one_in(4)).then(|| self.value());
+        match kind {
+            Kind::Clear if self.spaces[tree] != Space::Odd => Op::Clear { tree },
+            Kind::InsertIfAbsent => Op::InsertIfAbsent { tree, key, value: self.value() },
+            Kind::Swap => Op::Swap { tree, key, right: !self.rng.one_in(3), value },
+            Kind::Update => Op::Update { tree, key, value },
+            _ => Op::Pop { tree, back: self.rng.one_in(3) },
+        }
     }
 
     fn tx_op(&mut self, kind: Kind) -> Op {
@@ -300,9 +332,13 @@ impl History {
                 Op::Begin { slot }
             }
             Kind::TxGet => Op::TxGet { slot, tree, key },
-            Kind::TxScan => Op::TxScan { slot, tree, span: self.span(tree) },
+            Kind::TxScan => {
+                let limit = if self.rng.one_in(3) { usize::MAX } else { self.rng.below(5) as usize };
+                Op::TxScan { slot, tree, span: self.span(tree), back: self.rng.one_in(3), limit }
+            }
             Kind::TxPut => Op::TxPut { slot, tree, key, value: self.value() },
             Kind::TxDelete => Op::TxDelete { slot, tree, key },
+            Kind::TxDeleteRange => Op::TxDeleteRange { slot, tree, span: self.deleted_span(tree) },
             Kind::Retry => Op::Retry { tree, key, value: self.value(), disturb: self.rng.one_in(2) },
             _ => {
                 self.transactions[slot] = false;
@@ -419,6 +455,8 @@ impl History {
                 let ends = self.ends(kind);
                 Op::Prefix { tree, prefix: self.prefix(tree), ends, limit: self.limit(), at: None }
             }
+            Kind::Edges => Op::Edges { tree, at: None },
+            Kind::SnapshotEdges => Op::Edges { tree, at: snapshot },
             Kind::Walk => Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: None },
             Kind::SnapshotWalk => Op::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: snapshot },
             Kind::FullScan => Op::FullScan { tree },

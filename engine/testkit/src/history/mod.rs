@@ -60,8 +60,8 @@ pub enum Write {
     Put(Key, Filler),
     /// Deletes a key.
     Delete(Key),
-    /// Deletes the keys from the first to before the second; nothing when the first is not the smaller one.
-    DeleteRange(Key, Key),
+    /// Deletes the keys of a span; nothing when it is empty.
+    DeleteRange(Span),
     /// Adds an operand.
     Merge(Key, Filler),
 }
@@ -141,7 +141,13 @@ pub enum Op {
     Write { tree: usize, write: Write, power: bool },
     Batch { writes: Vec<(usize, Write)>, power: bool },
     Sync,
+    Pop { tree: usize, back: bool },
+    InsertIfAbsent { tree: usize, key: Key, value: Filler },
+    Swap { tree: usize, key: Key, right: bool, value: Option<Filler> },
+    Update { tree: usize, key: Key, value: Option<Filler> },
+    Clear { tree: usize },
     Get { tree: usize, key: Key, at: Option<usize> },
+    Edges { tree: usize, at: Option<usize> },
     Contains { tree: usize, key: Key, at: Option<usize> },
     MultiGet { tree: usize, keys: Vec<Key> },
     Scan { tree: usize, span: Span, ends: Ends, limit: usize, at: Option<usize> },
@@ -167,9 +173,10 @@ pub enum Op {
     WaitIdle,
     Begin { slot: usize },
     TxGet { slot: usize, tree: usize, key: Key },
-    TxScan { slot: usize, tree: usize, span: Span },
+    TxScan { slot: usize, tree: usize, span: Span, back: bool, limit: usize },
     TxPut { slot: usize, tree: usize, key: Key, value: Filler },
     TxDelete { slot: usize, tree: usize, key: Key },
+    TxDeleteRange { slot: usize, tree: usize, span: Span },
     Commit { slot: usize, power: bool },
     Abort { slot: usize },
     Retry { tree: usize, key: Key, value: Filler, disturb: bool },
@@ -194,11 +201,12 @@ pub enum Op {
 #[rustfmt::skip]
 pub enum Kind {
     Put, PutLarge, PutPower, Delete, DeleteRange, Merge, Batch, BatchPower, Sync,
+    Pop, InsertIfAbsent, Swap, Update, Clear, Edges, SnapshotEdges,
     Get, Contains, MultiGet, Forward, Backward, BothEnds, Prefix, PrefixBack, PrefixBoth, Walk, FullScan,
     OpenIter, StepIter, CloseIter, OpenCursor, MoveCursor, CloseCursor,
     TakeSnapshot, TakeNamed, DropSnapshot, SnapshotGet, SnapshotScan, SnapshotWalk,
     Flush, Compact, CompactRange, DropRange, WaitIdle, Ingest, Export, Import, Tables,
-    Begin, TxGet, TxScan, TxPut, TxDelete, Commit, Abort, Retry,
+    Begin, TxGet, TxScan, TxPut, TxDelete, TxDeleteRange, Commit, Abort, Retry,
     Reopen, Crash, PowerCut, Checkpoint, ReadOnly,
     CreateTree, DropTree, ChangeOptions, Size, Stats, Verify, Advance, Refused,
 }
@@ -208,7 +216,8 @@ pub enum Kind {
 pub const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::Put, 3400), (Kind::PutLarge, 60), (Kind::PutPower, 20), (Kind::Delete, 900), (Kind::DeleteRange, 90),
     (Kind::Merge, 900), (Kind::Batch, 250), (Kind::BatchPower, 5), (Kind::Sync, 5),
-    (Kind::Get, 1200), (Kind::Contains, 150), (Kind::MultiGet, 100),
+    (Kind::Pop, 150), (Kind::InsertIfAbsent, 80), (Kind::Swap, 100), (Kind::Update, 100), (Kind::Clear, 6), (Kind::Edges, 30),
+    (Kind::SnapshotEdges, 20), (Kind::Get, 1200), (Kind::Contains, 150), (Kind::MultiGet, 100),
     (Kind::Forward, 150), (Kind::Backward, 150), (Kind::BothEnds, 80),
     (Kind::Prefix, 80), (Kind::PrefixBack, 80), (Kind::PrefixBoth, 40), (Kind::Walk, 200), (Kind::FullScan, 8),
     (Kind::OpenIter, 60), (Kind::StepIter, 250), (Kind::CloseIter, 40),
@@ -217,7 +226,7 @@ pub const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::SnapshotScan, 80), (Kind::SnapshotWalk, 60),
     (Kind::Flush, 30), (Kind::Compact, 6), (Kind::CompactRange, 10), (Kind::DropRange, 10), (Kind::WaitIdle, 5),
     (Kind::Ingest, 30), (Kind::Export, 15), (Kind::Import, 15), (Kind::Tables, 20),
-    (Kind::Begin, 100), (Kind::TxGet, 150), (Kind::TxScan, 40), (Kind::TxPut, 200), (Kind::TxDelete, 50),
+    (Kind::Begin, 100), (Kind::TxGet, 150), (Kind::TxScan, 40), (Kind::TxPut, 200), (Kind::TxDelete, 50), (Kind::TxDeleteRange, 20),
     (Kind::Commit, 90), (Kind::Abort, 20), (Kind::Retry, 30),
     (Kind::Reopen, 4), (Kind::Crash, 4), (Kind::PowerCut, 4), (Kind::Checkpoint, 2), (Kind::ReadOnly, 3),
     (Kind::CreateTree, 10), (Kind::DropTree, 4), (Kind::ChangeOptions, 8), (Kind::Size, 20), (Kind::Stats, 15), (Kind::Verify, 2),
@@ -246,7 +255,7 @@ impl fmt::Debug for Write {
         match self {
             Write::Put(k, v) => write!(f, "Put({}, {} bytes, seed {})", show(k), v.len, v.seed),
             Write::Delete(k) => write!(f, "Delete({})", show(k)),
-            Write::DeleteRange(a, b) => write!(f, "DeleteRange({}, {})", show(a), show(b)),
+            Write::DeleteRange(span) => write!(f, "DeleteRange({span:?})"),
             Write::Merge(k, v) => write!(f, "Merge({}, {} bytes, seed {})", show(k), v.len, v.seed),
         }
     }

@@ -87,7 +87,13 @@ steps! {
     Write "write" (tree write power);
     Batch "batch" (writes power);
     Sync "sync" ();
+    Pop "pop" (tree back);
+    InsertIfAbsent "insert_if_absent" (tree key value);
+    Swap "swap" (tree key right value);
+    Update "update" (tree key value);
+    Clear "clear" (tree);
     Get "get" (tree key at);
+    Edges "edges" (tree at);
     Contains "contains" (tree key at);
     MultiGet "multi_get" (tree keys);
     Scan "scan" (tree span ends limit at);
@@ -113,9 +119,10 @@ steps! {
     WaitIdle "wait_idle" ();
     Begin "begin" (slot);
     TxGet "tx_get" (slot tree key);
-    TxScan "tx_scan" (slot tree span);
+    TxScan "tx_scan" (slot tree span back limit);
     TxPut "tx_put" (slot tree key value);
     TxDelete "tx_delete" (slot tree key);
+    TxDeleteRange "tx_delete_range" (slot tree span);
     Commit "commit" (slot power);
     Abort "abort" (slot);
     Retry "retry" (tree key value disturb);
@@ -245,22 +252,26 @@ impl Argument for Write {
         match self {
             Write::Put(k, _) => one(" put", k),
             Write::Delete(k) => one(" delete", k),
-            Write::DeleteRange(a, _) => one(" delete_range", a),
+            Write::DeleteRange(span) => {
+                out.push_str(" delete_range");
+                span.put(out);
+            }
             Write::Merge(k, _) => one(" merge", k),
         }
         match self {
             Write::Put(_, v) | Write::Merge(_, v) => v.put(out),
-            Write::DeleteRange(_, b) => b.put(out),
-            Write::Delete(_) => {}
+            Write::DeleteRange(_) | Write::Delete(_) => {}
         }
     }
     fn take(words: &mut SplitWhitespace<'_>) -> Result<Write, String> {
         let word = next(words)?;
+        if word == "delete_range" {
+            return Ok(Write::DeleteRange(Span::take(words)?));
+        }
         let key = Key::take(words)?;
         match word {
             "put" => Ok(Write::Put(key, Filler::take(words)?)),
             "delete" => Ok(Write::Delete(key)),
-            "delete_range" => Ok(Write::DeleteRange(key, Key::take(words)?)),
             "merge" => Ok(Write::Merge(key, Filler::take(words)?)),
             _ => Err(format!("{word:?} is no write")),
         }

@@ -287,7 +287,7 @@ fn fixed_partitioner(store: &Store, given: Option<&str>) -> Result<Partitioner> 
         let partitioner = wanted.unwrap_or_default();
         let mut batch = KvBatch::new();
         batch.put(store.schema_tree(), PARTITIONER, partitioner.full_name().as_bytes())?;
-        store.db().write_with(batch, Durability::Power)?;
+        store.db().with(Durability::Power).write(batch)?;
         return Ok(partitioner);
     };
     let has = parse(&kept)?;

@@ -54,7 +54,7 @@ impl Wide {
         for new in after.schema.keyspaces().filter(|k| lacks(&before.schema, k.name())) {
             store.forget_dropped(&mut batch, Dropped::Keyspace(new.name()))?;
         }
-        store.db().write_with(batch, Durability::Power)?;
+        store.db().with(Durability::Power).write(batch)?;
         let version = after.schema.version();
         *self.0.state.write() = Arc::new(after);
         for family in &diff.dropped_families {

@@ -99,8 +99,8 @@ impl Store {
             index.built.store(false, Ordering::Release);
             let mut batch = Batch::new();
             batch.delete(&self.0.schema, &built_record(index.spec.id))?;
-            batch.delete_range(&index.tree, &[], &[0xFF; 64])?;
-            self.0.db.write_with(batch, Durability::Process)?;
+            batch.delete_range(&index.tree, ..)?;
+            self.0.db.with(Durability::Process).write(batch)?;
         }
         self.build(family, &index)
     }
@@ -134,7 +134,7 @@ impl Store {
         let Some(cell) = valued(&stored)? else { return Ok(()) };
         let mut batch = Batch::new();
         put_entry(family, index, full, ends, cell, &mut batch)?;
-        Ok(self.0.db.write_with(batch, Durability::Process)?)
+        Ok(self.0.db.with(Durability::Process).write(batch)?)
     }
 
     /// Takes the cell that is at a key out of the indexes where it has another entry than the one that is about to take its place may have.

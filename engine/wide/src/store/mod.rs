@@ -34,7 +34,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use firn_kv::base::key::successor;
 use firn_kv::env::Env;
 use firn_kv::env::os::OsEnv;
 use firn_kv::{Batch, Db, DbOptions, Durability, Tree, TreeOptions};
@@ -144,7 +143,8 @@ impl Store {
             return Err(invalid("a family of counters can't have indexes"));
         }
         let options = hooks::family(spec.tree.clone(), spec.counter, spec.layout.token_len(), spec.gc_grace.into());
-        let tree = self.0.db.tree(&TreeName::Family(spec.id).to_string(), options)?;
+        // Who asks for more waits for a sync of the log at the end.
+        let tree = self.0.db.with(Durability::Process).tree(&TreeName::Family(spec.id).to_string(), options)?;
         let family = {
             let mut families = self.0.families.write();
             match families.get(&spec.id) {
@@ -222,16 +222,9 @@ impl Store {
         self.check_open(family)?;
         let mut batch = Batch::new();
         for tree in std::iter::once(&family.0.tree).chain(family.indexes().iter().map(|i| &i.tree)) {
-            // There is no key that is greater than all of an ordered partitioner's; but nobody writes meanwhile, so there is a last one.
-            let mut last = tree.cursor::<&[u8]>(..)?;
-            last.last()?;
-            if last.valid()
-                && let Some(end) = successor(last.key())
-            {
-                batch.delete_range(tree, &[], &end)?;
-            }
+            batch.delete_range(tree, ..)?;
         }
-        Ok(self.0.db.write_with(batch, Durability::Process)?)
+        Ok(self.0.db.with(Durability::Process).write(batch)?)
     }
 
     fn check_open(&self, family: &Family) -> Result<()> {

@@ -9,7 +9,7 @@
 use std::cell::OnceCell;
 use std::ops::Bound;
 
-use firn_kv::{Cursor, Snapshot};
+use firn_kv::{Cursor, Readable, Snapshot};
 
 use crate::base::error::{Error, Result};
 use crate::cell::{Cell, Deletion, State as CellState, Stored};
@@ -162,12 +162,12 @@ impl Store {
     fn reader(&self, at: At<'_>, family: &Family, range: (Bound<&[u8]>, Bound<&[u8]>), slice: &Slice) -> Result<Reader> {
         let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
         let mut snapshot = if let At::Then(s) = at { Some(s.clone()) } else { None };
-        let mut cursor = at.cursor::<&[u8]>(family.tree(), range)?;
+        let mut cursor = at.cursor(family.tree(), range)?;
         // The state first, then the kinds: they tell of all that can be in it.
         let mut kinds = family.kinds();
         if snapshot.is_none() && fetches(kinds) {
             let s = self.db().snapshot();
-            cursor = At::Then(&s).cursor::<&[u8]>(family.tree(), range)?;
+            cursor = At::Then(&s).cursor(family.tree(), range)?;
             kinds = family.kinds();
             snapshot = Some(s);
         }

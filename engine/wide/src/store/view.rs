@@ -1,8 +1,6 @@
 //! At what state a read looks: the newest, or a frozen one.
 
-use std::ops::RangeBounds;
-
-use firn_kv::{Cursor, Snapshot, Tree, Value};
+use firn_kv::{Cursor, KeyBounds, Readable, Snapshot, Tree, Value};
 
 use crate::base::error::Result;
 
@@ -28,7 +26,7 @@ impl At<'_> {
         })
     }
 
-    pub fn cursor<K: AsRef<[u8]>>(self, tree: &Tree, range: impl RangeBounds<K>) -> Result<Cursor> {
+    pub fn cursor(self, tree: &Tree, range: impl KeyBounds) -> Result<Cursor> {
         Ok(match self {
             At::Now => tree.cursor(range)?,
             At::Then(s) => s.cursor(tree, range)?,

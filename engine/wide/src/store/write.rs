@@ -135,7 +135,7 @@ impl Store {
             }
         }
         held.raise(&self.0.schema, &mut batch)?;
-        self.0.db.write_with(batch, Durability::Process)?;
+        self.0.db.with(Durability::Process).write(batch)?;
         for (family, kinds) in kinds {
             family.0.recorded.fetch_or(kinds, Ordering::AcqRel);
         }
@@ -200,7 +200,7 @@ impl Store {
             entry.extend_from_slice(place);
             let value = entry.len();
             put_value(entry);
-            Ok(family.tree().put_with(&entry[..value], &entry[value..], Durability::Process)?)
+            Ok(family.tree().put(&entry[..value], &entry[value..])?)
         })?;
         held.committed_one(stripe, timestamp);
         Ok(true)
@@ -318,7 +318,7 @@ impl Store {
             cursor.next()?;
         }
         if met > FEW && e.none_newer {
-            batch.delete_range(e.family.tree(), &start, &end)?;
+            batch.delete_range(e.family.tree(), &start..&end)?;
         }
         Ok(())
     }
@@ -353,7 +353,7 @@ fn erase(tree: &Tree, start: &[u8], end: &[u8], batch: &mut Batch) -> Result<()>
     let mut keys = vec![];
     while cursor.valid() {
         if keys.len() == FEW {
-            return Ok(batch.delete_range(tree, start, end)?);
+            return Ok(batch.delete_range(tree, start..end)?);
         }
         keys.push(cursor.key().to_vec());
         cursor.next()?;

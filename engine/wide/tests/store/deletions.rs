@@ -44,7 +44,7 @@ fn a_deletion_is_kept_while_anything_that_it_covers_is_in_another_table() {
     env.advance(Duration::from_secs(900_000));
     // The table with the deletion only: the other begins after it.
     let marker = partition(&f, b"k", &[0x20]);
-    f.tree().compact_range(&marker, &marker).unwrap();
+    f.tree().compact_range(&marker..=&marker).unwrap();
     assert!(store.get(&f, b"k", &a).unwrap().is_none());
     assert!(f.tree().contains(&marker).unwrap());
     f.tree().compact().unwrap();
@@ -65,7 +65,7 @@ fn a_deletion_is_forgotten_when_newer_tables_hold_newer_cells_only() {
     put(&store, &f, b"k", &column(&f, b"b"), 5);
     f.tree().flush().unwrap();
     env.advance(Duration::from_secs(900_000));
-    f.tree().compact_range(&marker, &marker).unwrap();
+    f.tree().compact_range(&marker..=&marker).unwrap();
     assert!(!f.tree().contains(&marker).unwrap());
     let mut reader = store.read(&f, b"k", &Slice::all()).unwrap();
     assert_eq!(reader.count_cells(10).unwrap(), 1, "what lost against the deletion was not written");

@@ -203,7 +203,7 @@ fn recipe(global: &Global, keys: u64, seconds: u64) -> Done<Vec<(bool, bool, f64
     (0..keys).try_for_each(|i| tree.put(&key(0, i), &[b'v'; 100]))?;
     tree.compact()?;
     let scan = |from: u64, forward: bool| -> Done {
-        let mut all = tree.cursor::<&[u8]>(..)?;
+        let mut all = tree.cursor(..)?;
         if forward {
             all.seek(&key(0, from))?
         } else {

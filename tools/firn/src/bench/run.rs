@@ -187,7 +187,7 @@ fn live(store: &FirnStore) -> Done<(u64, u64)> {
     let progress = Progress::operations("count", None);
     progress.say("what is alive".into());
     let (mut keys, mut bytes) = (0, 0);
-    let mut cursor = store.tree.cursor::<&[u8]>(..)?;
+    let mut cursor = store.tree.cursor(..)?;
     cursor.first()?;
     while cursor.valid() {
         keys += 1;

@@ -153,7 +153,7 @@ fn of_keys(global: &Global, args: &ExplainArgs) -> Done<Told> {
 type Bounds<'a> = (std::ops::Bound<&'a [u8]>, std::ops::Bound<&'a [u8]>);
 
 fn walk(tree: &Tree, bounds: Bounds<'_>, args: &ExplainArgs) -> Result<(), Error> {
-    let mut cursor = tree.cursor::<&[u8]>(bounds)?;
+    let mut cursor = tree.cursor(bounds)?;
     if args.limit > 0 {
         if args.reverse { cursor.last()? } else { cursor.first()? }
     }
@@ -182,7 +182,7 @@ fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
     let ReadOf::Range { from, until } = of else { return Ok(None) };
     let now = firn_kv::env::os::OsEnv::new().wall_micros() as i64 / 1_000_000;
     let end = until.as_deref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-    let mut cursor = tree.cursor::<&[u8]>((std::ops::Bound::Included(from.as_slice()), end))?;
+    let mut cursor = tree.cursor((std::ops::Bound::Included(from.as_slice()), end))?;
     cursor.first()?;
     let (mut all, mut dead) = (0, 0);
     while cursor.valid() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use firn_kv::{Db, Error, Range, Snapshot, Tree, Value};
+use firn_kv::{Db, Error, Range, Readable, Snapshot, Tree, Value};
 
 use super::expected::{Change, Expected, Keys, Shard, touched};
 use super::layout::{
@@ -254,7 +254,7 @@ pub fn check_shared(what: &str, db: &Db, trees: &[Tree]) -> Checked {
     check_twins(what, &snapshot, trees, b"", usize::MAX)?;
     for name in super::layout::SCRATCH {
         let Ok(tree) = db.existing_tree(name) else { continue };
-        for item in snapshot.range::<&[u8]>(&tree, ..) {
+        for item in snapshot.range(&tree, ..) {
             let (k, v) = match item {
                 Err(e) if e.kind() == firn_kv::ErrorKind::Closed => break,
                 item => item?,

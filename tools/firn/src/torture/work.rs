@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_kv::env::Env;
-use firn_kv::{Batch, Db, DbOptions, Durability, Error, ErrorKind, Snapshot, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Durability, Error, ErrorKind, Readable, Snapshot, Tree, TreeOptions};
 use firn_workload::rng::Rng;
 
 use super::check::{
@@ -175,17 +175,17 @@ impl Worker {
             (How::SingleSynced, [change]) => match change {
                 Change::Set { tree, shard, index, version } => {
                     let v = value(*tree, *shard, *index, *version);
-                    s.trees()[*tree].put_with(&key(*shard, *index), &v, Durability::Power)?;
+                    s.trees()[*tree].with(Durability::Power).put(&key(*shard, *index), &v)?;
                 }
-                other => s.db.write_with(batch(s.trees(), std::slice::from_ref(other))?, Durability::Power)?,
+                other => s.db.with(Durability::Power).write(batch(s.trees(), std::slice::from_ref(other))?)?,
             },
-            (How::BatchSynced, _) => s.db.write_with(batch(s.trees(), changes)?, Durability::Power)?,
+            (How::BatchSynced, _) => s.db.with(Durability::Power).write(batch(s.trees(), changes)?)?,
             (How::Transaction, _) => self.transaction(changes)?,
             (How::DeleteRange, [Change::UnsetRange { tree, shard, from, to }]) => {
-                s.trees()[*tree].delete_range(&key(*shard, *from), &key(*shard, *to))?;
+                s.trees()[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?;
             }
             (How::DropRange, [Change::UnsetRange { tree, shard, from, to }]) => {
-                s.trees()[*tree].drop_range(&key(*shard, *from), &key(*shard, *to))?;
+                s.trees()[*tree].drop_range(&key(*shard, *from)..&key(*shard, *to))?;
             }
             (How::Ingest, [Change::Set { tree, .. }, ..]) => {
                 let pairs = changes.iter().filter_map(|c| match c {
@@ -202,7 +202,7 @@ impl Worker {
                 let _ = s.env.remove(&file);
                 let (tree, from, to) = (&s.trees()[*tree], key(*shard, *from), key(*shard, *to));
                 let exported = tree.export(from.clone()..to.clone(), &file)?;
-                tree.delete_range(&from, &to)?;
+                tree.delete_range(&from..&to)?;
                 // An import of nothing is refused.
                 let imported = if exported > 0 { tree.import(&file)? } else { 0 };
                 s.env.remove(&file)?;
@@ -304,12 +304,12 @@ impl Worker {
                 }
             }
             Look::Size => {
-                t.approximate_size(&span.start, &span.end)?;
+                t.approximate_size(&span.start..&span.end)?;
             }
             Look::Sync => s.db.sync()?,
             Look::Flush => t.flush()?,
             Look::Compact => t.compact()?,
-            Look::CompactRange => t.compact_range(&span.start, &span.end)?,
+            Look::CompactRange => t.compact_range(&span.start..=&span.end)?,
             Look::Options => {
                 s.db.tree(NAMES[tree], tree_options(&mut rng, tree))?;
             }
@@ -376,7 +376,7 @@ fn single(trees: &[Tree], change: &Change) -> Checked {
         }
         Change::Unset { tree, shard, index } => trees[*tree].delete(&key(*shard, *index))?,
         Change::Add { shard, index, by, .. } => trees[SUMS].merge(&key(*shard, *index), &by.to_le_bytes())?,
-        Change::UnsetRange { tree, shard, from, to } => trees[*tree].delete_range(&key(*shard, *from), &key(*shard, *to))?,
+        Change::UnsetRange { tree, shard, from, to } => trees[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?,
         Change::SetNew { .. } => return wrong("rows are not written to trees"),
     }
     Ok(())
@@ -392,7 +392,7 @@ fn batch(trees: &[Tree], changes: &[Change]) -> Checked<Batch> {
             Change::Unset { tree, shard, index } => b.delete(&trees[*tree], &key(*shard, *index))?,
             Change::Add { shard, index, by, .. } => b.merge(&trees[SUMS], &key(*shard, *index), &by.to_le_bytes())?,
             Change::UnsetRange { tree, shard, from, to } => {
-                b.delete_range(&trees[*tree], &key(*shard, *from), &key(*shard, *to))?;
+                b.delete_range(&trees[*tree], &key(*shard, *from)..&key(*shard, *to))?;
             }
             Change::SetNew { .. } => return wrong("rows are not written to trees"),
         }

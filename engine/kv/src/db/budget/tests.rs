@@ -64,7 +64,7 @@ fn what_views_name_is_counted() {
                 0 => tree.flush().unwrap(),
                 1 => db.drop_tree(tree.name()).unwrap(),
                 2 => drop(db.snapshot()),
-                _ => tree.delete_range(b"a", b"b").unwrap(),
+                _ => tree.delete_range("a".."b").unwrap(),
             }
             check(db);
         }

@@ -115,7 +115,7 @@ pub fn inserts(b: &Bench, report: &mut Report) -> Done {
 }
 
 fn put_all(kv: &Tree, columns: &[Prepared]) -> Done {
-    Ok(columns.iter().try_for_each(|c| kv.put_with(&c.full, &c.stored, Durability::Process))?)
+    Ok(columns.iter().try_for_each(|c| kv.put(&c.full, &c.stored))?)
 }
 
 fn batches(b: &Bench, report: &mut Report) -> Done {
@@ -139,7 +139,7 @@ fn batches(b: &Bench, report: &mut Report) -> Done {
             Ok(columns.chunks(COLUMNS as usize).try_for_each(|row| {
                 let mut batch = Batch::new();
                 row.iter().try_for_each(|c| batch.put(&kv, &c.full, &c.stored))?;
-                b.store.db().write_with(batch, Durability::Process)
+                b.store.db().with(Durability::Process).write(batch)
             })?)
         };
         meter.round(ours, beside)?;
@@ -154,7 +154,7 @@ fn batches(b: &Bench, report: &mut Report) -> Done {
             value.extend_from_slice(&c.place);
             value.extend_from_slice(&c.stored);
         }
-        values.put_with(&row_key(row), &value, Durability::Process)?;
+        values.put(&row_key(row), &value)?;
         progress.at(row);
     }
     Ok(b.store.db().wait_idle()?)
@@ -354,7 +354,7 @@ pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
     for _ in 0..3 {
         let ours = || expect("columns of the wide row", cells_of_row(b, &family, WIDEST, &all, u64::MAX)?, b.columns);
         let beside = || {
-            let mut c = family.tree().cursor::<&[u8]>(..)?;
+            let mut c = family.tree().cursor(..)?;
             c.first()?;
             let mut n = 0;
             while c.valid() {
@@ -367,7 +367,7 @@ pub fn walk(b: &Bench, what: &str, report: &mut Report) -> Done {
         most = most.max(rss());
     }
     report.add(what, CURSOR_STEP, meter.done(), None);
-    let size = family.tree().cursor::<&[u8]>(..).and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
+    let size = family.tree().cursor(..).and_then(|mut c| c.first().map(|()| c.key().len() + c.value().len()))?;
     let row = bytes(size as u64 * b.columns);
     let more = bytes(most.saturating_sub(before));
     report
@@ -427,7 +427,7 @@ pub fn counters(b: &Bench, report: &mut Report) -> Done {
         m.add(&family, &places[(n % COUNTERS) as usize], 1);
         b.store.apply(&[m], Durability::Process).map_err(failure)
     };
-    let put = |n: u64| -> Done { Ok(kv.put_with(&row_key(n % COUNTERS), &[0; 17], Durability::Process)?) };
+    let put = |n: u64| -> Done { Ok(kv.put(&row_key(n % COUNTERS), &[0; 17])?) };
     for _ in 0..rounds {
         meter.round(|| on_threads(per_thread, &increment), || on_threads(per_thread, &put))?;
     }
@@ -479,7 +479,7 @@ pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
         let beside = || {
             columns.iter().try_for_each(|c| {
                 kv.get(&c.full)?;
-                Ok(kv.put_with(&c.full, &c.stored, Durability::Process)?)
+                Ok(kv.put(&c.full, &c.stored)?)
             })
         };
         meter.round(ours, beside)?;

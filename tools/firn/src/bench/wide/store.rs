@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_kv::{DbOptions, Tree, TreeOptions};
+use firn_kv::{DbOptions, Durability, Tree, TreeOptions};
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::store::{Family, Options as StoreOptions, Store};
 use firn_wide::{Error, Keyspace, Options, Wide};
@@ -70,7 +70,7 @@ impl Bench {
 
     /// A tree of the engine, beside the families.
     pub fn tree(&self, name: &str) -> Done<Tree> {
-        Ok(self.store.db().tree(name, TreeOptions::default())?)
+        Ok(self.store.db().with(Durability::Process).tree(name, TreeOptions::default())?)
     }
 
     /// Merges each tree into one run.

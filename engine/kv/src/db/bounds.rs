@@ -1,0 +1,87 @@
+//! Ranges of keys as callers write them: [`KeyBounds`].
+
+use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use crate::merge::visible::KeyRange;
+
+/// A range of keys: `..`, `"a".."b"`, `"a"..="b"`, `"a"..`, `.."b"`, `..="b"`, or a pair of [`Bound`]s, of anything that is bytes.
+///
+/// It is what [`RangeBounds`] would be if it did not name the type of the bounds: `..` has none, so `tree.range(..)` needs no type
+/// written down. A range that ends before it begins holds no keys.
+///
+/// ```
+/// use std::ops::Bound;
+/// use firn_kv::{Db, TreeOptions};
+/// let db = Db::in_memory()?;
+/// let tree = db.tree("t", TreeOptions::default())?;
+/// for k in ["a", "b", "c"] {
+///     tree.put(k, "")?;
+/// }
+/// assert_eq!(tree.range(..).count(), 3);
+/// assert_eq!(tree.range("b"..).count(), 2);
+/// assert_eq!(tree.range(.."b").count(), 1);
+/// assert_eq!(tree.range((Bound::Excluded("a"), Bound::Included("c"))).count(), 2);
+/// # Ok::<(), firn_kv::Error>(())
+/// ```
+pub trait KeyBounds {
+    /// Where it begins.
+    fn start_key(&self) -> Bound<&[u8]>;
+    /// Where it ends.
+    fn end_key(&self) -> Bound<&[u8]>;
+}
+
+impl<R: KeyBounds + ?Sized> KeyBounds for &R {
+    fn start_key(&self) -> Bound<&[u8]> {
+        (**self).start_key()
+    }
+    fn end_key(&self) -> Bound<&[u8]> {
+        (**self).end_key()
+    }
+}
+
+impl KeyBounds for RangeFull {
+    fn start_key(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+    fn end_key(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyBounds for (Bound<K>, Bound<K>) {
+    fn start_key(&self) -> Bound<&[u8]> {
+        self.0.as_ref().map(K::as_ref)
+    }
+    fn end_key(&self) -> Bound<&[u8]> {
+        self.1.as_ref().map(K::as_ref)
+    }
+}
+
+macro_rules! bounds_of {
+    ($($range:ident)*) => {$(
+        impl<K: AsRef<[u8]>> KeyBounds for $range<K> {
+            fn start_key(&self) -> Bound<&[u8]> {
+                self.start_bound().map(K::as_ref)
+            }
+            fn end_key(&self) -> Bound<&[u8]> {
+                self.end_bound().map(K::as_ref)
+            }
+        }
+    )*};
+}
+
+bounds_of! { Range RangeFrom RangeInclusive RangeTo RangeToInclusive }
+
+impl KeyBounds for KeyRange {
+    fn start_key(&self) -> Bound<&[u8]> {
+        Bound::Included(&self.from)
+    }
+    fn end_key(&self) -> Bound<&[u8]> {
+        self.until.as_deref().map_or(Bound::Unbounded, Bound::Excluded)
+    }
+}
+
+/// The half-open form of any range.
+pub fn key_range(range: impl KeyBounds) -> KeyRange {
+    KeyRange::new(range.start_key(), range.end_key())
+}

@@ -1,0 +1,196 @@
+//! A tree as callers see it: an ordered map of bytes. What reads and then writes as one step is in `update`.
+
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{Kind, Seq};
+use crate::base::options::{Durability, TreeOptions};
+use crate::base::sync::epoch;
+use crate::merge::value::Value;
+use crate::merge::visible::KeyRange;
+
+use super::batch::Batch;
+use super::bounds::{KeyBounds, key_range};
+use super::tree::TreeCore;
+use super::{Db, Handle};
+
+/// One ordered map of a [`Db`]. Cheap to clone.
+///
+/// Keys and values are anything that is bytes: `&[u8]`, `&str`, `String`, `Vec<u8>`, arrays. Ranges are written `..`, `"a".."b"`,
+/// `"a"..="b"` and so on ([`KeyBounds`]).
+///
+/// A handle has a durability, with which everything is written through it: that of the [`Db`] that it was got from, and with
+/// [`with`](Tree::with) another one.
+#[derive(Clone)]
+pub struct Tree {
+    pub(super) handle: Arc<Handle>,
+    pub(super) core: Arc<TreeCore>,
+    pub(super) durability: Durability,
+}
+
+impl Tree {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The store that it belongs to, with the handle's durability.
+    pub fn db(&self) -> Db {
+        Db { handle: self.handle.clone(), durability: self.durability }
+    }
+
+    /// The same tree; what is written through this handle has this durability. It costs two reference counts: keep the handle where many
+    /// writes go through it.
+    pub fn with(&self, durability: Durability) -> Tree {
+        Tree { durability, ..self.clone() }
+    }
+
+    /// Its options. [`Db::tree`] changes them.
+    pub fn options(&self) -> TreeOptions {
+        (*self.core.view.load_full().options).clone()
+    }
+
+    /// The value of `key`. The value pins its block or memtable; nothing is copied.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the tree was dropped.
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.handle.core.get(&self.core, key.as_ref())
+    }
+
+    /// The values of several keys, all of one moment.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.handle.core.multi_get(&self.core, keys)
+    }
+
+    /// Whether `key` has a value.
+    ///
+    /// # Errors
+    /// As [`get`](Tree::get).
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when key or value are over the limits, else as [`Db::write`].
+    #[inline]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.handle.core.write_point(&self.core, Kind::Put, key.as_ref(), value.as_ref(), self.durability)
+    }
+
+    /// Deletes `key`. Whether it had a value is not looked up.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    #[inline]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.handle.core.write_point(&self.core, Kind::Delete, key.as_ref(), &[], self.durability)
+    }
+
+    /// Adds an operand for the tree's merge hook.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge hook.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.check_merge()?;
+        self.handle.core.write_point(&self.core, Kind::Merge, key.as_ref(), operand.as_ref(), self.durability)
+    }
+
+    /// Deletes every key of a range: O(1) however many there are. Nothing happens when it ends before it begins.
+    ///
+    /// ```
+    /// # use firn_kv::{Db, TreeOptions};
+    /// # let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
+    /// tree.delete_range("2025-01".."2025-07")?; // to before the end
+    /// tree.delete_range("2025-07"..="2025-12")?; // the last key too
+    /// tree.delete_range(.."2025")?; // all before
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    pub fn delete_range(&self, range: impl KeyBounds) -> Result<()> {
+        self.delete_range_numbered(&range).map(|_| ())
+    }
+
+    /// Deletes every key, at one moment, in O(1): [`delete_range`](Tree::delete_range) of all. The space comes back as the tree is merged.
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    pub fn clear(&self) -> Result<()> {
+        self.delete_range(..)
+    }
+
+    /// As [`delete_range`](Tree::delete_range); gives the deletion's sequence number.
+    pub(super) fn delete_range_numbered(&self, range: &dyn KeyBounds) -> Result<Seq> {
+        self.core.check_live()?;
+        self.handle.core.check_writable()?;
+        let mut batch = Batch::new();
+        batch.delete_between(self, range)?;
+        self.handle.core.write_batch(&batch, self.durability)
+    }
+
+    /// An error when it is a tree of another store.
+    pub(super) fn check_of(&self, store: &Arc<Handle>) -> Result<()> {
+        if Arc::ptr_eq(store, &self.handle) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("the tree {:?} belongs to another store", self.name())))
+    }
+
+    pub(super) fn check_merge(&self) -> Result<()> {
+        let guard = epoch::pin();
+        match self.core.view.load(&guard).options.merge {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(format!("the tree {:?} has no merge hook; open it with one", self.core.name))),
+        }
+    }
+
+    /// Writes the memtable to a table and waits for it.
+    ///
+    /// # Errors
+    /// I/O errors, after which the store is read-only.
+    pub fn flush(&self) -> Result<()> {
+        self.core.check_live()?;
+        self.handle.core.flush_tree(&self.core)
+    }
+
+    /// Flushes, then merges everything down to one run, dropping what no reader can see.
+    ///
+    /// # Errors
+    /// `Incompatible` when the tree has hooks that were not handed in ([`Db::tree`]); corruption and I/O errors.
+    pub fn compact(&self) -> Result<()> {
+        self.compact_within(None)
+    }
+
+    /// Flushes, then merges whatever may hold keys of a range, and of its end.
+    ///
+    /// # Errors
+    /// As [`compact`](Tree::compact).
+    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
+        self.compact_within(Some(&key_range(range)))
+    }
+
+    fn compact_within(&self, range: Option<&KeyRange>) -> Result<()> {
+        self.check_hooked()?;
+        self.flush()?;
+        self.handle.core.compact_range(&self.core, range)
+    }
+
+    /// Without its hooks nobody knows what may be merged and forgotten.
+    fn check_hooked(&self) -> Result<()> {
+        self.core.check_live()?;
+        if self.core.is_hooked() {
+            return Ok(());
+        }
+        let words =
+            format!("the tree {:?} has hooks that were not handed in, so it is not merged; open it with them", self.name());
+        Err(Error::new(ErrorKind::Incompatible, words))
+    }
+}
