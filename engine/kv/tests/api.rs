@@ -32,7 +32,7 @@ fn keys(items: impl Iterator<Item = Result<(Value, Value)>>) -> Vec<String> {
 fn keys_and_values_are_anything_that_is_bytes() {
     let (db, tree) = store();
     tree.put("str", String::from("String")).unwrap();
-    tree.put(b"array".to_vec(), [1u8, 2]).unwrap();
+    tree.put(Vec::from("array"), [1u8, 2]).unwrap();
     tree.put(7u32.to_be_bytes(), b"literal").unwrap();
     assert_eq!(tree.get("array").unwrap().unwrap(), [1, 2]);
     // A value is a key, too.
@@ -301,7 +301,8 @@ fn a_transaction_depends_on_what_it_has_walked() {
     assert_eq!(commit(&|tx, t| assert_eq!(tx.iter(t).count(), 4), &put("i")), conflict);
     let both = |tx: &mut firn_kv::Transaction, t: &Tree| {
         let mut all = tx.iter(t);
-        (all.next().unwrap().unwrap(), all.next_back().unwrap().unwrap());
+        all.next().unwrap().unwrap();
+        all.next_back().unwrap().unwrap();
     };
     assert_eq!(commit(&both, &put("e")), Ok(()));
     assert_eq!(commit(&both, &put("a")), conflict);
@@ -429,7 +430,7 @@ fn threads_share_a_queue_a_lock_and_a_counter() {
             let (mut mine, mut locked) = (vec![], 0);
             for _ in 0..100 {
                 mine.push(tree.pop_first().unwrap().unwrap().0);
-                tree.update("s", |old| Some((old.map_or(0, |v| v.len()) + 1).to_string().repeat(1))).unwrap();
+                tree.update("s", |old| Some((old.map_or(0, |v| v.len()) + 1).to_string())).unwrap();
                 tree.update("z", |old| Some([old.unwrap_or_default(), &[n as u8]].concat())).unwrap();
                 if tree.insert_if_absent("y", n.to_be_bytes()).unwrap().is_none() {
                     locked += 1;
