@@ -86,6 +86,7 @@ impl Device {
         None
     }
 
+    #[cfg(unix)]
     fn from_stats(diskstats: &str, major: u64, minor: u64) -> Option<Device> {
         diskstats.lines().find_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();

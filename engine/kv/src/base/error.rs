@@ -64,9 +64,17 @@ impl ErrorKind {
 
 /// Whether the system refused for want of file descriptors or memory. By number: the standard library has no kinds for all of these.
 fn is_exhausted(e: &std::io::Error) -> bool {
-    use rustix::io::Errno;
-    let full = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
-    e.kind() == std::io::ErrorKind::OutOfMemory || e.raw_os_error().is_some_and(|n| full.iter().any(|f| f.raw_os_error() == n))
+    #[cfg(unix)]
+    let full = {
+        use rustix::io::Errno;
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN].map(Errno::raw_os_error)
+    };
+    // ERROR_TOO_MANY_OPEN_FILES, ERROR_NO_SYSTEM_RESOURCES, ERROR_COMMITMENT_LIMIT; those of memory are a kind.
+    #[cfg(windows)]
+    let full = [4, 1450, 1455];
+    #[cfg(not(any(unix, windows)))]
+    let full: [i32; 0] = [];
+    e.kind() == std::io::ErrorKind::OutOfMemory || e.raw_os_error().is_some_and(|n| full.contains(&n))
 }
 
 /// An error of the engine: a [kind](ErrorKind), a message, and the place where it happened.

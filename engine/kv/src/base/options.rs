@@ -348,7 +348,7 @@ pub struct DbOptions {
     /// Default none.
     pub shared: Option<MemoryBudget>,
     /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that work itself, so that one
-    /// history gives one directory, byte for byte. Default 2.
+    /// history gives one directory, byte for byte. Default 2; 0 on WebAssembly, which has no threads.
     pub background_threads: usize,
     /// Durability of writes that do not name their own.
     pub durability: Durability,
@@ -374,7 +374,7 @@ impl Default for DbOptions {
         DbOptions {
             memory_budget: 256 << 20,
             shared: None,
-            background_threads: 2,
+            background_threads: if cfg!(target_family = "wasm") { 0 } else { 2 },
             durability: Durability::Process,
             read_mode: ReadMode::Auto,
             wal_segment: 64 << 20,

@@ -389,7 +389,7 @@ struct Memory {
 }
 
 /// Chunks in a region.
-const CHUNKS: usize = if cfg!(any(miri, loom)) { 1 } else { 32 };
+const CHUNKS: usize = if cfg!(any(miri, loom, target_family = "wasm")) { 1 } else { 32 };
 
 impl Memory {
     /// Sees to it that `chunks` chunks have addresses; false when the system has none to give.
@@ -409,7 +409,7 @@ impl Memory {
     }
 
     /// Returns the memory of a chunk without live frames; it reads as zeroes when touched again.
-    #[cfg(not(any(miri, loom)))]
+    #[cfg(all(unix, not(any(miri, loom))))]
     fn give_back(&self, chunk: u32) {
         let region = &self.regions[chunk as usize / CHUNKS];
         let at = region.base.addr() - region.map.as_ptr().addr() + chunk as usize % CHUNKS * self.chunk_size;
@@ -418,18 +418,19 @@ impl Memory {
         let _ = unsafe { region.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, at, self.chunk_size) };
     }
 
-    #[cfg(any(miri, loom))]
+    #[cfg(any(not(unix), miri, loom))]
     fn give_back(&self, _chunk: u32) {}
 }
 
-#[cfg(not(any(miri, loom)))]
+#[cfg(not(any(miri, loom, target_family = "wasm")))]
 struct Region {
+    #[cfg_attr(not(unix), expect(dead_code, reason = "it is given back as a whole only"))]
     map: memmap2::MmapRaw,
     /// The first chunk, aligned to the chunks' size.
     base: *mut u8,
 }
 
-#[cfg(not(any(miri, loom)))]
+#[cfg(not(any(miri, loom, target_family = "wasm")))]
 impl Region {
     fn new(chunk_size: usize) -> Option<Region> {
         let bytes = CHUNKS * chunk_size;
@@ -447,13 +448,13 @@ impl Region {
 }
 
 /// Where there is no `mmap` (the interpreter, the model checker) a region is one allocation.
-#[cfg(any(miri, loom))]
+#[cfg(any(miri, loom, target_family = "wasm"))]
 struct Region {
     base: *mut u8,
     layout: Layout,
 }
 
-#[cfg(any(miri, loom))]
+#[cfg(any(miri, loom, target_family = "wasm"))]
 impl Region {
     fn new(chunk_size: usize) -> Option<Region> {
         let layout = Layout::from_size_align(CHUNKS * chunk_size, chunk_size).ok()?;
@@ -464,7 +465,7 @@ impl Region {
     }
 }
 
-#[cfg(any(miri, loom))]
+#[cfg(any(miri, loom, target_family = "wasm"))]
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout; a pool's memory goes when no frame is left (2).

@@ -441,7 +441,7 @@ mod tests {
         let count = clean.count();
         assert_eq!(count, 26);
         assert_eq!(clean.describe(0).unwrap(), "create the directory /d");
-        assert_eq!(clean.describe(4).unwrap(), "write /d/log");
+        assert_eq!(clean.describe(4).unwrap(), format!("write {}", Path::new("/d").join("log").display()));
         assert_eq!(clean.describe(count), None);
         for n in 0..count {
             let (_, env) = wrapped();

@@ -42,6 +42,7 @@ impl ReadMap {
     /// A fault reads its own page only. Without it the system reads as far ahead as the device's setting says: 128 KiB on most, 8 MiB on
     /// some.
     pub fn at_random(&self) {
+        #[cfg(unix)]
         let _ = self.0.advise(memmap2::Advice::Random);
     }
 }

@@ -86,7 +86,14 @@ pub(super) fn with_failing_syncs<T>(work: impl FnOnce() -> T) -> T {
 
 /// `EIO`, as a failing device gives it.
 pub(super) fn device_error() -> io::Error {
-    io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
+    // ERROR_IO_DEVICE of Windows, and the number of WASI; Unixes agree.
+    io::Error::from_raw_os_error(if cfg!(windows) {
+        1117
+    } else if cfg!(target_os = "wasi") {
+        29
+    } else {
+        5
+    })
 }
 
 fn refused(what: &str, path: &Path, kind: io::ErrorKind) -> Error {

@@ -43,6 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(unix)]
     fn limits_are_looked_for_in_all_groups_above() {
         let paths = |text: &str| files(text).iter().map(|p| p.display().to_string()).collect::<Vec<_>>();
         assert_eq!(

@@ -20,6 +20,7 @@ mod map;
 pub mod mem;
 mod memory;
 pub mod os;
+mod system;
 #[cfg(test)]
 mod tests;
 

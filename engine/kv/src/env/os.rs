@@ -3,7 +3,8 @@
 //! Invariants:
 //! - A call that was interrupted (`EINTR`) is repeated and a short write is continued: callers never see either.
 //! - A failed sync is reported once and never repeated here: after it the kernel may have marked the lost pages clean.
-//! - A log file has all its blocks before it is mapped, so a full disk is an error of [`Env::create_log`] and not a signal later.
+//! - A log file has all its blocks before it is mapped, so a full disk is an error of [`Env::create_log`] and not a signal later; where blocks
+//!   can't be reserved it is not mapped, and a full disk is an error of the write (see `system`).
 //! - `read_at` is one `pread` even when the file is mapped, so that a failing device is an error and not a signal.
 //!
 //! Syncing a log is `fdatasync` of its descriptor: on Linux that writes the dirty pages of a shared map too; elsewhere the map is
@@ -13,13 +14,13 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::map::{ForkMark, LogMap, ReadMap};
+use super::system;
 use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
 
@@ -31,13 +32,39 @@ pub struct OsEnv {
     drawn: AtomicU64,
     /// Tells children that `fork()` makes.
     mark: Option<ForkMark>,
+    /// Whether files are mapped.
+    maps: bool,
 }
 
 impl OsEnv {
     /// The operating system as an environment.
     #[allow(clippy::new_ret_no_self)] // an environment is always used through the trait
     pub fn new() -> Arc<dyn Env> {
-        Arc::new(OsEnv { start: Instant::now(), drawn: AtomicU64::new(0), mark: ForkMark::new() })
+        Arc::new(OsEnv::with_maps(system::MAPS))
+    }
+
+    fn with_maps(maps: bool) -> OsEnv {
+        OsEnv { start: Instant::now(), drawn: AtomicU64::new(0), mark: ForkMark::new(), maps }
+    }
+
+    /// As it is where files are not mapped.
+    #[cfg(test)]
+    pub(super) fn without_maps() -> Arc<dyn Env> {
+        Arc::new(OsEnv::with_maps(false))
+    }
+
+    /// Gives the file of a log its length, and its blocks where that can be: then it is mapped. `fresh`: it has no content to keep.
+    fn open_log(&self, named: Named, capacity: u64, fresh: bool) -> Result<Box<dyn LogFile>> {
+        let len = usize::try_from(capacity).ok().filter(|n| *n > 0);
+        let Some(len) = len else {
+            return Err(Error::invalid(format!("a log file cannot have {capacity} bytes")).in_file(&named.path));
+        };
+        let reserved = system::reserve(&named.file, capacity, fresh).map_err(|e| named.error("reserve the log's space", e))?;
+        if !(reserved && self.maps) {
+            return Ok(Box::new(PlainLog { named, capacity }));
+        }
+        let map = LogMap::new(&named.file, len).map_err(|e| named.error("map", e))?;
+        Ok(Box::new(OsLog { named, capacity, map }))
     }
 }
 
@@ -78,7 +105,7 @@ impl ReadFile for OsRead {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.named.file.read_exact_at(buf, offset).map_err(|e| match e.kind() {
+        system::read_exact_at(&self.named.file, buf, offset).map_err(|e| match e.kind() {
             io::ErrorKind::UnexpectedEof => ends_early(&self.named.path, offset, buf.len()),
             _ => self.named.error("read", e).at(&self.named.path, offset),
         })
@@ -90,20 +117,14 @@ impl ReadFile for OsRead {
     }
 
     fn at_random(&self) {
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let _ = rustix::fs::fadvise(&self.named.file, 0, None, rustix::fs::Advice::Random);
+        system::at_random(&self.named.file);
         if let Some(map) = &self.map {
             map.at_random();
         }
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        if let Some(len) = std::num::NonZeroU64::new(len) {
-            let _ = rustix::fs::fadvise(&self.named.file, offset, Some(len), rustix::fs::Advice::WillNeed);
-        }
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        let _ = (offset, len);
+        system::will_need(&self.named.file, offset, len);
     }
 }
 
@@ -155,46 +176,39 @@ struct OsLog {
     map: LogMap,
 }
 
-impl OsLog {
-    /// Reserves all of the file's blocks and maps it. `fresh`: the file has no content to keep.
-    fn open(named: Named, capacity: u64, fresh: bool) -> Result<OsLog> {
-        let len = usize::try_from(capacity).ok().filter(|n| *n > 0);
-        let Some(len) = len else {
-            return Err(Error::invalid(format!("a log file cannot have {capacity} bytes")).in_file(&named.path));
-        };
-        reserve(&named.file, capacity, fresh).map_err(|e| named.error("reserve the log's space", e))?;
-        let map = LogMap::new(&named.file, len).map_err(|e| named.error("map", e))?;
-        Ok(OsLog { named, capacity, map })
-    }
+/// A log that is written without a map.
+struct PlainLog {
+    named: Named,
+    capacity: u64,
 }
 
-/// Gives a file all the blocks of its first `len` bytes. Where the file system cannot reserve, a fresh file is filled with zeros;
-/// one that is used again was filled when it was fresh.
-fn reserve(file: &File, len: u64, fresh: bool) -> io::Result<()> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    loop {
-        use rustix::io::Errno;
-        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, len) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => continue,
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => break,
-            Err(e) => return Err(e.into()),
+impl LogFile for PlainLog {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if offset > self.capacity || bytes.len() as u64 > self.capacity - offset {
+            return Err(past_capacity(&self.named.path, offset, bytes.len(), self.capacity));
         }
+        system::write_all_at(&self.named.file, bytes, offset)
+            .map_err(|e| self.named.error("write", e).at(&self.named.path, offset))
     }
-    if fresh { fill_with_zeros(file, len) } else { Ok(()) }
-}
 
-fn fill_with_zeros(file: &File, len: u64) -> io::Result<()> {
-    // One page at a time: a large write makes large folios in the page cache, and then each sync of a small record through the
-    // map writes a whole folio back (measured on ext4: three times slower).
-    let zeros = [0u8; 4096];
-    let mut at = 0;
-    while at < len {
-        let n = (len - at).min(zeros.len() as u64);
-        file.write_all_at(&zeros[..n as usize], at)?;
-        at += n;
+    fn sync(&self) -> Result<()> {
+        self.named.sync_data()
     }
-    Ok(())
+
+    fn prepare(&self, _offset: u64, _len: u64) {}
+
+    fn shorten(&mut self, len: u64) -> Result<()> {
+        if len == 0 || len > self.capacity {
+            return Err(past_capacity(&self.named.path, len, 0, self.capacity));
+        }
+        self.named.file.set_len(len).map_err(|e| self.named.error("shorten", e))?;
+        self.capacity = len;
+        Ok(())
+    }
 }
 
 impl LogFile for OsLog {
@@ -276,7 +290,7 @@ impl Env for OsEnv {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        File::open(dir).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync the directory", dir, e))
+        system::sync_dir(dir).map_err(|e| Error::io("sync the directory", dir, e))
     }
 
     fn file_len(&self, file: &Path) -> Result<u64> {
@@ -287,7 +301,7 @@ impl Env for OsEnv {
         let named = Named::open(OpenOptions::new().read(true), "open", file)?;
         let len = named.len()?;
         let map = match usize::try_from(len) {
-            Ok(n) if map && n > 0 => Some(ReadMap::new(&named.file, n).map_err(|e| named.error("map", e))?),
+            Ok(n) if map && self.maps && n > 0 => Some(ReadMap::new(&named.file, n).map_err(|e| named.error("map", e))?),
             _ => None,
         };
         Ok(Arc::new(OsRead { named, len, map }))
@@ -325,8 +339,8 @@ impl Env for OsEnv {
             _ => {}
         }
         let named = Named::open(OpenOptions::new().read(true).write(true).create_new(true), "create", file)?;
-        match OsLog::open(named, capacity, true) {
-            Ok(log) => Ok(Box::new(log)),
+        match self.open_log(named, capacity, true) {
+            Ok(log) => Ok(log),
             Err(e) => {
                 // What could be reserved is given back: the device may be full.
                 let _ = std::fs::remove_file(file);
@@ -338,7 +352,7 @@ impl Env for OsEnv {
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
         let named = Named::open(OpenOptions::new().read(true).write(true), "open for writing again", file)?;
         let len = named.len()?;
-        Ok(Box::new(OsLog::open(named, len, false)?))
+        self.open_log(named, len, false)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -367,8 +381,7 @@ impl Env for OsEnv {
     }
 
     fn free_space(&self, dir: &Path) -> Option<u64> {
-        let stat = rustix::fs::statvfs(dir).ok()?;
-        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+        system::free_space(dir)
     }
 
     fn memory(&self) -> Option<u64> {

@@ -44,7 +44,7 @@ impl Mapping {
         let failed = |e: std::io::Error| {
             Error::new(ErrorKind::Exhausted, format!("cannot map {len} bytes of memory: {e}; free some, and try again"))
         };
-        if cfg!(miri) || len < SMALL {
+        if cfg!(any(miri, target_family = "wasm")) || len < SMALL {
             // SAFETY: the size is not zero and the alignment a power of two.
             let p = unsafe { std::alloc::alloc(Self::layout(len)) };
             let base = NonNull::new(p).ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
