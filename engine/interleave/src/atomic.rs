@@ -107,6 +107,13 @@ macro_rules! number {
                 self.0.fetch_or(value, order)
             }
 
+            #[inline]
+            #[track_caller]
+            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                point();
+                self.0.fetch_and(value, order)
+            }
+
             /// # Errors
             /// The value that is there, when `f` gives none.
             #[inline]

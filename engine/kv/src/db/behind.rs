@@ -28,7 +28,7 @@ use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
 /// After how many deletes a writer looks, where looks find something.
-const NEAR: u64 = 32;
+const NEAR: u64 = 64;
 /// The same at most, where they don't.
 const FAR: u64 = 1024;
 
