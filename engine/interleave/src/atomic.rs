@@ -102,13 +102,6 @@ macro_rules! number {
 
             #[inline]
             #[track_caller]
-            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
-                point();
-                self.0.fetch_and(value, order)
-            }
-
-            #[inline]
-            #[track_caller]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_or(value, order)
