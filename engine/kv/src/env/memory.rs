@@ -5,9 +5,16 @@
 #![allow(clippy::disallowed_methods)] // a part of `os`, the door that the ban leads to
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-/// The limit in bytes; `None` where unknown.
+/// The limit in bytes, as it was when this process asked first; `None` where unknown. Half a dozen files say it: many small stores must not
+/// pay for that each.
 pub(super) fn limit() -> Option<u64> {
+    static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
+    *LIMIT.get_or_init(read)
+}
+
+fn read() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|t| total(&t))?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = files(&groups).into_iter().filter_map(|f| std::fs::read_to_string(f).ok()?.trim().parse::<u64>().ok());
