@@ -4,7 +4,9 @@
 //!
 //! What it does not do is copy whole blocks, as the engine does where nothing else overlaps them: there are no blocks here to copy. So
 //! it is exact for trees whose blocks are never copied, as those with a summary hook, and for others as far as their runs overlap:
-//! where they do not, blocks end elsewhere and tables are a little longer.
+//! where they do not, blocks end elsewhere and tables are a little longer. Nor does it write range deletions where the deletes of a memtable
+//! leave nothing behind, as a flush of the engine does ([`firn_kv::merge::emptied`]): of histories with long runs of deletes, as those of
+//! queues, it says some more bytes than the engine writes.
 
 use std::cell::Cell;
 use std::cmp::Reverse;

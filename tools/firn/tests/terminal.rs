@@ -28,7 +28,11 @@ impl Temp {
 
     /// A terminal of this size, in which a shell runs `line`; `firn` is the command under test.
     fn terminal(&self, lines: u16, columns: u16, line: &str) -> PtySession {
-        let mut shell = Command::new("sh");
+        // Whoever runs the tests in the background has Ctrl-C ignored by all that they start.
+        let mut shell = Command::new(if cfg!(target_os = "linux") { "env" } else { "sh" });
+        if cfg!(target_os = "linux") {
+            shell.args(["--default-signal=INT", "sh"]);
+        }
         let set = format!("stty rows {lines} cols {columns}; firn() {{ {} \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_firn"));
         shell.args(["-c", &set]).current_dir(&self.0).env_remove("PAGER").env("FIRN_HISTORY", self.path("history"));
         shell.env("TERM", "xterm").env("NO_COLOR", "1");
