@@ -1,9 +1,10 @@
 //! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
 //!
-//! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`target`] is the store as the workload
-//! runner sees it, [`mod@run`] measures, [`report`] prints, [`picture`] draws, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the
-//! models above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`]
-//! measures what histories do to single operations, [`queue`] the first look behind many deletions, [`small`] what a small store costs, and [`trees`] what many trees cost.
+//! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`mod@run`] measures, [`timed`] holds a stopwatch to
+//! the store, [`report`] prints, [`picture`] draws, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the models
+//! above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`] measures what
+//! histories do to single operations, [`queue`] the first look behind many deletions, [`small`] what a small store costs, and [`trees`] what
+//! many trees cost.
 
 mod advice;
 mod cliffs;

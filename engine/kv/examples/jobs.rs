@@ -1,0 +1,327 @@
+//! A job queue: delays, leases, retries with backoff, names that keep duplicates out, and dead letters.
+//!
+//! Several workers take jobs, whoever dies loses its lease, and what fails too often is put aside with the reason:
+//!
+//! ```text
+//! cargo run --release -p firn-kv --example jobs [DIR]
+//! ```
+//!
+//! Each step of a job's life is one transaction over several trees, so a crash finds it in one state:
+//!
+//! | tree | key | value |
+//! |---|---|---|
+//! | `jobs` | id | the job |
+//! | `ready` | when it is due, id | nothing |
+//! | `leased` | when the lease ends, id | nothing |
+//! | `names` | name | id: a name is taken as long as its job is neither done nor dead |
+//! | `dead` | id | the job and why |
+//!
+//! Jobs are taken where `ready` begins, and deleted there: the place where a queue in an LSM store is slow if the store is not made for it.
+#![allow(clippy::disallowed_methods)] // an application may look at the clock
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use firn_kv::{Db, Readable, Result, Transaction, Tree, TreeOptions};
+
+/// After so many attempts a job is dead.
+const MOST_ATTEMPTS: u32 = 4;
+/// How long the second attempt waits after the first; each further one twice as long as the one before.
+const BACKOFF: u64 = 20;
+
+/// Milliseconds since 1970.
+type Time = u64;
+type Id = u64;
+
+/// A piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Job {
+    attempts: u32,
+    /// When the lease ends that is out on it.
+    lease_until: Time,
+    name: String,
+    payload: Vec<u8>,
+}
+
+impl Job {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![];
+        out.extend(self.attempts.to_le_bytes());
+        out.extend(self.lease_until.to_le_bytes());
+        out.extend((self.name.len() as u32).to_le_bytes());
+        out.extend(self.name.as_bytes());
+        out.extend(&self.payload);
+        out
+    }
+
+    /// `None` when these bytes are no job.
+    fn decode(mut bytes: &[u8]) -> Option<Job> {
+        let mut take = |n: usize| {
+            let (head, rest) = bytes.split_at_checked(n)?;
+            bytes = rest;
+            Some(head)
+        };
+        let attempts = u32::from_le_bytes(take(4)?.try_into().ok()?);
+        let lease_until = Time::from_le_bytes(take(8)?.try_into().ok()?);
+        let len = u32::from_le_bytes(take(4)?.try_into().ok()?);
+        let name = String::from_utf8(take(len as usize)?.to_vec()).ok()?;
+        Some(Job { attempts, lease_until, name, payload: bytes.to_vec() })
+    }
+}
+
+/// A key that is in order of time, then of ids.
+fn timed(at: Time, id: Id) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&at.to_be_bytes());
+    key[8..].copy_from_slice(&id.to_be_bytes());
+    key
+}
+
+fn parse_timed(key: &[u8]) -> (Time, Id) {
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).unwrap_or_default();
+    (number(&key[..8]), number(&key[8..]))
+}
+
+/// A job that a worker has for a while.
+#[derive(Debug)]
+struct Lease {
+    id: Id,
+    job: Job,
+}
+
+/// What became of a job that failed.
+#[derive(Debug, PartialEq, Eq)]
+enum Failed {
+    /// It will be tried again at this time.
+    Again(Time),
+    /// It was tried often enough.
+    Dead,
+    /// The lease had ended, and the job is somebody else's.
+    TooLate,
+}
+
+struct Queue {
+    db: Db,
+    jobs: Tree,
+    ready: Tree,
+    leased: Tree,
+    names: Tree,
+    dead: Tree,
+    counters: Tree,
+}
+
+impl Queue {
+    fn open(db: &Db) -> Result<Queue> {
+        let tree = |name| db.tree(name, TreeOptions::default());
+        Ok(Queue {
+            db: db.clone(),
+            jobs: tree("jobs")?,
+            ready: tree("ready")?,
+            leased: tree("leased")?,
+            names: tree("names")?,
+            dead: tree("dead")?,
+            counters: tree("counters")?,
+        })
+    }
+
+    /// Puts a job into the queue, to be done at `due` or later. `None` when a job with this name is there already.
+    fn submit(&self, name: &str, payload: &[u8], due: Time) -> Result<Option<Id>> {
+        // Outside of the transaction: a number that is lost hurts nobody, and submitters do not get into each other's way.
+        let next = self.counters.update("id", |old| {
+            let old = old.and_then(|v| v.try_into().ok()).map_or(0, Id::from_be_bytes);
+            Some((old + 1).to_be_bytes())
+        })?;
+        let id = next.new.as_deref().and_then(|v| v.try_into().ok()).map_or(0, Id::from_be_bytes);
+        self.db.transact(|tx| {
+            if tx.contains(&self.names, name)? {
+                return Ok(None);
+            }
+            let job = Job { attempts: 0, lease_until: 0, name: name.to_owned(), payload: payload.to_vec() };
+            tx.put(&self.names, name, id.to_be_bytes())?;
+            tx.put(&self.jobs, id.to_be_bytes(), job.encode())?;
+            tx.put(&self.ready, timed(due, id), "")?;
+            Ok(Some(id))
+        })
+    }
+
+    /// Takes the job that is due first, for `lease` milliseconds. `None` when none is due.
+    fn take(&self, now: Time, lease: u64) -> Result<Option<Lease>> {
+        self.bring_back(now)?;
+        self.db.transact(|tx| {
+            let Some((key, _)) = tx.first(&self.ready)? else { return Ok(None) };
+            let (due, id) = parse_timed(&key);
+            if due > now {
+                return Ok(None);
+            }
+            tx.delete(&self.ready, &key)?;
+            let Some(mut job) = self.job(tx, id)? else { return Ok(None) };
+            job.attempts += 1;
+            job.lease_until = now + lease;
+            tx.put(&self.jobs, id.to_be_bytes(), job.encode())?;
+            tx.put(&self.leased, timed(job.lease_until, id), "")?;
+            Ok(Some(Lease { id, job }))
+        })
+    }
+
+    /// Jobs whose lease has ended have failed: their workers are dead, or slow.
+    fn bring_back(&self, now: Time) -> Result<()> {
+        while let Some((key, _)) = self.leased.first()? {
+            let (until, id) = parse_timed(&key);
+            if until > now {
+                break;
+            }
+            self.db.transact(|tx| match self.job(tx, id)?.filter(|job| job.lease_until == until) {
+                Some(job) => self.end_attempt(tx, id, job, "its lease ended", now).map(drop),
+                None => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn job(&self, tx: &Transaction, id: Id) -> Result<Option<Job>> {
+        Ok(tx.get(&self.jobs, id.to_be_bytes())?.and_then(|v| Job::decode(&v)))
+    }
+
+    /// The job of a lease, if that still holds.
+    fn held(&self, tx: &Transaction, lease: &Lease) -> Result<Option<Job>> {
+        Ok(self.job(tx, lease.id)?.filter(|job| job.lease_until == lease.job.lease_until))
+    }
+
+    /// The job is done. False when the lease had ended: then somebody else has done it, or will.
+    fn finish(&self, lease: &Lease) -> Result<bool> {
+        self.db.transact(|tx| {
+            let Some(job) = self.held(tx, lease)? else { return Ok(false) };
+            tx.delete(&self.leased, timed(job.lease_until, lease.id))?;
+            tx.delete(&self.jobs, lease.id.to_be_bytes())?;
+            tx.delete(&self.names, &job.name)?;
+            Ok(true)
+        })
+    }
+
+    /// The attempt has failed.
+    fn fail(&self, lease: &Lease, why: &str, now: Time) -> Result<Failed> {
+        self.db.transact(|tx| match self.held(tx, lease)? {
+            Some(job) => self.end_attempt(tx, lease.id, job, why, now),
+            None => Ok(Failed::TooLate),
+        })
+    }
+
+    fn end_attempt(&self, tx: &mut Transaction, id: Id, mut job: Job, why: &str, now: Time) -> Result<Failed> {
+        tx.delete(&self.leased, timed(job.lease_until, id))?;
+        if job.attempts >= MOST_ATTEMPTS {
+            tx.delete(&self.jobs, id.to_be_bytes())?;
+            tx.delete(&self.names, &job.name)?;
+            tx.put(&self.dead, id.to_be_bytes(), format!("{}: {why} (attempt {})", job.name, job.attempts))?;
+            return Ok(Failed::Dead);
+        }
+        let due = now + (BACKOFF << (job.attempts - 1));
+        job.lease_until = 0;
+        tx.put(&self.jobs, id.to_be_bytes(), job.encode())?;
+        tx.put(&self.ready, timed(due, id), "")?;
+        Ok(Failed::Again(due))
+    }
+}
+
+fn now() -> Time {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as Time)
+}
+
+/// Works until every job is done or dead: gives how many this worker has finished.
+fn work(queue: &Queue, worker: u64) -> Result<u64> {
+    let mut done = 0;
+    while !queue.jobs.is_empty()? {
+        let Some(lease) = queue.take(now(), 50)? else {
+            std::thread::sleep(Duration::from_millis(2));
+            continue;
+        };
+        // Job 7 can't be done. A worker dies over every tenth job at its first attempt: it says nothing any more.
+        let first = lease.job.attempts == 1;
+        match lease.id {
+            7 => drop(queue.fail(&lease, "the address does not exist", now())?),
+            id if id % 10 == 0 && first => {}
+            id if id % 5 == worker && first => drop(queue.fail(&lease, "a timeout", now())?),
+            _ => done += u64::from(queue.finish(&lease)?),
+        }
+    }
+    Ok(done)
+}
+
+fn run(db: &Db, jobs: u64) -> Result<()> {
+    let queue = Queue::open(db)?;
+    let mut refused = 0;
+    for i in 0..jobs {
+        let name = format!("mail {i}");
+        queue.submit(&name, b"dear reader", now())?;
+        // Somebody is impatient.
+        refused += u64::from(queue.submit(&name, b"dear reader", now())?.is_none());
+    }
+    println!("{} jobs wait, {refused} duplicates were refused", queue.jobs.len()?);
+    let done: Vec<u64> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|w| {
+                scope.spawn({
+                    let queue = &queue;
+                    move || work(queue, w)
+                })
+            })
+            .collect();
+        workers.into_iter().map(|w| w.join().expect("a worker panicked")).collect::<Result<_>>()
+    })?;
+    println!("the workers have done {done:?}");
+    let dead: BTreeMap<_, _> =
+        queue.dead.iter().map(|item| item.map(|(id, why)| (parse_id(&id), why))).collect::<Result<_>>()?;
+    for (id, why) in &dead {
+        println!("job {id} is dead: {}", String::from_utf8_lossy(why));
+    }
+    assert_eq!(done.iter().sum::<u64>() + dead.len() as u64, jobs, "every job is done once, or dead");
+    for tree in [&queue.ready, &queue.leased, &queue.names] {
+        assert!(tree.is_empty()?, "{} has something left", tree.name());
+    }
+    Ok(())
+}
+
+fn parse_id(key: &[u8]) -> Id {
+    key.try_into().map(Id::from_be_bytes).unwrap_or_default()
+}
+
+fn main() -> Result<()> {
+    let db = match std::env::args_os().nth(1) {
+        Some(dir) => Db::open(dir)?,
+        None => Db::in_memory()?,
+    };
+    run(&db, 500)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_job_is_done_or_dead() {
+        run(&Db::in_memory().unwrap(), 60).unwrap();
+    }
+
+    #[test]
+    fn a_lease_that_ended_finishes_nothing() {
+        let queue = Queue::open(&Db::in_memory().unwrap()).unwrap();
+        queue.submit("a", b"", 5).unwrap();
+        assert!(queue.take(4, 10).unwrap().is_none(), "it is not due yet");
+        let slow = queue.take(5, 10).unwrap().unwrap();
+        assert!(queue.take(14, 10).unwrap().is_none(), "somebody has it");
+        let quick = queue.take(15 + BACKOFF, 10);
+        assert!(quick.unwrap().is_none(), "it waits for its second attempt");
+        let quick = queue.take(15 + 2 * BACKOFF, 10).unwrap().unwrap();
+        assert!(!queue.finish(&slow).unwrap());
+        assert_eq!(queue.fail(&slow, "", 100).unwrap(), Failed::TooLate);
+        assert!(queue.submit("a", b"", 0).unwrap().is_none());
+        assert!(queue.finish(&quick).unwrap());
+        assert!(queue.submit("a", b"", 0).unwrap().is_some());
+    }
+
+    #[test]
+    fn jobs_survive_being_written_and_read() {
+        let job = Job { attempts: 3, lease_until: 1 << 40, name: "größe".into(), payload: vec![0, 255] };
+        assert_eq!(Job::decode(&job.encode()), Some(job));
+        assert_eq!(Job::decode(&[1, 2, 3]), None);
+    }
+}
