@@ -110,7 +110,7 @@ fn openings_do_not_pile_up_segments() {
         tree.put(&i.to_be_bytes(), b"v").unwrap();
         db.wait_idle().unwrap();
         drop((db, tree));
-        assert!(space(&env).1 <= 66, "{} segments", space(&env).1);
+        assert!(space(&env).1 <= 18, "{} segments", space(&env).1);
     }
     let (_db, tree) = open(&env);
     assert_eq!(tree.iter().count(), 150);
@@ -122,8 +122,9 @@ fn a_small_store_has_no_threads() {
     env.only(&[OpClass::Spawn]);
     for _ in 0..2 {
         let (_db, tree) = open_in(Arc::new(env.clone()));
-        (0..100u32).for_each(|i| tree.put(&i.to_be_bytes(), &[7; 100]).unwrap());
-        assert_eq!((tree.iter().count(), env.count()), (100, 0));
+        // Few enough that the next opening reads them alone in a debug build, too.
+        (0..50u32).for_each(|i| tree.put(&i.to_be_bytes(), &[7; 100]).unwrap());
+        assert_eq!((tree.iter().count(), env.count()), (50, 0));
     }
     // A memtable that is full wants to be flushed.
     let (db, tree) = open_in(Arc::new(env.clone()));
