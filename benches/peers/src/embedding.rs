@@ -156,10 +156,6 @@ impl Embedded for Fjall {
         }
         Ok(n)
     }
-    fn close(self) -> Result<()> {
-        drop(self);
-        Ok(())
-    }
 }
 
 struct Rocks(DBWithThreadMode<MultiThreaded>);
@@ -191,10 +187,6 @@ impl Embedded for Rocks {
     fn count(&self, tree: &String) -> Result<u64> {
         let family = self.0.cf_handle(tree).ok_or("a column family is missing")?;
         self.0.iterator_cf(&family, IteratorMode::Start).try_fold(0, |n, pair| pair.map(|_| n + 1).map_err(Into::into))
-    }
-    fn close(self) -> Result<()> {
-        drop(self);
-        Ok(())
     }
 }
 

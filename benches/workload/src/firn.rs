@@ -200,9 +200,4 @@ impl Embedded for FirnEmbedded {
     fn count(&self, tree: &Tree) -> Result<u64> {
         tree.iter().try_fold(0, |n, pair| pair.map(|_| n + 1).map_err(Into::into))
     }
-
-    fn close(self) -> Result<()> {
-        drop(self);
-        Ok(())
-    }
 }

@@ -31,6 +31,25 @@ pub struct ManArgs {
     out: Option<PathBuf>,
 }
 
+/// Examples of the command `completions` of a command with this name.
+pub fn completions_examples(name: &str) -> String {
+    format!(
+        "Examples:
+  {name} completions bash > ~/.local/share/bash-completion/completions/{name}
+  {name} completions zsh > ~/.zfunc/_{name}                 where ~/.zfunc is in $fpath
+  {name} completions fish > ~/.config/fish/completions/{name}.fish"
+    )
+}
+
+/// Examples of the command `man` of a command with this name, one of whose subcommands is `sub`.
+pub fn man_examples(name: &str, sub: &str) -> String {
+    format!(
+        "Examples:
+  {name} man --out ~/.local/share/man/man1       a page for each command: `man {name}`, `man {name}-{sub}`
+  {name} man {sub} | man -l -"
+    )
+}
+
 /// Prints the completions of a command for a shell.
 ///
 /// # Errors

@@ -28,17 +28,6 @@ Examples:
   compaction-sim compare firn-data             the events of a real store beside the prediction
   compaction-sim replay firn-data --policy leveled:8";
 
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  compaction-sim completions bash > ~/.local/share/bash-completion/completions/compaction-sim
-  compaction-sim completions zsh > ~/.zfunc/_compaction-sim                 where ~/.zfunc is in $fpath
-  compaction-sim completions fish > ~/.config/fish/completions/compaction-sim.fish";
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  compaction-sim man --out ~/.local/share/man/man1       a page for each command: `man compaction-sim`, `man compaction-sim-sweep`
-  compaction-sim man sweep | man -l -";
-
 /// What would another compaction policy do? The engine's own policies on virtual tables: bytes, space, time and stalls.
 #[derive(Parser, Debug)]
 #[command(name = "compaction-sim", version, after_help = EXAMPLES, max_term_width = 120)]
@@ -88,10 +77,10 @@ pub enum Command {
     #[command(after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md")]
     Validate(ValidateArgs),
     /// Print completions for a shell
-    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    #[command(after_help = install::completions_examples("compaction-sim"))]
     Completions(install::CompletionsArgs),
     /// Print or write manual pages
-    #[command(after_help = MAN_EXAMPLES)]
+    #[command(after_help = install::man_examples("compaction-sim", "sweep"))]
     Man(install::ManArgs),
 }
 

@@ -53,17 +53,6 @@ Examples:
   firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
   firn load --help                          what a command takes, with examples";
 
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  firn completions bash > ~/.local/share/bash-completion/completions/firn
-  firn completions zsh > ~/.zfunc/_firn                 where ~/.zfunc is in $fpath
-  firn completions fish > ~/.config/fish/completions/firn.fish";
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  firn man --out ~/.local/share/man/man1       a page for each command: `man firn`, `man firn-load`
-  firn man load | man -l -";
-
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
 #[derive(Parser, Debug)]
 #[command(name = "firn", version, after_help = EXAMPLES, max_term_width = 120)]
@@ -140,10 +129,10 @@ enum Command {
     #[command(after_help = torture::EXAMPLES)]
     Torture(torture::TortureArgs),
     /// Print completions for a shell
-    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    #[command(after_help = install::completions_examples("firn"))]
     Completions(install::CompletionsArgs),
     /// Print or write manual pages
-    #[command(after_help = MAN_EXAMPLES)]
+    #[command(after_help = install::man_examples("firn", "load"))]
     Man(install::ManArgs),
 }
 

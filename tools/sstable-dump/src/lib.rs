@@ -65,17 +65,6 @@ Examples:
   sstable-dump raw firn-data/00000003.wal            every field as the format specification names it
   sstable-dump COMMAND --help                        what a command takes, with examples";
 
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  sstable-dump completions bash > ~/.local/share/bash-completion/completions/sstable-dump
-  sstable-dump completions zsh > ~/.zfunc/_sstable-dump                 where ~/.zfunc is in $fpath
-  sstable-dump completions fish > ~/.config/fish/completions/sstable-dump.fish";
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  sstable-dump man --out ~/.local/share/man/man1       a page for each command: `man sstable-dump`, `man sstable-dump-check`
-  sstable-dump man check | man -l -";
-
 /// Look into Firn's files, find damage, save what can be saved.
 #[derive(Parser, Debug)]
 #[command(name = "sstable-dump", version, after_help = EXAMPLES, max_term_width = 120)]
@@ -136,10 +125,10 @@ enum Command {
     #[command(after_help = from_json::EXAMPLES)]
     FromJson(from_json::FromJsonArgs),
     /// Print completions for a shell
-    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    #[command(after_help = install::completions_examples("sstable-dump"))]
     Completions(install::CompletionsArgs),
     /// Print or write manual pages
-    #[command(after_help = MAN_EXAMPLES)]
+    #[command(after_help = install::man_examples("sstable-dump", "check"))]
     Man(install::ManArgs),
 }
 

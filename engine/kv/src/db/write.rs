@@ -206,11 +206,7 @@ impl Core {
         if batch.is_empty() {
             return Ok(self.read_point());
         }
-        self.check_process()?;
-        let began = self.watch.meters.begin();
-        for (tree, cost) in &batch.trees {
-            self.pace(tree, *cost);
-        }
+        let began = self.begin_batch(batch)?;
         let mut w = self.write.lock();
         loop {
             if w.wal.is_none() {
@@ -221,6 +217,16 @@ impl Core {
                 (given_back, None) => w = given_back,
             }
         }
+    }
+
+    /// What a batch has to pass before it asks for the write lock. Gives when it began.
+    fn begin_batch(&self, batch: &Batch) -> Result<u64> {
+        self.check_process()?;
+        let began = self.watch.meters.begin();
+        for (tree, cost) in &batch.trees {
+            self.pace(tree, *cost);
+        }
+        Ok(began)
     }
 
     /// Writes a batch if `check` allows it, under the write lock and with every earlier write visible.
@@ -237,11 +243,7 @@ impl Core {
 
     /// Writes what `make` makes of a batch, as [`write_batch`](Core::write_batch) does: nobody writes between what `make` looks at and that.
     pub fn write_made(&self, mut batch: Batch, durability: Durability, make: Make<'_>) -> Result<Seq> {
-        self.check_process()?;
-        let began = self.watch.meters.begin();
-        for (tree, cost) in &batch.trees {
-            self.pace(tree, *cost);
-        }
+        let began = self.begin_batch(&batch)?;
         let mut w = self.write.lock();
         loop {
             self.check_writable()?;

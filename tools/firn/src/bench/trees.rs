@@ -42,13 +42,16 @@ fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
     };
     let (costs, store) = trees(&global.db, n, args.num, args.seed, open).map_err(failure)?;
     let stats = store.db.stats();
-    Ok(json!({
-        "trees": n, "make_seconds": costs.make_seconds, "open_seconds": costs.open_seconds,
-        "idle_bytes": costs.idle_bytes, "full_bytes": costs.full_bytes, "address_space_bytes": costs.address_space_bytes,
-        "puts_per_second": costs.puts_per_second, "flushes": stats.flushes, "flushed_bytes": stats.flush_bytes,
+    let mut all = json!(costs);
+    let ours = json!({
+        "flushes": stats.flushes, "flushed_bytes": stats.flush_bytes,
         "paced_seconds": stats.paced_nanos as f64 / 1e9, "stalled_seconds": stats.stalled_nanos as f64 / 1e9,
         "memtables_bytes": stats.memory.memtables, "cache_bytes": stats.memory.cache, "tables_bytes": stats.memory.tables,
-    }))
+    });
+    if let (Some(all), Value::Object(ours)) = (all.as_object_mut(), ours) {
+        all.extend(ours);
+    }
+    Ok(all)
 }
 
 /// Measures one number of trees in a process of its own.

@@ -223,17 +223,9 @@ impl Walked {
     /// What was read.
     fn ranges(&self) -> impl Iterator<Item = KeyRange> {
         let all = self.all.then(|| self.range.clone());
-        let part = |there: bool| there && !self.all;
-        let front = self
-            .front
-            .as_deref()
-            .filter(|_| part(true))
-            .map(|key| KeyRange { from: self.range.from.clone(), until: successor(key) });
-        let back = self
-            .back
-            .as_deref()
-            .filter(|_| part(true))
-            .map(|key| KeyRange { from: key.to_vec(), until: self.range.until.clone() });
+        let came_to = |end: &'_ Option<Vec<u8>>| end.clone().filter(|_| !self.all);
+        let front = came_to(&self.front).map(|key| KeyRange { from: self.range.from.clone(), until: successor(&key) });
+        let back = came_to(&self.back).map(|key| KeyRange { from: key, until: self.range.until.clone() });
         all.into_iter().chain(front).chain(back)
     }
 }
