@@ -1,5 +1,6 @@
 //! Floor 0: why a statement did nothing: the classes of the native protocol with their codes, and the servers' texts (model 3.5).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use firn_kv::ErrorKind;
@@ -62,14 +63,22 @@ impl Class {
     }
 }
 
-/// Why a statement did nothing. `Display` is the text alone.
+/// Why a statement did nothing. `Display` is the text and, behind a semicolon, the help; of an error of syntax the text alone, whose help
+/// [`pretty`](SyntaxError::pretty) shows.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The text is no CQL; with its place.
     Syntax(Box<SyntaxError>),
-    /// Another error, with its class and text.
-    Refused(Class, String),
+    /// Another error.
+    #[allow(missing_docs)]
+    Refused {
+        class: Class,
+        /// In the servers' words, where they refuse it too.
+        text: String,
+        /// What to do about it, where that is known.
+        help: Option<String>,
+    },
     /// The data model or the engine beneath failed.
     Wide(firn_wide::Error),
     /// Somebody stopped it ([`Run::stop`](crate::session::Run::stop)).
@@ -81,7 +90,7 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::Syntax(_) => Class::Syntax,
-            Error::Refused(class, _) => *class,
+            Error::Refused { class, .. } => *class,
             Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
             Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
             // A key or value that is too long for the engine.
@@ -94,13 +103,44 @@ impl Error {
     pub fn code(&self) -> u16 {
         self.class().code()
     }
+
+    /// What is wrong, without the help: the text that a server sends, where there is one.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Error::Refused { text, .. } => Cow::Borrowed(text),
+            other => Cow::Owned(other.to_string()),
+        }
+    }
+
+    /// What to do about it, where that is known: the values that are wanted, the index that would find the rows.
+    pub fn help(&self) -> Option<&str> {
+        match self {
+            Error::Syntax(e) => e.hint.as_deref(),
+            Error::Refused { help, .. } => help.as_deref(),
+            Error::Wide(_) | Error::Stopped => None,
+        }
+    }
+
+    /// An error of this class, without help.
+    pub fn refused(class: Class, text: impl Into<String>) -> Error {
+        Error::Refused { class, text: text.into(), help: None }
+    }
+
+    /// With this help, where a statement was refused.
+    pub(crate) fn with_help(self, help: impl Into<String>) -> Error {
+        match self {
+            Error::Refused { class, text, .. } => Error::Refused { class, text, help: Some(help.into()) },
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Syntax(e) => e.fmt(f),
-            Error::Refused(_, text) => f.write_str(text),
+            Error::Refused { text, help: None, .. } => f.write_str(text),
+            Error::Refused { text, help: Some(help), .. } => write!(f, "{text}; {help}"),
             Error::Wide(e) => e.fmt(f),
             Error::Stopped => f.write_str("the statement was stopped"),
         }
@@ -112,7 +152,7 @@ impl std::error::Error for Error {
         match self {
             Error::Syntax(e) => Some(&**e),
             Error::Wide(e) => Some(e),
-            Error::Refused(..) | Error::Stopped => None,
+            Error::Refused { .. } | Error::Stopped => None,
         }
     }
 }
@@ -143,12 +183,12 @@ impl From<TypeError> for Error {
 
 /// An error of the class [`Class::Invalid`].
 pub fn invalid(text: impl Into<String>) -> Error {
-    Error::Refused(Class::Invalid, text.into())
+    Error::refused(Class::Invalid, text)
 }
 
 /// An error of the class [`Class::Configuration`].
 pub fn configuration(text: impl Into<String>) -> Error {
-    Error::Refused(Class::Configuration, text.into())
+    Error::refused(Class::Configuration, text)
 }
 
 /// An error of the class [`Class::Server`]: stored bytes that can't be understood.

@@ -19,5 +19,7 @@ pub mod values;
 
 pub use error::{Class, Error, Result};
 pub use exec::{FromRow, PagingState, Row, Rows};
-pub use session::{Prepared, Session};
+#[cfg(feature = "derive")]
+pub use firn_cql_derive::FromRow;
+pub use session::{Prepared, Session, Walk};
 pub use values::{FromValue, Named, ToValue, Value, Values};

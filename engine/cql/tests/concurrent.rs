@@ -120,7 +120,9 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
             let all = session.prepare("SELECT c, v FROM t WHERE k = 9").unwrap();
             let mut seen = 0;
             while !done.load(Ordering::Relaxed) {
-                let rows: Vec<(i32, i32)> = session.run(&all, (), &Run::default()).unwrap().typed().unwrap();
+                // A batch is whole in a page.
+                let rows = session.walk(&all, (), &Run::default()).unwrap().typed();
+                let rows: Vec<(i32, i32)> = rows.collect::<Result<_, _>>().unwrap();
                 assert!(rows.iter().all(|(_, v)| *v == rows[0].1) && [0, 3].contains(&rows.len()), "half a batch: {rows:?}");
                 seen = rows.first().map_or(seen, |(_, v)| *v);
             }

@@ -59,7 +59,7 @@ fn ask(session: &Session, line: &Json) -> Result<Vec<Rows>> {
 fn ours(answer: &Result<Vec<Rows>>) -> Json {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let pages = match answer {
-        Err(e) => return json!({"error": {"code": format!("0x{:04x}", e.class().code()), "message": e.to_string()}}),
+        Err(e) => return json!({"error": {"code": format!("0x{:04x}", e.class().code()), "message": e.text()}}),
         Ok(pages) => pages,
     };
     if *pages[0].kind() != Kind::Rows {

@@ -113,13 +113,17 @@ impl World {
             .collect::<Vec<_>>()
         };
         let prepared = self.session.prepare(text).unwrap();
-        let (mut all, mut paging) = (vec![], None);
+        let how = Run { page_size: page, ..Run::default() };
+        let walk = self.session.query_as(text, (), &how).unwrap();
+        let walked: Vec<i32> = walk.map(|row| row.unwrap().get("b").unwrap()).collect();
+        let (mut all, mut paging) = (Vec::<Line>::new(), None);
         loop {
             let rows = self.session.run(&prepared, (), &Run { page_size: page, paging, ..Run::default() }).unwrap();
             assert!(page.is_none_or(|n| rows.len() <= n), "{text}");
             all.extend(line(&rows));
             paging = rows.paging().cloned();
             if paging.is_none() {
+                assert_eq!(walked, all.iter().map(|l| l.1[1]).collect::<Vec<i32>>(), "{text}");
                 return all;
             }
         }

@@ -151,7 +151,18 @@ fn values_are_bound_in_order_or_by_name() {
     assert_eq!(vec![Value::Int(5), Value::Text("x".into())].bind(&markers).unwrap(), both);
     assert_eq!(Named(&[("b", &"x"), ("a", &5)]).bind(&markers).unwrap(), both);
     assert_eq!(Named(&[("b", &None::<&str>)]).bind(&markers).unwrap(), [Bound::Unset, Bound::Null]);
-    assert_eq!((5,).bind(&markers).unwrap_err().to_string(), "Invalid amount of bind variables");
-    assert!(("x", 5).bind(&markers).is_err());
-    assert!(Named(&[("c", &5)]).bind(&markers).is_err());
+    let says = |values: &dyn Values, wanted: &str| assert_eq!(values.bind(&markers).unwrap_err().to_string(), wanted);
+    says(&(5,), "Invalid amount of bind variables; 2 are wanted, a int, b text, and 1 came");
+    says(&vec![Bound::Null; 3], "Invalid amount of bind variables; 2 are wanted, a int, b text, and 3 came");
+    assert_eq!((5,).bind(&markers).unwrap_err().text(), "Invalid amount of bind variables");
+    assert_eq!((5,).bind(&[]).unwrap_err().help(), Some("there are no bind markers, and 1 came"));
+    assert_eq!(().bind(&markers[..1]).unwrap_err().help(), Some("1 is wanted, a int, and 0 came"));
+    let many = vec![spec("n", Type::Int32); 100];
+    assert_eq!(().bind(&many).unwrap_err().help().unwrap().matches("n int").count(), 12);
+    says(&("x", "y"), r#"bind marker 1, a int: Text("x") is no int"#);
+    says(&(5, 6), "bind marker 2, b text: Int(6) is no text");
+    says(&Named(&[("b", &6), ("a", &5)]), "bind marker 2, b text: Int(6) is no text");
+    says(&Named(&[("c", &5)]), "there is no bind marker :c; there are a int, b text");
+    let long = (5, vec![7_u8; 100_000]).bind(&markers).unwrap_err().to_string();
+    assert!(long.len() < 150 && long.ends_with("… is no text"), "{long}");
 }

@@ -136,7 +136,7 @@ fn ask(session: &Session, line: &Json, page_size: Option<usize>) -> Result<Vec<R
 /// What we answer.
 fn ours(pages: std::result::Result<Vec<Rows>, Error>) -> Answer {
     match pages {
-        Err(e) => Answer::Refused { class: e.class().name().to_owned(), text: e.to_string() },
+        Err(e) => Answer::Refused { class: e.class().name().to_owned(), text: e.text().into_owned() },
         Ok(pages) if *pages[0].kind() == Kind::Rows => {
             let columns = pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect::<Vec<_>>().into();
             let rows = pages.iter().flat_map(Rows::iter).map(row_to_json).collect();

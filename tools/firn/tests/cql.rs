@@ -97,7 +97,11 @@ fn errors_have_their_place() {
     t.cql(&["-f", "absent.cql"]).said(2, &["cannot read absent.cql"]);
     t.cql(&["-e", "PAGING maybe"]).said(1, &["PAGING is ON, OFF or how many"]);
     t.cql(&["--json", "-e", "bad"])
-        .said(1, &["{\"error\":{\"class\":\"SyntaxException\",\"column\":1,\"file\":\"-e\",\"line\":1,"]);
+        .said(1, &["{\"error\":{\"class\":\"SyntaxException\",\"column\":1,\"file\":\"-e\",\"hint\":null,\"line\":1,"]);
+    // What would help is said behind what is wrong.
+    let index = "an index would find these rows: CREATE INDEX ON shop.t (v)";
+    t.cql(&["-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"]).said(1, &["use ALLOW FILTERING\nhint: ", index]);
+    t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"]).said(1, &[&format!("\"hint\":\"{index}\"")]);
 }
 
 const KINDS: &str = "CREATE TABLE kinds (k int PRIMARY KEY, t text, b blob, d double, f float, ts timestamp, da date, ti time, u uuid, i inet, \

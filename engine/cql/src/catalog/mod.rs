@@ -179,7 +179,7 @@ pub fn keyspace_of<'a>(name: &'a QualifiedName<'_>, current: Option<&'a str>) ->
 pub fn check_not_system(keyspace: &str) -> Result<()> {
     if SYSTEM_KEYSPACES.contains(&keyspace) {
         let text = format!("{keyspace} keyspace is not user-modifiable.");
-        return Err(Error::Refused(Class::Unauthorized, text));
+        return Err(Error::refused(Class::Unauthorized, text));
     }
     Ok(())
 }

@@ -152,7 +152,7 @@ pub fn quoted_map(map: &BTreeMap<String, String>) -> String {
 }
 
 fn syntax(text: String) -> Error {
-    Error::Refused(Class::Syntax, text)
+    Error::refused(Class::Syntax, text)
 }
 
 fn check_value(name: &str, text: &str) -> Result<String> {

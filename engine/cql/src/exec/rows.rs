@@ -1,11 +1,12 @@
 //! What a statement gives: rows with typed access.
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use firn_wide::types::Type;
 
 use crate::catalog::ColumnType;
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::values::{ColumnSpec, FromValue, Value};
 
 /// Where a paged result goes on; opaque to clients.
@@ -177,7 +178,8 @@ impl Rows {
         (i < self.len()).then(|| self.at(i))
     }
 
-    fn at(&self, row: usize) -> Row<'_> {
+    /// The row of this number, which is there.
+    pub(crate) fn at(&self, row: usize) -> Row<'_> {
         Row { columns: &self.columns, cells: &self.cells, first: row * self.columns.len() }
     }
 
@@ -189,7 +191,7 @@ impl Rows {
     /// The rows as tuples or other types of Rust.
     ///
     /// # Errors
-    /// `Invalid` when a value is of another type.
+    /// As [`FromRow::from_row`].
     pub fn typed<T: FromRow>(&self) -> Result<Vec<T>> {
         self.iter().map(T::from_row).collect()
     }
@@ -218,11 +220,18 @@ impl<'a> Row<'a> {
     /// The value of the column with this number.
     ///
     /// # Errors
-    /// `Invalid` when there is no such column, or its value is of another type.
+    /// `Invalid` when there is no such column, or its value is of another type: with the column, its type and the one that is wanted.
     pub fn at<T: FromValue>(&self, column: usize) -> Result<T> {
-        let spec = self.columns.get(column).ok_or_else(|| invalid(format!("there is no column {column} in the result")))?;
-        T::from_value(Value::decode(&spec.of.of, self.bytes(column))?)
-            .map_err(|e| invalid(format!("column {}: {e}", spec.name)))
+        let spec = self.columns.get(column).ok_or_else(|| self.missing(&column))?;
+        let value = Value::decode(&spec.of.of, self.bytes(column))?;
+        T::from_value(value).map_err(|e| {
+            invalid(format!(
+                "column {} of type {} can't be read as {}: {e}",
+                spec.name,
+                spec.of,
+                short(std::any::type_name::<T>())
+            ))
+        })
     }
 
     /// The value of the column of this name.
@@ -230,52 +239,78 @@ impl<'a> Row<'a> {
     /// # Errors
     /// As [`at`](Row::at).
     pub fn get<T: FromValue>(&self, name: &str) -> Result<T> {
-        let at = self.columns.iter().position(|c| c.name == name);
-        self.at(at.ok_or_else(|| invalid(format!("there is no column {name} in the result")))?)
+        self.at(self.position(name).ok_or_else(|| self.missing(&name))?)
+    }
+
+    /// The value of the column of this name; `None` when there is no such column, or it is null.
+    ///
+    /// # Errors
+    /// `Invalid` when its value is of another type.
+    pub fn find<T: FromValue>(&self, name: &str) -> Result<Option<T>> {
+        match self.position(name) {
+            Some(at) if self.bytes(at).is_some() => self.at(at).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name)
+    }
+
+    fn missing(&self, column: &dyn fmt::Display) -> Error {
+        let names: Vec<_> = self.columns.iter().map(|c| &*c.name).collect();
+        invalid(format!("there is no column {column} in the result, which has {}", names.join(", ")))
     }
 }
 
-/// A type of Rust that a row can be read as: a tuple of its columns in order, or a struct of one's own, for which
-/// [`from_row!`](crate::from_row) writes the implementation.
-pub trait FromRow: Sized {
-    /// The row.
-    ///
-    /// # Errors
-    /// `Invalid` when a value is of another type.
-    fn from_row(row: Row<'_>) -> Result<Self>;
+/// A type's name without the modules that it is in.
+fn short(name: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let mut out = String::new();
+    for word in name.split_inclusive(|c| !is_part(c)) {
+        out.push_str(word.rsplit("::").next().unwrap_or(word));
+    }
+    out
 }
 
-/// Makes a struct of what rows can be read as: each field is the column of its name. `Option` is for what may be null, except for
-/// collections, which are empty then.
+/// A type of Rust that a row can be read as: a tuple of its columns in order, or a struct of one's own.
+///
+/// With the feature `derive`, which is one by default, `#[derive(FromRow)]` writes the implementation for a struct with named fields. Each
+/// field is the column of its name. `Option` is for what may be null, except for collections, which are empty then.
+///
+/// | attribute | the field is |
+/// |---|---|
+/// | `#[firn(rename = "…")]` | the column of this name, as the result has it: `count`, `system.writetime(v)` without an alias |
+/// | `#[firn(default)]` | `Default::default()` where the result has no such column, or null in it |
+/// | `#[firn(skip)]` | `Default::default()`, whatever the result has |
 ///
 /// ```
-/// use firn_cql::{Session, from_row};
+/// use firn_cql::{FromRow, Session};
 ///
-/// #[derive(Debug, PartialEq)]
+/// #[derive(Debug, PartialEq, FromRow)]
 /// struct Definition {
-///     keyspace_name: String,
+///     #[firn(rename = "keyspace_name")]
+///     keyspace: String,
 ///     name: String,
+///     #[firn(default)]
+///     comment: String,
 /// }
-/// from_row!(Definition { keyspace_name, name });
 ///
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-cql-from-row-{}", std::process::id()));
 /// let session = Session::open(&dir)?;
 /// session.execute("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
 /// session.execute("CREATE TABLE shop.items (id int PRIMARY KEY)", ())?;
 /// let tables: Vec<Definition> = session.execute("DESCRIBE TABLES", ())?.typed()?;
-/// assert_eq!(tables, [Definition { keyspace_name: "shop".into(), name: "items".into() }]);
+/// assert_eq!(tables, [Definition { keyspace: "shop".into(), name: "items".into(), comment: String::new() }]);
 /// # std::fs::remove_dir_all(dir).ok();
 /// # Ok::<(), firn_cql::Error>(())
 /// ```
-#[macro_export]
-macro_rules! from_row {
-    ($name:ident { $($field:ident),+ $(,)? }) => {
-        impl $crate::FromRow for $name {
-            fn from_row(row: $crate::Row<'_>) -> $crate::Result<Self> {
-                Ok($name { $($field: row.get(stringify!($field))?),+ })
-            }
-        }
-    };
+pub trait FromRow: Sized {
+    /// The row.
+    ///
+    /// # Errors
+    /// `Invalid` when a column is missing, or its value is of another type: with the column, its type and the one that is wanted.
+    fn from_row(row: Row<'_>) -> Result<Self>;
 }
 
 macro_rules! rows {

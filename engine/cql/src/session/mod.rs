@@ -14,7 +14,9 @@
 //! ```
 
 mod cache;
+mod walk;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,11 +25,12 @@ use firn_wide::{Options, Wide};
 use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
 
-use crate::error::{Class, Error, Result, invalid};
+use crate::error::{Class, Error, Result};
 use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define};
 use crate::syntax::parse;
-use crate::values::{ColumnSpec, Values};
+use crate::values::{ColumnSpec, Values, check_amount};
 use cache::Cache;
+pub use walk::{OwnedRow, Typed, Walk};
 
 /// How many compiled statements a database keeps.
 const CACHED: usize = 1024;
@@ -100,6 +103,14 @@ pub struct Run {
     pub stop: Option<Arc<AtomicBool>>,
 }
 
+/// What came of a statement before it was run.
+enum Begun {
+    /// It is done.
+    Done(Rows),
+    /// It is about rows.
+    Compiled(Prepared),
+}
+
 fn id_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
     let mut digest = Md5::new();
     digest.update(keyspace.unwrap_or_default());
@@ -157,8 +168,16 @@ impl Session {
     /// # Errors
     /// As [`execute`](Session::execute).
     pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
+        match self.begin(cql, &values)? {
+            Begun::Done(rows) => Ok(rows),
+            Begun::Compiled(prepared) => self.run(&prepared, values, how),
+        }
+    }
+
+    /// Compiles a statement about rows, or finds it compiled; carries out any other.
+    fn begin(&self, cql: &str, values: &impl Values) -> Result<Begun> {
         if let Some(found) = self.cached(cql) {
-            return self.run(&found, values, how);
+            return Ok(Begun::Compiled(found));
         }
         let parsed = parse(cql)?;
         let keyspace = self.keyspace();
@@ -170,9 +189,38 @@ impl Session {
             if let Kind::SetKeyspace(chosen) = rows.kind() {
                 *self.keyspace.write() = Some(chosen.as_str().into());
             }
-            return Ok(rows);
+            return Ok(Begun::Done(rows));
         }
-        self.run(&self.prepare(cql)?, values, how)
+        self.prepare(cql).map(Begun::Compiled)
+    }
+
+    /// Runs a statement and walks through its rows, a page at a time.
+    ///
+    /// # Errors
+    /// As [`execute`](Session::execute), of the first page; those of others are items of the walk.
+    pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
+        self.query_as(cql, values, &Run::default())
+    }
+
+    /// As [`query`](Session::query), in this way. Without a page size, pages have [`PAGE`](Walk::PAGE) rows.
+    ///
+    /// # Errors
+    /// As [`query`](Session::query).
+    pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
+        match self.begin(cql, &values)? {
+            Begun::Done(rows) => Ok(Walk::whole(self.clone(), rows)),
+            Begun::Compiled(prepared) => self.walk(&prepared, values, how),
+        }
+    }
+
+    /// Runs a compiled statement and walks through its rows, a page at a time.
+    ///
+    /// # Errors
+    /// As [`query`](Session::query).
+    pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
+        let prepared = self.present(prepared)?.into_owned();
+        let bound = values.bind(prepared.markers())?;
+        Walk::over(self.clone(), prepared, bound, how.clone())
     }
 
     fn cached(&self, cql: &str) -> Option<Prepared> {
@@ -208,9 +256,17 @@ impl Session {
     /// `Unprepared` when it isn't known.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         let hex = || id.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        let missing = || Error::Refused(Class::Unprepared, format!("Prepared query with ID {} not found", hex()));
+        let missing = || Error::refused(Class::Unprepared, format!("Prepared query with ID {} not found", hex()));
         let key: [u8; 16] = id.try_into().map_err(|_| missing())?;
         self.cache.lock().get(&key).ok_or_else(missing)
+    }
+
+    /// A compiled statement as definitions are now.
+    fn present<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>> {
+        if prepared.0.version == self.engine.catalog().version() {
+            return Ok(Cow::Borrowed(prepared));
+        }
+        self.compile(&prepared.0.text, prepared.0.keyspace.clone()).map(Cow::Owned)
     }
 
     /// Runs a compiled statement.
@@ -218,18 +274,9 @@ impl Session {
     /// # Errors
     /// As [`execute`](Session::execute).
     pub fn run(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Rows> {
-        let present = self.engine.catalog().version();
-        let again;
-        let prepared = if prepared.0.version == present {
-            prepared
-        } else {
-            again = self.compile(&prepared.0.text, prepared.0.keyspace.clone())?;
-            &again
-        };
+        let prepared = &*self.present(prepared)?;
         let bound = values.bind(prepared.markers())?;
-        if bound.len() != prepared.markers().len() {
-            return Err(invalid("Invalid amount of bind variables"));
-        }
+        check_amount(bound.len(), prepared.markers())?;
         let Run { page_size, paging, timestamp, stop } = how;
         let (paging, stop) = (paging.as_ref(), stop.as_deref());
         let request = Request { bound: &bound, timestamp: *timestamp, page_size: *page_size, paging, stop };

@@ -34,7 +34,10 @@ pub trait ToValue {
 }
 
 fn wrong<T>(what: &str, value: &Value) -> Result<T> {
-    Err(invalid(format!("{value:?} can't be read as {what}")))
+    Err(invalid(match value {
+        Value::Null => format!("null can't be read as {what}; Option is for what may be null"),
+        value => format!("{} can't be read as {what}", value.short()),
+    }))
 }
 
 macro_rules! read_as {
@@ -266,20 +269,44 @@ pub trait Values {
     /// One for each marker.
     ///
     /// # Errors
-    /// `Invalid amount of bind variables`, or a value that its marker doesn't take.
+    /// `Invalid` when they are too many or too few, with how many came and which are wanted; or for a value that its marker doesn't take,
+    /// with the marker's number, name and type.
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>;
 }
 
 fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
-    if values.len() != markers.len() {
-        return Err(invalid("Invalid amount of bind variables"));
-    }
-    let each = |(value, marker): (&&dyn ToValue, &ColumnSpec)| bind_one(*value, &marker.of.of, &marker.name);
-    values.iter().zip(markers).map(each).collect()
+    check_amount(values.len(), markers)?;
+    values.iter().enumerate().map(|(at, value)| bind_one(*value, at, markers)).collect()
 }
 
-fn bind_one(value: &dyn ToValue, of: &Type, name: &str) -> Result<Bound> {
-    value.bound(of).map_err(|e| invalid(format!("{e} (bound to {name})")))
+/// Refuses another number of values than there are markers.
+pub(crate) fn check_amount(came: usize, markers: &[ColumnSpec]) -> Result<()> {
+    if came == markers.len() {
+        return Ok(());
+    }
+    let wanted = match markers {
+        [] => "there are no bind markers".to_owned(),
+        [one] => format!("1 is wanted, {}", named(one)),
+        some => format!("{} are wanted, {}", some.len(), all_named(some)),
+    };
+    Err(invalid("Invalid amount of bind variables").with_help(format!("{wanted}, and {came} came")))
+}
+
+/// How many markers an error names.
+const NAMED: usize = 12;
+
+fn all_named(markers: &[ColumnSpec]) -> String {
+    let shown: Vec<_> = markers.iter().take(NAMED).map(named).collect();
+    shown.join(", ") + if markers.len() > NAMED { ", …" } else { "" }
+}
+
+fn named(marker: &ColumnSpec) -> String {
+    format!("{} {}", marker.name, marker.of)
+}
+
+fn bind_one(value: &dyn ToValue, at: usize, markers: &[ColumnSpec]) -> Result<Bound> {
+    let marker = &markers[at];
+    value.bound(&marker.of.of).map_err(|e| invalid(format!("bind marker {}, {}: {e}", at + 1, named(marker))))
 }
 
 impl Values for [Value] {
@@ -303,9 +330,7 @@ impl<T: Values + ?Sized> Values for &T {
 /// Bytes as they come from a client.
 impl Values for Vec<Bound> {
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
-        if self.len() != markers.len() {
-            return Err(invalid("Invalid amount of bind variables"));
-        }
+        check_amount(self.len(), markers)?;
         Ok(self.clone())
     }
 }
@@ -316,13 +341,14 @@ pub struct Named<'a>(pub &'a [(&'a str, &'a dyn ToValue)]);
 impl Values for Named<'_> {
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
         if let Some((unknown, _)) = self.0.iter().find(|(n, _)| !markers.iter().any(|m| m.name == *n)) {
-            return Err(invalid(format!("there is no bind marker :{unknown}")));
+            let there = if markers.is_empty() { "none".to_owned() } else { all_named(markers) };
+            return Err(invalid(format!("there is no bind marker :{unknown}")).with_help(format!("there are {there}")));
         }
-        let each = |marker: &ColumnSpec| match self.0.iter().find(|(n, _)| *n == marker.name) {
-            Some((_, value)) => bind_one(*value, &marker.of.of, &marker.name),
+        let each = |(at, marker): (usize, &ColumnSpec)| match self.0.iter().find(|(n, _)| *n == marker.name) {
+            Some((_, value)) => bind_one(*value, at, markers),
             None => Ok(Bound::Unset),
         };
-        markers.iter().map(each).collect()
+        markers.iter().enumerate().map(each).collect()
     }
 }
 

@@ -201,7 +201,7 @@ fn named(word: &str, arguments: &[Option<Type>], wanted: Option<&Type>, context:
             Function::of_one(name, &Type::Utf8, to, move |b| {
                 let text = String::from_utf8_lossy(b);
                 let failed = |why: String| {
-                    Error::Refused(Class::FunctionFailure, format!("execution of 'system.fromjson[text]' failed: {why}"))
+                    Error::refused(Class::FunctionFailure, format!("execution of 'system.fromjson[text]' failed: {why}"))
                 };
                 let value: &RawValue =
                     serde_json::from_str(&text).map_err(|e| failed(format!("Could not decode JSON string '{text}': {e}")))?;

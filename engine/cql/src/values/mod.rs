@@ -21,6 +21,7 @@ mod term;
 mod value;
 
 pub use bytes::{canonical, put_collection, put_parts, put_tuple, split};
+pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json};
 pub use literal::literal;

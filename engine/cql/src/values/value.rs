@@ -1,5 +1,6 @@
 //! A value by itself.
 
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use firn_wide::types::{Source, Type, Wording};
@@ -98,7 +99,29 @@ fn read(of: &Type, text: &str) -> Result<Bound> {
     bytes_of_text(of, text).map(Bound::Bytes)
 }
 
+/// Bytes of a value that errors show.
+const SHOWN: usize = 60;
+
+/// The beginning of a text; who writes more is stopped.
+struct Beginning(String);
+
+impl fmt::Write for Beginning {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = SHOWN - self.0.len();
+        let fits = (0..=room.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        self.0.push_str(&text[..fits]);
+        if fits == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
 impl Value {
+    /// The value as errors show it: of a large one the beginning.
+    pub(super) fn short(&self) -> String {
+        let mut out = Beginning(String::new());
+        let whole = write!(out, "{self:?}").is_ok();
+        out.0 + if whole { "" } else { "…" }
+    }
+
     /// The value that these bytes of the type are; `None` is null.
     ///
     /// # Errors
@@ -248,7 +271,7 @@ impl Value {
                     |(name, of): &(String, Type)| fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of));
                 put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
             }
-            _ => return Err(invalid(format!("a value of another type than {}: {self:?}", of.cql_name()))),
+            _ => return Err(invalid(format!("{} is no {}", self.short(), of.cql_name()))),
         }))
     }
 }

@@ -259,11 +259,15 @@ impl Shell {
         let class = e.class().name();
         match e {
             Error::Syntax(error) => self.point(source, file, class, error),
-            _ => match blamed(&source.text, &e.to_string()) {
-                Some((start, end)) => {
-                    self.point(source, file, class, &SyntaxError::about(&source.text, start, end, e.to_string()));
+            _ => match (blamed(&source.text, &e.text()), e.help()) {
+                (Some((start, end)), help) => {
+                    let mut error = SyntaxError::about(&source.text, start, end, e.text());
+                    error.hint = help.map(str::to_owned);
+                    self.point(source, file, class, &error);
                 }
-                None => return self.complain(source, file, class, &e.to_string()),
+                (None, help) if self.look == Look::Json => complain_json(class, &e.text(), help, file, source.line, None),
+                (None, Some(help)) => return self.complain(source, file, class, &format!("{}\nhint: {help}", e.text())),
+                (None, None) => return self.complain(source, file, class, &e.text()),
             },
         }
         Outcome::Failed
@@ -277,7 +281,7 @@ impl Shell {
             (Some(_), line) => (source.line + line - 1, error.column),
         };
         if self.look == Look::Json {
-            return complain_json(class, &error.to_string(), file, line, Some(column));
+            return complain_json(class, &error.to_string(), error.hint.as_deref(), file, line, Some(column));
         }
         let pretty = error.pretty();
         let words = pretty.strip_prefix(&format!("line {}:{} ", error.line, error.column)).unwrap_or(&pretty);
@@ -287,7 +291,7 @@ impl Shell {
 
     fn complain(&self, source: &Source, file: Option<&str>, class: &str, why: &str) -> Outcome {
         if self.look == Look::Json {
-            complain_json(class, why, file, source.line, None);
+            complain_json(class, why, None, file, source.line, None);
             return Outcome::Failed;
         }
         let place = file.map_or(String::new(), |f| format!("{f}:{}: ", source.line));
@@ -297,8 +301,9 @@ impl Shell {
     }
 }
 
-fn complain_json(class: &str, why: &str, file: Option<&str>, line: u32, column: Option<u32>) {
-    eprintln!("{}", json!({"error": {"class": class, "message": why, "file": file, "line": line, "column": column}}));
+fn complain_json(class: &str, why: &str, hint: Option<&str>, file: Option<&str>, line: u32, column: Option<u32>) {
+    let error = json!({"class": class, "message": why, "hint": hint, "file": file, "line": line, "column": column});
+    eprintln!("{}", json!({"error": error}));
 }
 
 /// The name or constant of a statement that the words of an error are about.

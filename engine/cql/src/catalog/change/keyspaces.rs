@@ -87,7 +87,7 @@ fn durable(text: &str) -> Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "1" => Ok(true),
         "false" | "no" | "0" => Ok(false),
-        _ => Err(Error::Refused(Class::Syntax, format!("Invalid boolean value {text} for 'durable_writes'"))),
+        _ => Err(Error::refused(Class::Syntax, format!("Invalid boolean value {text} for 'durable_writes'"))),
     }
 }
 

@@ -33,7 +33,7 @@ impl Table {
 }
 
 fn already_there(text: String) -> Error {
-    Error::Refused(Class::AlreadyExists, text)
+    Error::refused(Class::AlreadyExists, text)
 }
 
 fn missing_keyspace(name: &str) -> Error {

@@ -8,10 +8,12 @@
 //! | `read` | which partitions and rows are read, and how: keys, ranges, indexes |
 //! | `collect` | rows filtered, grouped, limited, made into a page |
 //! | `page` | the bytes of a paging state |
+//! | `advice` | what would find the rows of a statement that is refused because it would filter |
 //!
 //! Invariants: a page is read without looking at what comes before it; a scan in pages needs memory for one page; a read of one row reads
 //! that row only, and takes no snapshot.
 
+mod advice;
 mod aggregate;
 mod collect;
 mod order;
@@ -62,8 +64,23 @@ impl SelectPlan {
     /// Compiles a statement with so many markers.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with the servers' text; of what only filtering would answer, with the index or the key that would find the rows.
     pub fn compile(
+        engine: &Engine,
+        catalog: &Arc<Catalog>,
+        keyspace: Option<&str>,
+        select: &Select<'_>,
+        markers: u16,
+    ) -> Result<SelectPlan> {
+        SelectPlan::plan(engine, catalog, keyspace, select, markers).map_err(|e| {
+            match advice::of(engine, catalog, keyspace, select, markers) {
+                Some(help) => e.with_help(help),
+                None => e,
+            }
+        })
+    }
+
+    fn plan(
         engine: &Engine,
         catalog: &Arc<Catalog>,
         keyspace: Option<&str>,
