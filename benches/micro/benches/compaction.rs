@@ -107,7 +107,7 @@ fn jobs(c: &mut Criterion) {
                 keys.sort_unstable();
                 let trailer = |i| Trailer::new(r * N as u64 + i as u64 + 1, Kind::Put);
                 let facts = write_table(&*env, dir, first + r, options.clone(), &keys, trailer).unwrap();
-                Arc::new(Run::new(0, r, vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone())]))
+                Arc::new(Run::new(0, r, vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())]))
             };
             (0..3).rev().map(one).collect::<Vec<_>>()
         });

@@ -39,7 +39,11 @@ fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
         let seq = |i: usize| ((count - r) * N + i) as u64;
         let trailer = |i: usize| Trailer::new(seq(i), if deletes[i] { Kind::Delete } else { Kind::Put });
         let facts = write_table(&*env, dir, r as u64 + 1, options, &sorted, trailer).unwrap();
-        Arc::new(Run::new(0, (count - r) as u64, vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone())]))
+        Arc::new(Run::new(
+            0,
+            (count - r) as u64,
+            vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())],
+        ))
     };
     contents.into_iter().enumerate().map(run).collect()
 }

@@ -35,14 +35,21 @@ pub mod sstable;
 pub mod wal;
 
 pub use base::error::{Error, ErrorKind, Result};
+pub use base::events::{Event, Listener};
 pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
 pub use base::key::{MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
 pub use base::options::{
     Compression, DbOptions, Durability, FilterKind, MemoryBudget, Movement, Policy, ReadMode, TreeOptions,
 };
+pub use base::reads::ReadStats;
+pub use cache::CacheStats;
+#[cfg(feature = "tracing")]
+pub use db::TracingListener;
 pub use db::explain;
+pub use db::explain::{ReadContext, ReadSum};
 pub use db::{
     Batch, BatchOp, BatchOps, Cursor, Db, KeyBounds, Keys, Latencies, Latency, Memory, Pin, PinKind, Range, Readable, Retry,
-    RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, Updated, Verified,
+    RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange, TtlTree, TtlValue,
+    Updated, Verified,
 };
 pub use merge::value::Value;

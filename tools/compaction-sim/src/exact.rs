@@ -215,7 +215,7 @@ impl Exact {
         let newest = shape.runs.iter().position(|r| r.tables.iter().any(|t| taken.contains(&t.id))).unwrap_or(0);
         let handle = |t: &TableShape| {
             let meta = TableMeta { id: t.id, first_key: t.first.to_vec(), last_key: t.last.to_vec(), ..TableMeta::default() };
-            TableHandle::new(Arc::new(meta), self.opener.clone())
+            TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default())
         };
         let rest = |r: &RunShape| {
             let tables: Vec<_> = r.tables.iter().filter(|t| !taken.contains(&t.id)).map(handle).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use firn_kv::env::os::OsEnv;
-use firn_kv::{Latency, Pin, Stats, TreeStats};
+use firn_kv::{Latency, Pin, ReadStats, Stats, TreeStats};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ Examples:
   firn stats
   firn stats --watch                     again every two seconds, with what has been written meanwhile; Ctrl-C ends it
   firn stats --watch 10 --json           an object on a line of its own every ten seconds
+  firn stats --prometheus                for a scraper, e.g. a textfile collector
   firn stats --json | jq '.trees[].runs | length'
   firn --db /data/orders stats";
 
@@ -37,6 +38,9 @@ pub struct StatsArgs {
     /// Look again every so many seconds, and say what was written meanwhile [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = interval)]
     watch: Option<Duration>,
+    /// Print the metrics that have a number, as Prometheus reads them (text format 0.0.4)
+    #[arg(long, conflicts_with = "watch")]
+    prometheus: bool,
     /// Look so many times [default: until Ctrl-C]
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
     times: Option<u64>,
@@ -58,11 +62,19 @@ pub fn stats_json(s: &Stats) -> Value {
         })
     };
     let space = |s: &firn_kv::Space| json!({"live": s.live, "pinned": s.pinned, "writing": s.writing, "total": s.total()});
+    let reads = |r: &ReadStats| {
+        json!({
+            "gets": r.gets, "found": r.found, "in_memtables": r.in_memtables, "filters_asked": r.filters_asked,
+            "filters_no": r.filters_no, "filters_wrong": r.filters_wrong, "blocks_cached": r.blocks_cached,
+            "blocks_mapped": r.blocks_mapped, "blocks_read": r.blocks_read, "bytes_read": r.bytes_read,
+            "hit_rate": r.hit_rate(), "false_positive_rate": r.false_positive_rate(),
+        })
+    };
     let tree = |t: &TreeStats| {
         json!({
             "space": space(&t.space), "declared_bytes": t.bound_bytes(), "one_copy_bytes": t.one_copy,
             "name": t.name, "memtable_bytes": t.memtable_bytes, "sealed_memtables": t.sealed, "debt_bytes": t.debt,
-            "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
+            "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "reads": reads(&t.reads),
         })
     };
     let snapshot = |s: &firn_kv::SnapshotInfo| json!({"name": s.name, "seq": s.seq, "since_micros": s.since_micros});
@@ -95,6 +107,10 @@ pub fn stats_json(s: &Stats) -> Value {
         },
         "latencies": latencies,
         "sampled_one_in": s.latencies.sampled,
+        "reads": reads(&s.reads),
+        "cache": {
+            "frames": s.cache.frames, "inserts": s.cache.inserts, "evictions": s.cache.evictions, "refusals": s.cache.refusals,
+        },
         "space": space(&s.space),
         "memory": {
             "budget": s.memory.budget, "memtables": s.memory.memtables, "cache": s.memory.cache,
@@ -168,6 +184,11 @@ impl Look {
 
 /// Runs `firn stats`.
 pub fn stats(global: &Global, args: &StatsArgs) -> Done {
+    if args.prometheus {
+        let (db, _) = global.open_named()?;
+        write!(stdout(), "{}", db.stats().prometheus())?;
+        return Ok(());
+    }
     let mut before: Option<Look> = None;
     let times = if args.watch.is_none() { Some(1) } else { args.times };
     let mut seen = 0;

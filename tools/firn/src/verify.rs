@@ -130,7 +130,7 @@ fn from_below(dir: &Path, why: Error) -> Report {
     let progress = Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size).sum()));
     let mut done = 0;
     for (tree, meta) in live {
-        let handle = TableHandle::new(meta.clone(), opener.clone());
+        let handle = TableHandle::new(meta.clone(), opener.clone(), Arc::default());
         let errors = &mut report.errors;
         let mut note = |e: Error| {
             let e = if e.key_range().is_none() { e.keys(&meta.first_key, &meta.last_key) } else { e };

@@ -240,6 +240,12 @@ fn reading_writes_nothing() {
     assert_eq!((&stats["trees"][0]["name"], &stats["trees"][0]["runs"][0]["entries"]), (&"default".into(), &2.into()));
     assert_eq!((&stats["trees"][0]["runs"][1]["entries"], &stats["seq"]), (&2.into(), &5.into()));
     assert!(t.firn(&["stats"]).text().contains("default"));
+    let metrics = t.firn(&["stats", "--prometheus"]).text();
+    assert!(
+        metrics.contains("\nfirn_sequence_number 5\n") && metrics.contains("\nfirn_tree_runs{tree=\"default\"} "),
+        "{metrics}"
+    );
+    assert_eq!(stats["trees"][0]["reads"]["blocks_read"], 0);
 }
 
 #[test]

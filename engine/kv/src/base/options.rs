@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::error::{Error, Result};
+use super::events::Listener;
 use super::hooks::{FilterPrefix, Merge, Purge, Summary};
 
 /// How far a write has got when the call returns.
@@ -367,6 +368,9 @@ pub struct DbOptions {
     /// lost for good then. Default false: such an opening is refused as `Corruption`, and `sstable-dump salvage` can still save them. An
     /// opening for reading only goes on without them ([`Db::torn_log`](crate::Db::torn_log)).
     pub accept_log_loss: bool,
+    /// Is told what happens: flushes, compactions, stalls, failures and so on, beside the event log or without it. It costs a thread.
+    /// Default none.
+    pub listener: Option<Arc<dyn Listener>>,
 }
 
 impl Default for DbOptions {
@@ -382,6 +386,7 @@ impl Default for DbOptions {
             read_only: false,
             event_log: true,
             accept_log_loss: false,
+            listener: None,
         }
     }
 }

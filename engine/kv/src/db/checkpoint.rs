@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, manifest_number};
 use crate::merge::run::table_path;
 use crate::merge::visible::KeyRange;
@@ -201,9 +202,7 @@ impl Core {
         drop(locks);
         self.env.sync_dir(dir)?;
         Manifest::create(&*self.env, dir, 1, &state)?;
-        self.events.note("checkpoint", |e| {
-            e.str("dir", &dir.display().to_string());
-        });
+        self.events.note(|| Event::CheckpointMade { dir: dir.to_path_buf() });
         if state.trees.is_empty() && self.env.list(dir)?.is_empty() {
             return Err(Error::new(ErrorKind::Io, "the checkpoint is empty").in_file(dir));
         }

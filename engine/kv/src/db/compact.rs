@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
 use crate::base::ops::TreeId;
 use crate::base::options::{Policy, TreeOptions};
@@ -39,6 +40,8 @@ struct Ran {
     entries_out: u64,
     /// Blocks that went over as they are.
     copied: u64,
+    /// The tables that it took.
+    removed: Vec<u64>,
     /// The tables that it made or moved.
     tables: Vec<u64>,
 }
@@ -151,6 +154,15 @@ impl Core {
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.
     pub fn run_job(&self, claimed: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let from = self.watch.meters.now();
+        let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
+        self.events.note(|| Event::CompactionBegun {
+            tree: tree(),
+            job: job(),
+            reason: claimed.job.reason.name(),
+            inputs: claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect(),
+            bytes_in: claimed.inputs().iter().map(|r| r.size()).sum(),
+            level: claimed.job.output_level,
+        });
         let done = match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),
             Action::Move => self.move_job(claimed),
@@ -166,19 +178,28 @@ impl Core {
         self.work.compacting.fetch_sub(1, Ordering::Relaxed);
         self.look_at(claimed.tree.id);
         self.signal_done();
+        if let Err(e) = &done {
+            self.events.note(|| Event::CompactionFailed { tree: tree(), job: job(), error: e.clone() });
+        }
         let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
             self.watch.meters.record(Timed::Compaction, nanos);
         }
         self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
-        self.events.note("compaction", |e| {
-            e.str("tree", &claimed.tree.name).str("job", &claimed.job.to_string()).str("reason", claimed.job.reason.name());
-            e.num("bytes_in", ran.read).num("bytes_out", ran.written).num("blocks_copied", ran.copied);
-            e.num("entries_in", ran.entries_in).num("entries_out", ran.entries_out);
-            e.num("level", claimed.job.output_level as u64);
-            e.list("removed", claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied())).list("tables", ran.tables);
-            e.num("micros", nanos / 1000);
+        self.events.note(|| Event::CompactionEnded {
+            tree: tree(),
+            job: job(),
+            reason: claimed.job.reason.name(),
+            bytes_in: ran.read,
+            bytes_out: ran.written,
+            blocks_copied: ran.copied,
+            entries_in: ran.entries_in,
+            entries_out: ran.entries_out,
+            level: claimed.job.output_level,
+            removed: ran.removed,
+            tables: ran.tables,
+            micros: nanos / 1000,
         });
         Ok(())
     }
@@ -224,6 +245,7 @@ impl Core {
             entries_in: all.iter().map(|t| t.meta.entries).sum(),
             entries_out: made.entries,
             copied: made.copied,
+            removed: ids.clone(),
             tables: tables.iter().map(|t| t.id).collect(),
         };
         let place = |t| (c.job.output_level, c.job.output_run, t);
@@ -237,7 +259,7 @@ impl Core {
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
         self.install(&c.tree, ids.clone(), added, None)?;
-        Ok(Ran { tables: ids, ..Ran::default() })
+        Ok(Ran { removed: ids.clone(), tables: ids, ..Ran::default() })
     }
 
     fn drop_job(&self, c: &Claimed) -> Result<Ran> {
@@ -248,9 +270,9 @@ impl Core {
             // One was taken since the job was chosen.
             return Ok(Ran::default());
         }
-        let ids = tables().map(|t| t.meta.id).collect();
-        self.install(&c.tree, ids, vec![], None)?;
-        Ok(Ran::default())
+        let ids: Vec<u64> = tables().map(|t| t.meta.id).collect();
+        self.install(&c.tree, ids.clone(), vec![], None)?;
+        Ok(Ran { removed: ids, ..Ran::default() })
     }
 
     /// Merges everything that may hold keys of a range, or of its end (everything at all without a range) down to one run, waiting for

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::horizon::Horizon;
 use crate::base::identity::{LogWriter, TableIdentity, writer_of};
 use crate::base::key::Seq;
@@ -209,9 +210,7 @@ impl Core {
     pub fn latch(&self, e: Error) -> Error {
         let mut l = self.latched.lock();
         if l.is_none() {
-            self.events.note("latched", |o| {
-                o.str("error", &e.to_string());
-            });
+            self.events.note(|| Event::Latched { error: e.clone() });
             *l = Some(e.clone());
             self.is_latched.store(true, Ordering::Relaxed);
         }

@@ -1,37 +1,159 @@
-//! The event log: one JSON object a line in `EVENTS.jsonl`, for flushes, compactions, stalls, opens and failures.
+//! What happens, told: to the event log, one JSON object a line in `EVENTS.jsonl`, and to the listener.
 //!
-//! Invariants: the log is for people and tools; nothing depends on it, and a failure to write it is ignored. Every line has
-//! `at` (wall clock, microseconds since 1970) and `event`. At open, a log over 16 MiB becomes `EVENTS.old.jsonl`.
+//! Invariants:
+//! - There is one source: each [`Event`] is made once, when the log or a listener wants it, and both get it.
+//! - The log is for people and tools; nothing depends on it, and a failure to write it is ignored. Every line has `at` (wall clock,
+//!   microseconds since 1970) and `event`. At open, a log over 16 MiB becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended.
+//! - Events may be noted under any lock. The listener is called by a thread that holds none, and nobody waits for it but who closes the store.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
 
-use crate::base::sync::Mutex;
-
-use crate::env::{Env, WriteFile};
+use crate::base::error::Result;
+use crate::base::events::{Event, Listener, MOST_WAITING};
+use crate::base::sync::{Condvar, Mutex};
+use crate::env::{Env, Thread, WriteFile};
 
 const LIMIT: u64 = 16 << 20;
 
-/// The event log of an open Db.
+/// Who is told of the events of an open Db.
 pub struct Events {
     env: Arc<dyn Env>,
     file: Mutex<Option<Box<dyn WriteFile>>>,
+    delivery: Option<Arc<Delivery>>,
+    thread: Mutex<Option<Box<dyn Thread>>>,
 }
 
-/// One event in the making.
-pub struct Event(String);
+impl Events {
+    /// Those of the Db in `dir`, with a log or without one. The listener waits for [`start`](Events::start).
+    pub fn open(env: Arc<dyn Env>, dir: &Path, log: bool, listener: Option<Arc<dyn Listener>>) -> Events {
+        let path = dir.join("EVENTS.jsonl");
+        if log && env.file_len(&path).is_ok_and(|n| n > LIMIT) {
+            let _ = env.rename(&path, &dir.join("EVENTS.old.jsonl"));
+        }
+        let file = Mutex::new(if log { env.append(&path).ok() } else { None });
+        let new =
+            |listener| Arc::new(Delivery { listener, queue: Mutex::default(), came: Condvar::new(), who: OnceLock::new() });
+        Events { env, file, delivery: listener.map(new), thread: Mutex::new(None) }
+    }
 
-impl Event {
-    /// Adds a number.
-    pub fn num(&mut self, name: &str, v: u64) -> &mut Self {
+    /// Starts the thread of the listener, if there is one.
+    ///
+    /// # Errors
+    /// Those of starting a thread.
+    pub fn start(&self) -> Result<()> {
+        if let Some(delivery) = self.delivery.clone() {
+            *self.thread.lock() = Some(self.env.spawn("firn-listener", Box::new(move || delivery.serve()))?);
+        }
+        Ok(())
+    }
+
+    /// Something has happened.
+    pub fn note(&self, event: impl FnOnce() -> Event) {
+        let mut file = self.file.lock();
+        if file.is_none() && self.delivery.is_none() {
+            return;
+        }
+        let event = event();
+        if let (Some(f), Some(line)) = (file.as_mut(), line(&event, self.env.wall_micros())) {
+            let _ = f.append(line.as_bytes());
+        }
+        // Still under the lock of the log: so both have one order.
+        self.delivery.iter().for_each(|d| d.push(&event));
+    }
+
+    /// Delivers what has happened, and lets the listener go. In the listener's own thread nobody waits.
+    pub fn close(&self) {
+        let Some(delivery) = &self.delivery else { return };
+        delivery.queue.lock().closed = true;
+        delivery.came.notify_all();
+        let thread = self.thread.lock().take();
+        if delivery.who.get() != Some(&std::thread::current().id()) {
+            thread.into_iter().for_each(|t| t.join());
+        }
+    }
+
+    /// In a child process, which has no such thread.
+    pub fn forget(&self) {
+        std::mem::forget(self.thread.lock().take());
+    }
+}
+
+/// The events on their way to the listener.
+struct Delivery {
+    listener: Arc<dyn Listener>,
+    queue: Mutex<Queue>,
+    came: Condvar,
+    /// Its thread.
+    who: OnceLock<ThreadId>,
+}
+
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    missed: u64,
+    closed: bool,
+}
+
+impl Delivery {
+    fn push(&self, event: &Event) {
+        let mut queue = self.queue.lock();
+        if queue.events.len() >= MOST_WAITING {
+            queue.missed += 1;
+            return;
+        }
+        let missed = std::mem::take(&mut queue.missed);
+        if missed > 0 {
+            queue.events.push_back(Event::Missed { events: missed });
+        }
+        queue.events.push_back(event.clone());
+        drop(queue);
+        self.came.notify_all();
+    }
+
+    /// The next event; `None` when there will be no more.
+    fn next(&self) -> Option<Event> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(event) = queue.events.pop_front() {
+                return Some(event);
+            }
+            if queue.closed {
+                let events = std::mem::take(&mut queue.missed);
+                return (events > 0).then_some(Event::Missed { events });
+            }
+            self.came.wait(&mut queue);
+        }
+    }
+
+    fn serve(&self) {
+        let _ = self.who.set(std::thread::current().id());
+        while let Some(event) = self.next() {
+            // What a listener leaves half done is its own.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.listener.event(&event)));
+        }
+    }
+}
+
+/// A line of the log in the making.
+struct Line(String);
+
+impl Line {
+    fn new(at: u64, event: &str) -> Line {
+        Line(format!("{{\"at\":{at},\"event\":\"{event}\""))
+    }
+
+    fn num(mut self, name: &str, v: u64) -> Line {
         // Writing to a String cannot fail.
         let _ = write!(self.0, ",\"{name}\":{v}");
         self
     }
 
-    /// Adds a text.
-    pub fn str(&mut self, name: &str, v: &str) -> &mut Self {
+    fn str(mut self, name: &str, v: &str) -> Line {
         let _ = write!(self.0, ",\"{name}\":\"");
         for c in v.chars() {
             match c {
@@ -47,32 +169,104 @@ impl Event {
         self
     }
 
-    /// Adds a list of numbers.
-    pub fn list(&mut self, name: &str, v: impl IntoIterator<Item = u64>) -> &mut Self {
-        let v: Vec<String> = v.into_iter().map(|n| n.to_string()).collect();
+    fn list(mut self, name: &str, v: &[u64]) -> Line {
+        let v: Vec<String> = v.iter().map(u64::to_string).collect();
         let _ = write!(self.0, ",\"{name}\":[{}]", v.join(","));
         self
     }
 }
 
-impl Events {
-    /// The log in `dir`, or none at all.
-    pub fn open(env: Arc<dyn Env>, dir: &Path, on: bool) -> Events {
-        let path = dir.join("EVENTS.jsonl");
-        if on && env.file_len(&path).is_ok_and(|n| n > LIMIT) {
-            let _ = env.rename(&path, &dir.join("EVENTS.old.jsonl"));
+/// An event as a line of the log; `None` for those that are not in it.
+fn line(event: &Event, at: u64) -> Option<String> {
+    let new = |name| Line::new(at, name);
+    let line = match event {
+        Event::Opened { seq, records_replayed, max_sealed, background_threads } => new("open")
+            .num("seq", *seq)
+            .num("records_replayed", *records_replayed)
+            .num("max_sealed", *max_sealed as u64)
+            .num("background_threads", *background_threads as u64),
+        Event::LogEndedEarly { file, offset, reason, bytes_beyond, records_beyond } => new("log ended early")
+            .str("file", &file.display().to_string())
+            .num("offset", *offset)
+            .str("reason", reason)
+            .num("bytes_beyond", *bytes_beyond)
+            .num("records_beyond", *records_beyond),
+        Event::TreeCreated { tree, id } => new("tree").str("tree", tree).num("id", u64::from(*id)),
+        Event::TreeOpened { tree, options } => new("tree")
+            .str("tree", tree)
+            .str("policy", &format!("{:?}", options.policy))
+            .num("table_size", options.table_size)
+            .num("memtable_size", options.memtable_size as u64)
+            .num("tombstone_age_secs", options.tombstone_age_secs),
+        Event::TreeDropped { tree, id } => new("tree dropped").str("tree", tree).num("id", u64::from(*id)),
+        Event::FlushEnded {
+            tree,
+            entries,
+            deletes,
+            bytes_out,
+            raw_bytes,
+            tables,
+            heads,
+            flushed,
+            memory,
+            micros,
+            waited_micros,
+            paced_micros,
+            stalled_micros,
+        } => new("flush")
+            .str("tree", tree)
+            .num("entries", *entries)
+            .num("bytes_out", *bytes_out)
+            .list("tables", tables)
+            .num("deletes", *deletes)
+            .num("raw_bytes", *raw_bytes)
+            .list("heads", heads)
+            .num("flushed", *flushed)
+            .num("memory", *memory)
+            .num("micros", *micros)
+            .num("waited_micros", *waited_micros)
+            .num("paced_micros", *paced_micros)
+            .num("stalled_micros", *stalled_micros),
+        Event::CompactionEnded {
+            tree,
+            job,
+            reason,
+            bytes_in,
+            bytes_out,
+            blocks_copied,
+            entries_in,
+            entries_out,
+            level,
+            removed,
+            tables,
+            micros,
+        } => new("compaction")
+            .str("tree", tree)
+            .str("job", job)
+            .str("reason", reason)
+            .num("bytes_in", *bytes_in)
+            .num("bytes_out", *bytes_out)
+            .num("blocks_copied", *blocks_copied)
+            .num("entries_in", *entries_in)
+            .num("entries_out", *entries_out)
+            .num("level", u64::from(*level))
+            .list("removed", removed)
+            .list("tables", tables)
+            .num("micros", *micros),
+        Event::StallEnded { tree, reason, micros } => {
+            new("stall").str("tree", tree).str("reason", reason).num("micros", *micros)
         }
-        let file = if on { env.append(&path).ok() } else { None };
-        Events { env, file: Mutex::new(file) }
-    }
-
-    /// Writes one event.
-    pub fn note(&self, event: &str, fill: impl FnOnce(&mut Event)) {
-        let mut file = self.file.lock();
-        let Some(f) = file.as_mut() else { return };
-        let mut e = Event(format!("{{\"at\":{},\"event\":\"{event}\"", self.env.wall_micros()));
-        fill(&mut e);
-        e.0.push_str("}\n");
-        let _ = f.append(e.0.as_bytes());
-    }
+        Event::Ingested { tree, seq, tables } => new("ingest").str("tree", tree).num("seq", *seq).list("tables", tables),
+        Event::TablesDropped { tree, removed } => new("drop").str("tree", tree).list("removed", removed),
+        Event::CheckpointMade { dir } => new("checkpoint").str("dir", &dir.display().to_string()),
+        Event::PutOff { error } => new("put off").str("error", &error.to_string()),
+        Event::Latched { error } => new("latched").str("error", &error.to_string()),
+        Event::FlushBegun { .. }
+        | Event::FlushFailed { .. }
+        | Event::CompactionBegun { .. }
+        | Event::CompactionFailed { .. }
+        | Event::StallBegun { .. }
+        | Event::Missed { .. } => return None,
+    };
+    Some(line.0 + "}\n")
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::base::deletions::Deletions;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, head};
 use crate::base::options::{FilterKind, TreeOptions};
 use crate::base::sync::{MutexGuard, Ordering};
@@ -147,10 +148,28 @@ impl Core {
             return Ok(true);
         }
         self.check_writable()?;
+        self.events.note(|| Event::FlushBegun { tree: tree.name.clone(), memory: sealed.mem.used() as u64 });
+        let flushed = self.flush_sealed(tree, &view, sealed);
+        if let Err(e) = &flushed {
+            self.events.note(|| Event::FlushFailed { tree: tree.name.clone(), error: e.clone() });
+        }
+        let floor = flushed?;
+        let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
+        match unneeded.map_or(Ok(()), Unneeded::remove) {
+            // What stays is removed after the next opening.
+            Err(e) if e.is_transient() => {}
+            removed => removed.map_err(|e| self.latch(e))?,
+        }
+        self.bound_log().or_else(|e| self.put_off(e))?;
+        Ok(true)
+    }
+
+    /// Writes a sealed memtable into tables, and makes them live in its place. Gives the position below which the log is not needed.
+    fn flush_sealed(&self, tree: &TreeCore, view: &View, sealed: &Arc<MemHandle>) -> Result<Lsn> {
         let from = self.watch.meters.now();
         tree.fill.flush_began(from);
         let now = self.env.wall_micros();
-        let made = self.write_memtable(tree, &view, sealed, now)?;
+        let made = self.write_memtable(tree, view, sealed, now)?;
         // Without an end the log is kept from where it begins.
         debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
         let end = sealed.end.get().copied().unwrap_or(sealed.start());
@@ -167,22 +186,22 @@ impl Core {
         let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
         tree.fill.flush_ended(from + nanos, sealed.mem.used());
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
-        self.events.note("flush", |e| {
-            e.str("tree", &tree.name).num("entries", made.entries).num("bytes_out", bytes).list("tables", ids);
-            e.num("deletes", deletes).num("raw_bytes", raw).list("heads", ends.into_iter().flatten()).num("flushed", end);
-            e.num("memory", sealed.mem.used() as u64).num("micros", nanos / 1000);
-            e.num("waited_micros", waited / 1000);
-            e.num("paced_micros", self.pace.slept.load(Ordering::Relaxed) / 1000);
-            e.num("stalled_micros", self.pace.stalled.load(Ordering::Relaxed) / 1000);
+        self.events.note(|| Event::FlushEnded {
+            tree: tree.name.clone(),
+            entries: made.entries,
+            deletes,
+            bytes_out: bytes,
+            raw_bytes: raw,
+            tables: ids,
+            heads: ends.into_iter().flatten().collect(),
+            flushed: end,
+            memory: sealed.mem.used() as u64,
+            micros: nanos / 1000,
+            waited_micros: waited / 1000,
+            paced_micros: self.pace.slept.load(Ordering::Relaxed) / 1000,
+            stalled_micros: self.pace.stalled.load(Ordering::Relaxed) / 1000,
         });
-        let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
-        match unneeded.map_or(Ok(()), Unneeded::remove) {
-            // What stays is removed after the next opening.
-            Err(e) if e.is_transient() => {}
-            removed => removed.map_err(|e| self.latch(e))?,
-        }
-        self.bound_log().or_else(|e| self.put_off(e))?;
-        Ok(true)
+        Ok(floor)
     }
 
     /// Flushes what the log gave back to a tree, when its segments are many, or take more than the limit, full or not: every opening that
@@ -315,7 +334,8 @@ impl Core {
             }
             let mut files = tree.files.lock();
             for AddedTable { table, .. } in added {
-                files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone()));
+                let reads = files.reads.clone();
+                files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone(), reads));
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
                 for id in removed.iter().filter(|id| !c.state.has_table(**id)) {

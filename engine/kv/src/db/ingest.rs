@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::compaction::job::Outputs;
 use crate::manifest::{AddedTable, Edit, TableMeta};
@@ -202,7 +203,8 @@ impl Core {
             self.sync_to(w.end())?;
             self.log_edits(&mut c, vec![Edit::Tables { tree: tree.id, removed: vec![], added: added.clone(), flushed: None }])?;
             for AddedTable { table, .. } in added {
-                files.handles.insert(table.id, TableHandle::new(table, self.opener.clone()));
+                let reads = files.reads.clone();
+                files.handles.insert(table.id, TableHandle::new(table, self.opener.clone(), reads));
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
                 let version = Arc::new(build_version(&view.version, state, &files).map_err(|e| self.latch(e))?);
@@ -213,9 +215,7 @@ impl Core {
             w.next_seq = seq + 1;
             self.visible.publish(seq, 1);
             drop((w, files, c));
-            self.events.note("ingest", |e| {
-                e.str("tree", &tree.name).num("seq", seq).list("tables", ids);
-            });
+            self.events.note(|| Event::Ingested { tree: tree.name.clone(), seq, tables: ids });
             self.tables_changed(tree);
             self.signal_work();
             self.call_workers_for([tree]);
@@ -245,9 +245,7 @@ impl Core {
         }
         let done = self.install(tree, gone.clone(), vec![], None);
         if done.is_ok() {
-            self.events.note("drop", |e| {
-                e.str("tree", &tree.name).list("removed", gone.iter().copied());
-            });
+            self.events.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone.clone() });
         }
         let mut files = tree.files.lock();
         gone.iter().for_each(|id| {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::key::Seq;
+use crate::base::reads::is_looked_at;
 use crate::base::sync::epoch;
 use crate::merge::merging::Source;
-use crate::merge::run::RunCursor;
+use crate::merge::run::{Run, RunCursor};
 use crate::merge::shadow::{Cover, Shadow};
 use crate::merge::value::Value;
 use crate::merge::visible::{KeyRange, Visible};
@@ -51,7 +52,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
             if run.has_range_deletes(&range.from, until) {
                 shadows.push(Cover::Run(run.clone()));
             }
-            if hash.map_or(Ok(true), |h| run.may_contain(h, &range.from, until))? {
+            if hash.map_or(Ok(true), |h| ask_filters(view, run, h, &range.from, until))? {
                 has_deletes |= run.has_deletes();
                 sources.push(Source::Run(RunCursor::new(run.clone(), true)));
             }
@@ -63,6 +64,15 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         visible.use_gaps(view.gaps.clone());
     }
     Ok(visible)
+}
+
+/// Whether the filters of a run leave it possible that it has keys of a range with this hash of their prefix.
+fn ask_filters(view: &View, run: &Run, hash: u64, from: &[u8], until: Option<&[u8]>) -> Result<bool> {
+    let maybe = run.may_contain(hash, from, until)?;
+    if is_looked_at() {
+        view.reads.asked_filter(maybe);
+    }
+    Ok(maybe)
 }
 
 /// Hash of the prefix that all keys of a range share, where filters hold prefixes.
@@ -106,9 +116,9 @@ impl Cursor {
 
     #[inline]
     fn timed(&mut self, seek: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
-        let began = self.view.meters.begin();
+        let turn = self.view.meters.begin();
         let done = seek(&mut self.inner);
-        self.view.meters.end(Timed::Seek, began);
+        self.view.meters.end(Timed::Seek, turn);
         done
     }
 
@@ -240,10 +250,10 @@ impl Range {
     /// Opens the cursor of one end, on the first entry from there.
     pub(super) fn open(&mut self, forward: bool) -> Result<&mut Visible> {
         let slot = if forward { &mut self.front } else { &mut self.back };
-        let began = self.view.meters.begin();
+        let turn = self.view.meters.begin();
         let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
         let done = if forward { v.first() } else { v.last() };
-        self.view.meters.end(Timed::Seek, began);
+        self.view.meters.end(Timed::Seek, turn);
         done.map(|()| v)
     }
 

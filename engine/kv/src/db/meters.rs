@@ -1,14 +1,15 @@
 //! How long operations take: histograms that are always on.
 //!
 //! Invariants:
-//! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is timed, counted over all of them. One
-//!   that is not timed costs a count down and no look at the clock. The period is a prime, so that no pattern of operations that
-//!   repeats hides from it.
+//! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is timed, counted over all of them, and
+//!   another one, half a period later, is looked at for the counts of [`reads`](crate::base::reads) ([`Turn`]): to count takes time. One
+//!   that is neither costs a count down and no look at the clock.
 //! - What is rare or slow anyway (syncs, stalls, flushes, compactions) is timed every time.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::base::reads::{SAMPLED, some_phase};
 use crate::base::sync::Mutex;
 use hdrhistogram::Histogram;
 
@@ -16,15 +17,44 @@ use crate::env::Env;
 
 use super::explain::Recorder;
 
-/// One get, seek or write in so many is timed.
-pub const SAMPLED: u32 = 257;
-
 /// An hour: what takes longer counts as one.
 const LONGEST: u64 = 3_600_000_000_000;
 
 thread_local! {
-    /// How many operations of this thread go by until one is timed.
-    static LEFT: Cell<u32> = const { Cell::new(SAMPLED / 2) };
+    /// How many operations of this thread go by until one is timed or counted.
+    static LEFT: Cell<u32> = const { Cell::new(1) };
+    /// What is done then.
+    static NEXT: Cell<Next> = const { Cell::new(Next::Begin) };
+}
+
+#[derive(Clone, Copy)]
+enum Next {
+    /// Neither: the thread is new, and begins somewhere in the period.
+    Begin,
+    Time,
+    Count,
+}
+
+/// From an operation that is timed to one that is counted.
+const HALF: u32 = SAMPLED / 2;
+
+/// Whether an operation is timed, or counted: none of both for most.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Turn(u64);
+
+impl Turn {
+    const COUNTED: Turn = Turn(1);
+
+    /// Whether neither is done.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it is counted what the operation does.
+    pub fn counts(self) -> bool {
+        self == Turn::COUNTED
+    }
 }
 
 /// What is timed.
@@ -71,29 +101,39 @@ impl Meters {
         Arc::new(Meters { recorder, env, nanos: std::array::from_fn(|_| histogram()) })
     }
 
-    /// Begins an operation that is sampled: when it began, 0 for most, which are not timed.
+    /// Begins an operation that is sampled.
     #[inline]
-    pub fn begin(&self) -> u64 {
+    pub fn begin(&self) -> Turn {
         if cfg!(interleave) {
             // What a thread has counted in one schedule would move the points of the next.
-            return 0;
+            return Turn(0);
         }
-        let left = LEFT.get().wrapping_sub(1);
+        let left = LEFT.get() - 1;
         LEFT.set(left);
-        if left == 0 { self.begin_timed() } else { 0 }
+        if left == 0 { self.begin_sampled() } else { Turn(0) }
     }
 
     #[cold]
-    fn begin_timed(&self) -> u64 {
-        LEFT.set(SAMPLED);
-        self.now()
+    fn begin_sampled(&self) -> Turn {
+        let (left, next, turn) = match NEXT.get() {
+            Next::Begin => {
+                let phase = some_phase();
+                // As if the thread had been there before.
+                if phase < HALF { (phase + 1, Next::Count, Turn(0)) } else { (phase - HALF + 1, Next::Time, Turn(0)) }
+            }
+            Next::Time => (HALF, Next::Count, Turn(self.now().max(Turn::COUNTED.0 + 1))),
+            Next::Count => (SAMPLED - HALF, Next::Time, Turn::COUNTED),
+        };
+        LEFT.set(left);
+        NEXT.set(next);
+        turn
     }
 
     /// Ends what [`begin`](Meters::begin) began.
     #[inline]
-    pub fn end(&self, what: Timed, began: u64) {
-        if began != 0 {
-            self.since(what, began);
+    pub fn end(&self, what: Timed, turn: Turn) {
+        if !turn.is_none() && !turn.counts() {
+            self.since(what, turn.0);
         }
     }
 
@@ -121,7 +161,13 @@ impl Meters {
             return Latency::default();
         }
         let at = |q| h.value_at_quantile(q);
-        Latency { timed: h.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: h.max() }
+        let (mut sum, mut within) = (0_u64, [0; Latency::BOUNDS.len()]);
+        for of in h.iter_recorded() {
+            let (value, count) = (of.value_iterated_to(), of.count_since_last_iteration());
+            sum = sum.saturating_add(h.median_equivalent(value).saturating_mul(count));
+            within.iter_mut().zip(Latency::BOUNDS).filter(|(_, bound)| value <= *bound).for_each(|(n, _)| *n += count);
+        }
+        Latency { timed: h.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: h.max(), sum, within }
     }
 
     /// All of them.
@@ -155,6 +201,32 @@ pub struct Latency {
     pub p999: u64,
     /// The longest.
     pub max: u64,
+    /// All together.
+    pub sum: u64,
+    /// How many took at most each of [`BOUNDS`](Latency::BOUNDS).
+    pub within: [u64; Latency::BOUNDS.len()],
+}
+
+impl Latency {
+    /// In nanoseconds: from 250 ns to a minute.
+    pub const BOUNDS: [u64; 24] = {
+        let mut bounds = [0; 24];
+        let (mut i, mut decade) = (0, 100);
+        while i < 23 {
+            // 250 and 500 of each decade, and the next.
+            bounds[i] = match i % 3 {
+                0 => decade * 5 / 2,
+                1 => decade * 5,
+                _ => {
+                    decade *= 10;
+                    decade
+                }
+            };
+            i += 1;
+        }
+        bounds[23] = 60_000_000_000;
+        bounds
+    };
 }
 
 /// How long operations took since the Db was opened.

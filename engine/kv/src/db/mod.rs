@@ -22,6 +22,7 @@ mod meters;
 mod open;
 mod pace;
 mod pins;
+mod prometheus;
 mod read;
 mod readable;
 mod reader;
@@ -31,8 +32,11 @@ mod stats;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tracing")]
+mod tracing;
 mod tree;
 mod trees;
+mod ttl;
 mod txn;
 mod update;
 mod view;
@@ -43,6 +47,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::options::{DbOptions, Durability, TreeOptions};
 use crate::base::sync::Ordering;
 use crate::env::Env;
@@ -62,6 +67,9 @@ pub use readable::Readable;
 pub use snapshot::{Snapshot, SnapshotInfo};
 pub use stats::{Memory, RunStats, Stats, TreeStats};
 pub use tables::TableInfo;
+#[cfg(feature = "tracing")]
+pub use tracing::TracingListener;
+pub use ttl::{TtlRange, TtlTree, TtlValue};
 pub use txn::{Retry, Transaction};
 pub use update::Updated;
 
@@ -107,6 +115,7 @@ impl Drop for Handle {
         if self.core.env.is_forked() {
             // The threads are the parent's, and so is the log.
             std::mem::take(&mut *self.core.work.threads.lock()).into_iter().for_each(std::mem::forget);
+            self.core.events.forget();
             return;
         }
         self.core.work.closing.store(true, Ordering::Relaxed);
@@ -115,6 +124,7 @@ impl Drop for Handle {
         let threads = std::mem::take(&mut *self.core.work.threads.lock());
         threads.into_iter().flatten().for_each(|t| t.join());
         self.core.close();
+        self.core.events.close();
     }
 }
 
@@ -144,6 +154,7 @@ impl Db {
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
         let core = Arc::new(Core::open(env, dir.as_ref(), options)?);
+        core.events.start()?;
         core.allow_workers();
         let durability = core.options.durability;
         Ok(Db { handle: Arc::new(Handle { core }), durability })
@@ -210,10 +221,7 @@ impl Db {
             }
         };
         let options = tree.view.load_full().options.clone();
-        core.events.note("tree", |e| {
-            e.str("tree", name).str("policy", &format!("{:?}", options.policy)).num("table_size", options.table_size);
-            e.num("memtable_size", options.memtable_size as u64).num("tombstone_age_secs", options.tombstone_age_secs);
-        });
+        core.events.note(|| Event::TreeOpened { tree: name.to_owned(), options: Box::new((*options).clone()) });
         Ok(self.wrap(tree))
     }
 
@@ -337,9 +345,7 @@ impl Core {
         };
         let tree = self.new_tree(state, options, MemHandle::new(memtable, start)).map_err(|e| self.latch(e))?;
         self.trees.write().add(tree.clone());
-        self.events.note("tree", |e| {
-            e.str("tree", name).num("id", id as u64);
-        });
+        self.events.note(|| Event::TreeCreated { tree: name.to_owned(), id });
         Ok(Some(tree))
     }
 
@@ -375,9 +381,7 @@ impl Core {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}: another thread has dropped it")));
         }
         self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
-        self.events.note("tree dropped", |e| {
-            e.str("tree", &t.name).num("id", t.id as u64);
-        });
+        self.events.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
         {
             // In one step, for whoever has seen that it is gone and then asks for the names.
             let mut trees = self.trees.write();
@@ -394,6 +398,7 @@ impl Core {
             });
         }
         self.set_pressure(t.id, 0.0);
+        self.counters.reads.add(&t.view.load_full().reads.told());
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
         self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::horizon::Horizon;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
@@ -168,7 +169,7 @@ fn open_once(
     if !options.read_only {
         check_live(&*env, dir, &state)?;
     }
-    let events = Events::open(env.clone(), dir, options.event_log && !options.read_only);
+    let events = Events::open(env.clone(), dir, options.event_log && !options.read_only, options.listener.clone());
     let arenas = budget.arenas.clone();
     let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()) };
     let opener = held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
@@ -201,9 +202,12 @@ fn open_once(
     }
     let last_seq = state.last_seq.max(replayed.last_seq);
     if let Some(t) = &replayed.recovered.torn {
-        events.note("log ended early", |e| {
-            e.str("file", &t.file.display().to_string()).num("offset", t.offset).str("reason", t.reason);
-            e.num("bytes_beyond", t.bytes_beyond).num("records_beyond", t.records_beyond);
+        events.note(|| Event::LogEndedEarly {
+            file: t.file.clone(),
+            offset: t.offset,
+            reason: t.reason.to_owned(),
+            bytes_beyond: t.bytes_beyond,
+            records_beyond: t.records_beyond,
         });
     }
     state.last_seq = last_seq;
@@ -259,9 +263,11 @@ fn open_once(
         let own = manifest_name(manifest_number + 1);
         garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own).try_for_each(|n| core.env.remove(&dir.join(n)))?;
     }
-    core.events.note("open", |e| {
-        e.num("seq", last_seq).num("records_replayed", records);
-        e.num("max_sealed", core.max_sealed as u64).num("background_threads", core.options.background_threads as u64);
+    core.events.note(|| Event::Opened {
+        seq: last_seq,
+        records_replayed: records,
+        max_sealed: core.max_sealed,
+        background_threads: core.options.background_threads,
     });
     Ok(core)
 }
@@ -288,9 +294,13 @@ fn tree_of(
     watch: &Watch,
 ) -> Result<Arc<TreeCore>> {
     let mut files = Files::default();
+    let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
+    if let Some(held) = held.next() {
+        files.reads = held.reads().clone();
+    }
     for m in state.runs.iter().flat_map(|r| &r.tables) {
         let held = opened.get(&m.id).filter(|h| h.meta == *m).cloned();
-        files.handles.insert(m.id, held.unwrap_or_else(|| TableHandle::new(m.clone(), opener.clone())));
+        files.handles.insert(m.id, held.unwrap_or_else(|| TableHandle::new(m.clone(), opener.clone(), files.reads.clone())));
     }
     if !hooked && state.options.filter_prefix.is_some() {
         files.handles.values().for_each(|h| h.use_filter(false));

@@ -13,10 +13,11 @@
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::events::Event;
+use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::compaction::{delay, fill_delay};
 
-use super::core::Core;
+use super::core::{Core, PutOff};
 use super::meters::Timed;
 use super::tree::TreeCore;
 
@@ -146,6 +147,23 @@ impl Core {
         // With its own memtables in tables it may still be another tree that holds the memory.
         let put_off = if tree.view.load_full().sealed.is_empty() { &self.work.put_off } else { &tree.put_off };
         let since = put_off.lock().times();
+        let told = || (tree.name.clone(), reason.to_owned());
+        self.events.note(|| {
+            let (tree, reason) = told();
+            Event::StallBegun { tree, reason }
+        });
+        let done = self.wait_while(tree, put_off, since, is_full);
+        let waited = self.watch.meters.since(Timed::Stall, from);
+        self.pace.stalled.fetch_add(waited, Ordering::Relaxed);
+        self.events.note(|| {
+            let (tree, reason) = told();
+            Event::StallEnded { tree, reason, micros: waited / 1000 }
+        });
+        done
+    }
+
+    /// Waits as long as `is_full` says, unless there is an error or work has been put off since.
+    fn wait_while(&self, tree: &TreeCore, put_off: &Mutex<PutOff>, since: u64, is_full: &dyn Fn() -> bool) -> Result<()> {
         let mut g = self.work.generation.lock();
         while is_full() {
             self.check_writable()?;
@@ -161,12 +179,6 @@ impl Core {
                 g = self.work.generation.lock();
             }
         }
-        drop(g);
-        let waited = self.watch.meters.since(Timed::Stall, from);
-        self.pace.stalled.fetch_add(waited, Ordering::Relaxed);
-        self.events.note("stall", |e| {
-            e.str("tree", &tree.name).str("reason", reason).num("micros", waited / 1000);
-        });
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::base::hash::key_hash;
 use crate::base::hooks::Folded;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::TreeOptions;
+use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch::{self, Guard};
 use crate::merge::run::TableHandle;
 use crate::merge::value::Value;
@@ -20,7 +21,7 @@ use crate::sstable::Table;
 
 use super::core::Core;
 use super::explain;
-use super::meters::Timed;
+use super::meters::{Timed, Turn};
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
@@ -31,6 +32,63 @@ const TOGETHER: usize = 64;
 
 /// Where the value of a key seems to be: the first table that may have it, and the block.
 type Place<'g> = Option<(&'g Table, usize)>;
+
+/// Who looks on while a key is searched.
+trait Tally {
+    /// No memtable had it.
+    fn is_past_memtables(&mut self);
+    /// A table is asked, which may have it by its filter, or not.
+    fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard);
+    /// The table does not have it.
+    fn missed(&mut self, table: &Table, maybe: bool);
+}
+
+/// Nobody, as for most gets.
+impl Tally for () {
+    #[inline]
+    fn is_past_memtables(&mut self) {}
+    #[inline]
+    fn asks(&mut self, _: &Table, _: &[u8], _: bool, _: &Guard) {}
+    #[inline]
+    fn missed(&mut self, _: &Table, _: bool) {}
+}
+
+/// One get of many, which counts for all of them.
+struct Counted<'a> {
+    reads: &'a ReadCounters,
+    in_memtable: bool,
+}
+
+impl<'a> Counted<'a> {
+    fn of(reads: &'a ReadCounters) -> Counted<'a> {
+        Counted { reads, in_memtable: true }
+    }
+
+    fn end(self, found: bool) {
+        self.reads.got(found, self.in_memtable);
+    }
+}
+
+impl Tally for Counted<'_> {
+    fn is_past_memtables(&mut self) {
+        self.in_memtable = false;
+    }
+
+    fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard) {
+        if table.has_filter() {
+            self.reads.asked_filter(maybe);
+        }
+        if maybe {
+            table.count_search(key, guard);
+        }
+    }
+
+    fn missed(&mut self, table: &Table, maybe: bool) {
+        if maybe && table.has_filter() {
+            self.reads.filter_was_wrong();
+        }
+    }
+}
 
 /// What one source says about a key.
 enum Answer {
@@ -51,22 +109,53 @@ impl Core {
         if self.watch.meters.recorder.is_on() {
             return explain::get(self, tree, key, None);
         }
-        let began = self.watch.meters.begin();
+        let turn = self.watch.meters.begin();
+        if turn.is_none() { self.get_newest(tree, key, &mut ()) } else { self.get_sampled(tree, key, None, turn) }
+    }
+
+    #[inline]
+    fn get_newest(&self, tree: &TreeCore, key: &[u8], tally: &mut impl Tally) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
         // A tree that is dropped is marked before it is emptied.
         tree.check_live()?;
-        let found = match search(view, key, self.read_point(), &guard) {
-            Ok(Found::Operands) => {
+        match search(view, key, self.read_point(), &guard, tally)? {
+            Found::Operands => {
                 let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
                 tree.check_live()?;
                 gather(view, key, read, &guard)
             }
-            Ok(Found::Is(value)) => Ok(value),
-            Err(e) => Err(e),
-        };
-        self.watch.meters.end(Timed::Get, began);
-        found
+            Found::Is(value) => Ok(value),
+        }
+    }
+
+    #[inline]
+    fn get_of(&self, tree: &TreeCore, key: &[u8], read: Seq, tally: &mut impl Tally) -> Result<Option<Value>> {
+        let guard = epoch::pin();
+        let view = tree.view.load(&guard);
+        tree.check_live()?;
+        search_all(view, key, read, &guard, tally)
+    }
+
+    /// A get that is timed or counted.
+    #[cold]
+    fn get_sampled(&self, tree: &TreeCore, key: &[u8], read: Option<Seq>, turn: Turn) -> Result<Option<Value>> {
+        if !turn.counts() {
+            let found = match read {
+                Some(read) => self.get_of(tree, key, read, &mut ()),
+                None => self.get_newest(tree, key, &mut ()),
+            };
+            self.watch.meters.end(Timed::Get, turn);
+            return found;
+        }
+        let reads = tree.view.load(&epoch::pin()).reads.clone();
+        let mut counted = Counted::of(&reads);
+        let found = match read {
+            Some(read) => self.get_of(tree, key, read, &mut counted),
+            None => self.get_newest(tree, key, &mut counted),
+        }?;
+        counted.end(found.is_some());
+        Ok(found)
     }
 
     /// The value of `key` as a reader at `read` sees it.
@@ -74,13 +163,8 @@ impl Core {
         if self.watch.meters.recorder.is_on() {
             return explain::get(self, tree, key, Some(read));
         }
-        let began = self.watch.meters.begin();
-        let guard = epoch::pin();
-        let view = tree.view.load(&guard);
-        tree.check_live()?;
-        let found = search_all(view, key, read, &guard);
-        self.watch.meters.end(Timed::Get, began);
-        found
+        let turn = self.watch.meters.begin();
+        if turn.is_none() { self.get_of(tree, key, read, &mut ()) } else { self.get_sampled(tree, key, Some(read), turn) }
     }
 
     /// The values of several keys, all of one moment.
@@ -91,6 +175,7 @@ impl Core {
         if self.watch.meters.recorder.is_on() {
             return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
         }
+        let counts = self.watch.meters.begin().counts();
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(TOGETHER) {
             let mut places = [None; TOGETHER];
@@ -100,7 +185,15 @@ impl Core {
             for (keys, places) in keys.chunks(AHEAD).zip(places.chunks(AHEAD)) {
                 fetch_ahead(keys, places, &guard);
                 for k in keys {
-                    values.push(search_all(view, k.as_ref(), read, &guard)?);
+                    let k = k.as_ref();
+                    values.push(if counts {
+                        let mut counted = Counted::of(&view.reads);
+                        let value = search_all(view, k, read, &guard, &mut counted)?;
+                        counted.end(value.is_some());
+                        value
+                    } else {
+                        search_all(view, k, read, &guard, &mut ())?
+                    });
                 }
             }
         }
@@ -154,15 +247,15 @@ enum Found {
 
 /// The value of `key`, operands folded.
 #[inline]
-fn search_all(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
-    match search(view, key, read, guard)? {
+fn search_all(view: &View, key: &[u8], read: Seq, guard: &Guard, tally: &mut impl Tally) -> Result<Option<Value>> {
+    match search(view, key, read, guard, tally)? {
         Found::Is(value) => Ok(value),
         Found::Operands => gather(view, key, read, guard),
     }
 }
 
 #[inline]
-fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Found> {
+fn search(view: &View, key: &[u8], read: Seq, guard: &Guard, tally: &mut impl Tally) -> Result<Found> {
     let hash = key_hash(key);
     for m in view.memtables() {
         match ask_memtable(m, key, hash, read, guard)? {
@@ -172,10 +265,11 @@ fn search(view: &View, key: &[u8], read: Seq, guard: &Guard) -> Result<Found> {
             Answer::Operand => return Ok(Found::Operands),
         }
     }
+    tally.is_past_memtables();
     let hash = if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
     for run in &view.version.runs {
         let Some(t) = run.find(key) else { continue };
-        match ask_table(t, key, hash, read, guard)? {
+        match ask_table(t, key, hash, read, guard, tally)? {
             Answer::Nothing => {}
             Answer::Absent => return Ok(Found::Is(None)),
             Answer::Present(v) => return Ok(Found::Is(Some(v))),
@@ -204,14 +298,17 @@ fn ask_memtable(m: &MemHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) 
 }
 
 #[inline]
-fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard) -> Result<Answer> {
+fn ask_table(t: &TableHandle, key: &[u8], hash: u64, read: Seq, guard: &Guard, tally: &mut impl Tally) -> Result<Answer> {
     let table = t.table()?;
     let cover = match t.meta.range_deletes {
         0 => 0,
         _ => table.tombstones().newest_covering(key, read).unwrap_or(0),
     };
-    let hit = if table.may_contain(hash) { table.get(key, None, read, guard)? } else { None };
+    let maybe = table.may_contain(hash);
+    tally.asks(table, key, maybe, guard);
+    let hit = if maybe { table.get(key, None, read, guard)? } else { None };
     let Some(hit) = hit else {
+        tally.missed(table, maybe);
         return Ok(if cover > 0 { Answer::Absent } else { Answer::Nothing });
     };
     let trailer = hit.trailer;

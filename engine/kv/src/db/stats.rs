@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
+use crate::base::reads::{ReadCounters, ReadStats};
 use crate::base::sync::{AtomicU64, Ordering};
+use crate::cache::CacheStats;
 use crate::compaction::{Action, SpaceBound, one_copy, space_bound};
 use crate::merge::retain::Dropped;
 use crate::merge::run::{Run, table_path};
@@ -33,6 +35,8 @@ pub struct Counters {
     deletes: AtomicU64,
     covered: AtomicU64,
     purged: AtomicU64,
+    /// What reads did of trees that were dropped.
+    pub(super) reads: ReadCounters,
 }
 
 impl Default for Counters {
@@ -53,6 +57,7 @@ impl Default for Counters {
             deletes: zero(),
             covered: zero(),
             purged: zero(),
+            reads: ReadCounters::default(),
         }
     }
 }
@@ -127,6 +132,10 @@ pub struct Stats {
     pub paced_nanos: u64,
     /// Nanoseconds that writers waited for a memtable.
     pub stalled_nanos: u64,
+    /// What reads did: of all trees, those included that were dropped.
+    pub reads: ReadStats,
+    /// What the block cache did; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget) that of all of them.
+    pub cache: CacheStats,
     /// How long operations took.
     pub latencies: Latencies,
     /// Where the memory is.
@@ -182,6 +191,8 @@ pub struct TreeStats {
     pub bound: Option<SpaceBound>,
     /// Bytes of one copy of every key, as far as that is known: its largest run.
     pub one_copy: u64,
+    /// What reads of it did.
+    pub reads: ReadStats,
 }
 
 impl TreeStats {
@@ -257,6 +268,8 @@ impl Core {
             dropped_purged: get(&c.purged),
             paced_nanos: get(&self.pace.slept),
             stalled_nanos: get(&self.pace.stalled),
+            reads: c.reads.told(),
+            cache: self.cache.usage(),
             latencies: self.watch.meters.all(),
             memory: self.memory(),
             space: Space::default(),
@@ -268,6 +281,7 @@ impl Core {
         let (pinned, writing) = (self.watch.pins.pinned_by_tree(), self.writing());
         let sum_of = |of: &HashMap<TreeId, u64>, t: &TreeCore| of.get(&t.id).copied().unwrap_or(0);
         s.trees = trees.iter().map(|t| self.tree_stats(t, sum_of(&pinned, t), sum_of(&writing, t))).collect();
+        s.trees.iter().for_each(|t| s.reads.add(&t.reads));
         let sum = |of: fn(&Space) -> u64| s.trees.iter().map(|t| of(&t.space)).sum();
         s.space = Space { live: sum(|s| s.live), pinned: pinned.values().sum(), writing: sum(|s| s.writing) };
         s
@@ -317,6 +331,7 @@ impl Core {
             space: Space { live: shape.size(), pinned, writing },
             bound: Some(space_bound(&view.options.policy, &shape)),
             one_copy: one_copy(&shape),
+            reads: view.reads.told(),
         }
     }
 

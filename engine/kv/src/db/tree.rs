@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
+use crate::base::reads::ReadCounters;
 use crate::base::shared::Shared;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::compaction::{RunShape, TableShape};
@@ -55,6 +56,8 @@ pub struct Files {
     pub busy: HashSet<u64>,
     /// Bytes that each running merge reads, by the number of its first table.
     pub merging: HashMap<u64, u64>,
+    /// What readers of the tree did.
+    pub reads: Arc<ReadCounters>,
 }
 
 impl TreeCore {
@@ -69,7 +72,8 @@ impl TreeCore {
     ) -> Result<Arc<TreeCore>> {
         let version = Arc::new(build_version(&Version::default(), state, &files)?);
         let (name, meters, gaps) = (Arc::from(&*state.name), watch.meters.clone(), Arc::<Gaps>::default());
-        let view = View { active, sealed: vec![], version, options: Arc::new(options), name, meters, gaps: gaps.clone() };
+        let (reads, options) = (files.reads.clone(), Arc::new(options));
+        let view = View { active, sealed: vec![], version, options, name, meters, reads, gaps: gaps.clone() };
         Ok(Arc::new(TreeCore {
             id: state.id,
             name: state.name.clone(),

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::horizon::Horizon;
 use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
+use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch::Guard;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::compaction::RunShape;
@@ -136,6 +137,8 @@ pub struct View {
     pub name: Arc<str>,
     /// Where seeks are timed.
     pub meters: Arc<Meters>,
+    /// What its readers did.
+    pub reads: Arc<ReadCounters>,
     /// Where nothing is to be seen.
     pub gaps: Arc<Gaps>,
 }

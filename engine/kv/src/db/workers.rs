@@ -20,6 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::ops::TreeId;
 use crate::base::options::Policy;
 use crate::base::sync::Ordering;
@@ -223,9 +224,7 @@ impl Core {
         }
         self.check_writable()?;
         if self.work.put_off.lock().note(&e) {
-            self.events.note("put off", |o| {
-                o.str("error", &e.to_string());
-            });
+            self.events.note(|| Event::PutOff { error: e.clone() });
         }
         self.signal_done();
         Ok(())

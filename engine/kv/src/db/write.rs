@@ -31,7 +31,7 @@ use crate::wal::{self, Lsn, Recovered, Wal};
 
 use super::batch::{Batch, check_key, check_value};
 use super::core::Core;
-use super::meters::Timed;
+use super::meters::{Timed, Turn};
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
@@ -159,7 +159,7 @@ impl Core {
                 &len[..n]
             }
         };
-        let began = self.watch.meters.begin();
+        let turn = self.watch.meters.begin();
         let cost = Memtable::cost(key.len(), value.len());
         self.pace(tree, cost);
         let mut guard = epoch::pin();
@@ -195,7 +195,7 @@ impl Core {
             self.look_behind(tree, mem, key);
         }
         drop(guard);
-        self.finish_write(lsn, durability, began)
+        self.finish_write(lsn, durability, turn)
     }
 
     /// Writes a batch and gives the sequence number of its first operation (of an empty one, the newest that may be read).
@@ -206,27 +206,27 @@ impl Core {
         if batch.is_empty() {
             return Ok(self.read_point());
         }
-        let began = self.begin_batch(batch)?;
+        let turn = self.begin_batch(batch)?;
         let mut w = self.write.lock();
         loop {
             if w.wal.is_none() {
                 w = self.begin_log(w)?;
             }
             match self.enter_all(w, batch)? {
-                (w, Some(mems)) => return self.write_entered(w, batch, mems, durability, began),
+                (w, Some(mems)) => return self.write_entered(w, batch, mems, durability, turn),
                 (given_back, None) => w = given_back,
             }
         }
     }
 
-    /// What a batch has to pass before it asks for the write lock. Gives when it began.
-    fn begin_batch(&self, batch: &Batch) -> Result<u64> {
+    /// What a batch has to pass before it asks for the write lock. Gives whether it is timed.
+    fn begin_batch(&self, batch: &Batch) -> Result<Turn> {
         self.check_process()?;
-        let began = self.watch.meters.begin();
+        let turn = self.watch.meters.begin();
         for (tree, cost) in &batch.trees {
             self.pace(tree, *cost);
         }
-        Ok(began)
+        Ok(turn)
     }
 
     /// Writes a batch if `check` allows it, under the write lock and with every earlier write visible.
@@ -243,7 +243,7 @@ impl Core {
 
     /// Writes what `make` makes of a batch, as [`write_batch`](Core::write_batch) does: nobody writes between what `make` looks at and that.
     pub fn write_made(&self, mut batch: Batch, durability: Durability, make: Make<'_>) -> Result<Seq> {
-        let began = self.begin_batch(&batch)?;
+        let turn = self.begin_batch(&batch)?;
         let mut w = self.write.lock();
         loop {
             self.check_writable()?;
@@ -257,7 +257,7 @@ impl Core {
                 return Ok(self.read_point());
             }
             match self.enter_all(w, &batch)? {
-                (w, Some(mems)) => return self.write_entered(w, &batch, mems, durability, began),
+                (w, Some(mems)) => return self.write_entered(w, &batch, mems, durability, turn),
                 (given_back, None) => w = given_back,
             }
         }
@@ -290,7 +290,7 @@ impl Core {
         batch: &Batch,
         mems: Entered<'_>,
         durability: Durability,
-        began: u64,
+        turn: Turn,
     ) -> Result<Seq> {
         let first = self.next_seq(&w, batch.count)?;
         let begin = w.end();
@@ -322,7 +322,7 @@ impl Core {
         if inserted != Some(batch.count) {
             return Err(self.why_latched());
         }
-        self.finish_write(lsn, durability, began)?;
+        self.finish_write(lsn, durability, turn)?;
         Ok(first)
     }
 
@@ -346,13 +346,13 @@ impl Core {
     }
 
     #[inline]
-    fn finish_write(&self, lsn: Lsn, durability: Durability, began: u64) -> Result<()> {
+    fn finish_write(&self, lsn: Lsn, durability: Durability, turn: Turn) -> Result<()> {
         if durability == Durability::Power {
             let from = self.watch.meters.now();
             self.sync_to(lsn)?;
             self.watch.meters.since(Timed::Sync, from);
         }
-        self.watch.meters.end(Timed::Write, began);
+        self.watch.meters.end(Timed::Write, turn);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is tried again with the next one, which is refused when all memtables are full.
             self.work_inline().map(|_| ()).or_else(|e| self.put_off(e))?;

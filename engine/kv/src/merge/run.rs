@@ -17,6 +17,7 @@ use crate::base::deletions::Stretch;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Seq, Trailer, head, successor};
 use crate::base::options::ReadMode;
+use crate::base::reads::ReadCounters;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, epoch};
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
@@ -182,6 +183,8 @@ pub struct TableHandle {
     /// The facts kept in the manifest.
     pub meta: Arc<TableMeta>,
     opener: Arc<TableOpener>,
+    /// What the readers of its tree did.
+    reads: Arc<ReadCounters>,
     table: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
     /// Whether its filter may be asked. Not while the hook that says what is in it is not known.
@@ -190,12 +193,18 @@ pub struct TableHandle {
 
 impl TableHandle {
     /// A handle for the table with these facts; open, when the table has been made ready.
-    pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>) -> Arc<TableHandle> {
-        let table = opener.ready.lock().remove(&meta.id).map_or_else(OnceLock::new, OnceLock::from);
+    pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>, reads: Arc<ReadCounters>) -> Arc<TableHandle> {
+        let ready = opener.ready.lock().remove(&meta.id);
+        let table = ready.map_or_else(OnceLock::new, |table| OnceLock::from(counted(table, &reads)));
         let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
         opener.resized(meta.size, 0);
         table.get().iter().for_each(|t| opener.count(t, true));
-        Arc::new(TableHandle { meta, opener, table, obsolete, filter })
+        Arc::new(TableHandle { meta, opener, reads, table, obsolete, filter })
+    }
+
+    /// What the readers of its tree did.
+    pub fn reads(&self) -> &Arc<ReadCounters> {
+        &self.reads
     }
 
     /// The table, opened if it was not yet.
@@ -219,6 +228,7 @@ impl TableHandle {
         {
             t.forget_filter();
         }
+        let table = counted(table, &self.reads);
         let mut is_first = false;
         let table = self.table.get_or_init(|| {
             is_first = true;
@@ -287,6 +297,14 @@ impl Drop for TableHandle {
             self.opener.remove(&path);
         }
     }
+}
+
+/// A table that nobody else has yet, whose readers are counted.
+fn counted(mut table: Arc<Table>, reads: &Arc<ReadCounters>) -> Arc<Table> {
+    if let Some(t) = Arc::get_mut(&mut table) {
+        t.count_reads(reads.clone());
+    }
+    table
 }
 
 /// A sorted run.

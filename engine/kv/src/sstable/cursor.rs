@@ -17,6 +17,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq, Trailer, head};
 use crate::base::prefetch::fetch_line;
+use crate::base::reads::is_looked_at;
 use crate::cache::FrameRef;
 
 enum Source {
@@ -137,8 +138,10 @@ impl TableCursor {
         self.block = i;
         self.source = if self.table.is_mapped(i) {
             self.stream.read(&self.table, i);
+            self.count(true);
             Source::Map(self.table.mapped_block(i)?)
         } else if let Some(frame) = self.table.cached(i, self.fill_cache) {
+            self.count(false);
             Source::Frame(frame)
         } else {
             self.stream.read(&self.table, i);
@@ -162,6 +165,14 @@ impl TableCursor {
         }
         self.key[..prefix.len()].copy_from_slice(prefix);
         Ok(())
+    }
+
+    /// Counts a block for the readers of the table, which merges are not.
+    #[inline]
+    fn count(&self, is_mapped: bool) {
+        if self.fill_cache && is_looked_at() {
+            self.table.count_block(is_mapped);
+        }
     }
 
     /// Stands on entry `pos` of the current block, which must have it.

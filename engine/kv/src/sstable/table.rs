@@ -27,6 +27,7 @@ use crate::base::error::{Error, Result};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
+use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::Fragments;
 use crate::cache::{Cache, Frame, FrameRef, Slots};
@@ -52,6 +53,8 @@ pub struct Table {
     lift: Seq,
     properties: Properties,
     identity: TableIdentity,
+    /// What readers did with it and the other tables of its tree.
+    reads: Arc<ReadCounters>,
 }
 
 /// What the maps of a Db's tables are used for. Shared by its tables, because it may change while they are open.
@@ -286,6 +289,7 @@ impl Table {
             tombstones,
             properties,
             identity: footer.identity,
+            reads: Arc::default(),
             lift: seq,
         }))
     }
@@ -293,6 +297,25 @@ impl Table {
     /// Uses the map as `maps` say; a table that is not told uses it for everything.
     pub fn use_maps(&mut self, maps: Arc<Maps>) {
         self.maps = maps;
+    }
+
+    /// Counts there what readers do from now on.
+    pub fn count_reads(&mut self, reads: Arc<ReadCounters>) {
+        self.reads = reads;
+    }
+
+    /// Counts where the search of `key`, which is looked at, will find its block. One that has to be read is counted by who reads it.
+    pub fn count_search(&self, key: &[u8], guard: &Guard) {
+        let i = self.index.find(key);
+        if i < self.index.len() && (self.is_mapped(i) || self.slots.peek(i, guard).is_some()) {
+            self.count_block(self.is_mapped(i));
+        }
+    }
+
+    /// Counts what a cursor, that is looked at, finds a block in.
+    #[cold]
+    pub(super) fn count_block(&self, is_mapped: bool) {
+        if is_mapped { self.reads.block_was_mapped() } else { self.reads.block_was_cached() }
     }
 
     /// Answers without the filter from now on: nobody knows what part of a key is in it.
@@ -498,6 +521,7 @@ impl Table {
             Ok(frame.freeze())
         });
         let frame = decoded.map_err(|e| self.with_keys(i, e))?;
+        self.reads.block_was_read(self.index.place(i).1 as u64);
         Ok(self.cache.insert(&self.slots, i, frame))
     }
 

@@ -130,6 +130,18 @@ fn totals(bench: &Bench) -> Vec<String> {
         bytes(m.cache),
         bytes(peak)
     ));
+    let r = &s.reads;
+    if let Some(rate) = r.hit_rate() {
+        out.push(format!("block cache: {:.1} % of {} blocks were in it", rate * 100.0, count(r.blocks_cached + r.blocks_read)));
+    }
+    if r.filters_asked > 0 {
+        out.push(format!(
+            "filters: about {} asked, {} knew that nothing is there; wrong of {:.2} % of the keys that were not",
+            count(r.filters_asked),
+            count(r.filters_no),
+            r.false_positive_rate().unwrap_or(0.0) * 100.0
+        ));
+    }
     out.push(format!(
         "writers held back {:.2} s by pacing, {:.2} s by full memtables; {:.1} s in all",
         s.paced_nanos as f64 / 1e9,

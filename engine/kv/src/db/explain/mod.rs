@@ -15,17 +15,22 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
+//! [`Db::record_reads`](super::Db::record_reads) records the reads of all threads, [`Db::with_context`](super::Db::with_context) those that one
+//! thread does within a closure. Both are the same recording.
+//!
 //! Invariants:
 //! - A recorded read gives what it would have given: a cursor is the same [`Visible`](crate::merge::visible::Visible), over sources that
 //!   count; a get asks the same sources in the same order, and ends where a get ends.
-//! - A read that nobody records asks one flag, once for a get or a cursor.
+//! - A read that nobody records asks one flag, once for a get or a cursor; while somebody records another thread's reads, it asks whose.
 //! - What is kept is bounded: of more than [`MOST_READS`] reads the others are only counted.
 
+mod context;
 mod get;
 mod walk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ThreadId;
 
 use crate::base::sync::Mutex;
 use crate::env::Env;
@@ -34,6 +39,8 @@ use super::meters::Meters;
 
 pub(super) use get::{get, get_in};
 pub(super) use walk::visible;
+
+pub use context::{ReadContext, ReadSum};
 
 pub use crate::merge::cost::{BlockRead, Entries, FilterAnswer, Origin, Place, Skipped, SourceCost};
 
@@ -95,6 +102,7 @@ pub struct Recorded {
 }
 
 /// A read whose cost is known, or is being found out.
+#[derive(Clone)]
 enum Noted {
     Done(ReadCost),
     Walk(walk::Walked),
@@ -106,6 +114,9 @@ struct List {
     more: u64,
 }
 
+/// A list, and the thread whose reads it is of; `None` for those of all.
+type Kept = (Option<ThreadId>, Arc<Mutex<List>>);
+
 /// A recording under way: see [`Db::record_reads`](super::Db::record_reads). It ends when it goes.
 pub struct Recording {
     meters: Arc<Meters>,
@@ -114,9 +125,14 @@ pub struct Recording {
 
 impl Recording {
     pub(super) fn begin(meters: Arc<Meters>) -> Recording {
+        Recording::of(meters, None)
+    }
+
+    /// Of the reads of one thread, or of all.
+    fn of(meters: Arc<Meters>, thread: Option<ThreadId>) -> Recording {
         let list = Arc::default();
         let mut lists = meters.recorder.lists.lock();
-        lists.push(Arc::clone(&list));
+        lists.push((thread, Arc::clone(&list)));
         meters.recorder.on.store(true, Ordering::Relaxed);
         drop(lists);
         Recording { meters, list }
@@ -124,12 +140,20 @@ impl Recording {
 
     /// Ends it: what was recorded. Of a cursor that still lives what it has cost so far.
     pub fn finish(self) -> Recorded {
-        let mut list = self.list.lock();
+        self.so_far()
+    }
+
+    /// What was recorded until now.
+    pub fn so_far(&self) -> Recorded {
+        let (reads, more) = {
+            let list = self.list.lock();
+            (list.reads.clone(), list.more)
+        };
         let told = |noted| match noted {
             Noted::Done(cost) => cost,
             Noted::Walk(walked) => walked.told(),
         };
-        Recorded { reads: std::mem::take(&mut list.reads).into_iter().map(told).collect(), more: list.more }
+        Recorded { reads: reads.into_iter().map(told).collect(), more }
     }
 }
 
@@ -137,7 +161,7 @@ impl Drop for Recording {
     fn drop(&mut self) {
         let recorder = &self.meters.recorder;
         let mut lists = recorder.lists.lock();
-        lists.retain(|l| !Arc::ptr_eq(l, &self.list));
+        lists.retain(|(_, l)| !Arc::ptr_eq(l, &self.list));
         recorder.on.store(!lists.is_empty(), Ordering::Relaxed);
     }
 }
@@ -146,7 +170,7 @@ impl Drop for Recording {
 pub struct Recorder {
     /// Whether anybody records. Of the standard library, so that schedules and models do not grow by a choice that decides nothing.
     on: AtomicBool,
-    lists: Mutex<Vec<Arc<Mutex<List>>>>,
+    lists: Mutex<Vec<Kept>>,
     env: Arc<dyn Env>,
 }
 
@@ -155,14 +179,21 @@ impl Recorder {
         Recorder { on: AtomicBool::new(false), lists: Mutex::default(), env }
     }
 
-    /// Whether anybody records.
+    /// Whether anybody records what this thread reads.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
+        self.on.load(Ordering::Relaxed) && self.concerns_me()
+    }
+
+    #[cold]
+    fn concerns_me(&self) -> bool {
+        let me = std::thread::current().id();
+        self.lists.lock().iter().any(|(thread, _)| thread.is_none_or(|t| t == me))
     }
 
     fn note(&self, read: impl Fn() -> Noted) {
-        for list in &*self.lists.lock() {
+        let me = std::thread::current().id();
+        for (_, list) in self.lists.lock().iter().filter(|(thread, _)| thread.is_none_or(|t| t == me)) {
             let mut list = list.lock();
             if list.reads.len() < MOST_READS { list.reads.push(read()) } else { list.more += 1 }
         }

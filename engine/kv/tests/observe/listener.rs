@@ -1,0 +1,166 @@
+//! The listener is told what the event log is told and more, may use the store, and hurts it in no way.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{self, ThreadId};
+
+use firn_kv::env::fault::{Fault, FaultEnv};
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Db, DbOptions, Event, Listener, Tree, TreeOptions};
+
+use super::{key, options, piling};
+
+fn listened(listener: impl Listener) -> (Arc<MemEnv>, Db) {
+    super::open(DbOptions { listener: Some(Arc::new(listener)), ..options() })
+}
+
+/// The events of a store in the order in which they were told; they end when it is closed.
+fn told() -> (Mutex<Sender<Event>>, Receiver<Event>) {
+    let (tell, told) = channel();
+    (Mutex::new(tell), told)
+}
+
+fn name(event: &Event) -> String {
+    format!("{event:?}").split([' ', '{']).next().unwrap().to_owned()
+}
+
+#[test]
+fn what_happens_is_told_in_order() {
+    let (tell, told) = told();
+    let (env, db) = listened(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
+    let tree = db.tree("t", piling()).unwrap();
+    for round in 0..2 {
+        (0..100).for_each(|n| tree.put(key(2 * n + round), "value").unwrap());
+        tree.flush().unwrap();
+    }
+    tree.compact().unwrap();
+    db.checkpoint("copy").unwrap();
+    drop(tree);
+    db.drop_tree("t").unwrap();
+    drop(db);
+    let events: Vec<Event> = told.iter().collect();
+    let names: Vec<String> = events.iter().map(name).collect();
+    let expected = "Opened TreeCreated TreeOpened FlushBegun FlushEnded FlushBegun FlushEnded CompactionBegun CompactionEnded \
+                    CheckpointMade TreeDropped";
+    assert_eq!(names.join(" "), expected);
+    let Event::FlushEnded { tree, entries, tables: flushed, .. } = &events[4] else { unreachable!() };
+    assert_eq!((tree.as_str(), *entries, flushed.len()), ("t", 100, 1));
+    let Event::CompactionBegun { inputs, bytes_in: begun, job: first, .. } = &events[7] else { unreachable!() };
+    let Event::CompactionEnded { removed, bytes_in, entries_in, tables, job, .. } = &events[8] else { unreachable!() };
+    assert_eq!((inputs, begun, first, 200), (removed, bytes_in, job, *entries_in));
+    assert!(inputs.len() == 2 && inputs.contains(&flushed[0]) && tables.len() == 1 && *begun > 0, "{events:?}");
+    // The log has those of them that are no beginnings, in the same order.
+    let log = String::from_utf8(env.read_file("db/EVENTS.jsonl".as_ref()).unwrap()).unwrap();
+    let lines: Vec<serde_json::Value> = log.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let logged: Vec<&str> = lines.iter().map(|l| l["event"].as_str().unwrap()).collect();
+    assert_eq!(logged.join(" "), "open tree tree flush flush compaction checkpoint tree dropped");
+    assert_eq!(lines[5]["removed"].as_array().unwrap().len(), 2);
+}
+
+/// Uses the store in every way from within.
+#[derive(Default)]
+struct Meddler {
+    store: OnceLock<Mutex<Option<(Db, Tree)>>>,
+    seen: Mutex<Vec<(String, ThreadId)>>,
+}
+
+impl Listener for Meddler {
+    fn event(&self, event: &Event) {
+        let mut seen = self.seen.lock().unwrap();
+        seen.push((name(event), thread::current().id()));
+        let Some(store) = self.store.get() else { return };
+        let store = store.lock().unwrap();
+        let Some((db, tree)) = &*store else { return };
+        assert!(!db.stats().trees.is_empty());
+        tree.get(key(1)).unwrap();
+        tree.put("told", name(event)).unwrap();
+        // What its own doings tell would never end.
+        if seen.len() < 200 && matches!(event, Event::FlushEnded { .. } | Event::CompactionEnded { .. }) {
+            tree.flush().unwrap();
+            tree.compact_range("a".."b").unwrap();
+            db.tree("another", TreeOptions::default()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_listener_may_use_the_store() {
+    for background_threads in [0, 2] {
+        let meddler = Arc::new(Meddler::default());
+        let listener: Arc<dyn Listener> = meddler.clone();
+        let options = DbOptions { background_threads, listener: Some(listener), memory_budget: 1 << 20, ..options() };
+        let (_env, db) = super::open(options);
+        let tree = db.tree("t", TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+        assert!(meddler.store.set(Mutex::new(Some((db.clone(), tree.clone())))).is_ok());
+        (0..20_000).for_each(|n| tree.put(key(n % 3000), [7; 100]).unwrap());
+        tree.compact().unwrap();
+        tree.delete_range(..).unwrap();
+        // It holds the store open: taken out here, for which it has to be in no event.
+        let held = meddler.store.get().unwrap().lock().unwrap().take();
+        drop((held, tree, db));
+        let seen = meddler.seen.lock().unwrap();
+        let count = |what| seen.iter().filter(|(name, _)| name == what).count();
+        assert!(count("FlushEnded") > 3 && count("CompactionEnded") > 0, "{background_threads}: {seen:?}");
+        assert!(seen.iter().all(|(_, who)| *who == seen[0].1 && *who != thread::current().id()), "one thread, and its own");
+    }
+}
+
+#[test]
+fn a_panic_of_a_listener_stays_with_it() {
+    let (tell, told) = told();
+    let (_env, db) = listened(move |e: &Event| {
+        tell.lock().unwrap().send(e.clone()).unwrap();
+        if let Event::FlushBegun { .. } = e {
+            panic!("a listener that is at fault");
+        }
+    });
+    let tree = db.tree("t", piling()).unwrap();
+    for n in 0..3 {
+        tree.put(key(n), "v").unwrap();
+        tree.flush().unwrap();
+    }
+    assert_eq!(tree.iter().count(), 3);
+    drop((tree, db));
+    let names: Vec<String> = told.iter().map(|e| name(&e)).collect();
+    assert_eq!(names.iter().filter(|n| *n == "FlushEnded").count(), 3, "{names:?}");
+}
+
+#[test]
+fn failures_are_told_and_what_begins_ends() {
+    let (tell, told) = told();
+    let env = Arc::new(FaultEnv::new(Arc::new(MemEnv::new(0))));
+    let listener = move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap();
+    let options = DbOptions { listener: Some(Arc::new(listener)), ..options() };
+    let db = Db::open_in(env.clone(), "db", options).unwrap();
+    let tree = db.tree("t", piling()).unwrap();
+    tree.put(key(1), "value").unwrap();
+    env.fail_from(env.count(), Fault::Enospc);
+    tree.flush().unwrap_err();
+    env.heal();
+    tree.flush().unwrap();
+    drop((tree, db));
+    let names: Vec<String> = told.iter().map(|e| name(&e)).filter(|n| n.starts_with("Flush")).collect();
+    assert_eq!(names, ["FlushBegun", "FlushFailed", "FlushBegun", "FlushEnded"]);
+}
+
+#[test]
+fn a_listener_that_is_too_slow_is_told_how_much_it_missed_and_nobody_waits_for_it() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let (tell, told) = told();
+    let (_env, db) = listened(move |e: &Event| {
+        // As long as the other end is there it stands still.
+        let _ = wait.lock().unwrap().recv();
+        tell.lock().unwrap().send(e.clone()).unwrap();
+    });
+    // Each opening is an event.
+    let all = 2 + 5000;
+    (0..5000).for_each(|_| drop(db.tree("t", piling()).unwrap()));
+    drop(go);
+    drop(db);
+    let events: Vec<Event> = told.iter().collect();
+    let missed: u64 = events.iter().map(|e| if let Event::Missed { events, .. } = e { *events } else { 0 }).sum();
+    let heard = events.iter().filter(|e| !matches!(e, Event::Missed { .. })).count();
+    assert!(missed > 0 && heard > 4000, "{missed} {heard}");
+    assert_eq!(heard as u64 + missed, all);
+}

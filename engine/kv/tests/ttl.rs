@@ -1,0 +1,272 @@
+//! Values that expire, against a model with a virtual clock: whatever was written, flushed, merged, dropped and opened again, every read shows
+//! what is live and nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, Policy, Readable, Snapshot, TreeOptions, TtlTree, Value};
+use firn_testkit::rng::Rng;
+
+/// Values with the microsecond from which on they are over.
+type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
+type Entry = (Vec<u8>, Vec<u8>, Option<u64>);
+
+fn live(model: &Model, now: u64) -> Vec<Entry> {
+    let all = model.iter().filter(|(_, (_, over))| over.is_none_or(|o| o > now));
+    all.map(|(k, (v, over))| (k.clone(), v.clone(), *over)).collect()
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key{n:03}").into_bytes()
+}
+
+fn options(rng: &mut Rng) -> TreeOptions {
+    let policies = [
+        Policy::Tiered { min_runs: 2, max_runs: 3, bucket: 10.0 },
+        Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Default::default() },
+        Policy::TimeWindow { window_secs: 5, min_runs: 2 },
+        Policy::LazyLeveled { ratio: 2 },
+    ];
+    let policy = policies[rng.below(4) as usize].clone();
+    TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
+}
+
+struct Run {
+    env: Arc<MemEnv>,
+    db: Option<Db>,
+    options: TreeOptions,
+    tree: Option<TtlTree>,
+    model: Model,
+    snapshot: Option<(Snapshot, Model)>,
+}
+
+impl Run {
+    fn new(rng: &mut Rng) -> Run {
+        let options = options(rng);
+        let mut run = Run { env: Arc::new(MemEnv::new(0)), db: None, options, tree: None, model: Model::new(), snapshot: None };
+        run.open();
+        run
+    }
+
+    fn open(&mut self) {
+        (self.snapshot, self.tree, self.db) = (None, None, None);
+        let options = DbOptions { background_threads: 0, ..DbOptions::default() };
+        let db = Db::open_in(self.env.clone(), "db", options).unwrap();
+        self.tree = Some(db.ttl_tree("t", self.options.clone()).unwrap());
+        self.db = Some(db);
+    }
+
+    fn now(&self) -> u64 {
+        self.env.wall_micros()
+    }
+
+    fn found(&self, k: &[u8]) -> Option<Vec<u8>> {
+        self.model.get(k).filter(|(_, over)| over.is_none_or(|o| o > self.now())).map(|(v, _)| v.clone())
+    }
+
+    fn set(&mut self, k: Vec<u8>, v: Vec<u8>, lifetime: Option<Duration>) {
+        let over = lifetime.map(|t| self.now() + t.as_micros() as u64);
+        self.model.insert(k, (v, over));
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        let (tree, db) = (self.tree.clone().unwrap(), self.db.clone().unwrap());
+        let (k, v) = (key(rng.below(60)), vec![b'v'; rng.below(40) as usize]);
+        let lifetime = (!rng.one_in(4)).then(|| Duration::from_secs(rng.below(20)));
+        match rng.below(26) {
+            0..=7 => {
+                match lifetime {
+                    Some(lifetime) => tree.put_for(&k, &v, lifetime).unwrap(),
+                    None => tree.put(&k, &v).unwrap(),
+                }
+                self.set(k, v, lifetime);
+            }
+            8 => {
+                tree.delete(&k).unwrap();
+                self.model.remove(&k);
+            }
+            9 => {
+                let until = key(rng.below(60));
+                tree.tree().delete_range(k.clone()..until.clone()).unwrap();
+                self.model.retain(|x, _| *x < k || *x >= until);
+            }
+            10 => {
+                let given = tree.insert_if_absent(&k, &v, lifetime).unwrap();
+                assert_eq!(given.as_deref(), self.found(&k).as_deref());
+                if given.is_none() {
+                    self.set(k, v, lifetime);
+                }
+            }
+            11 => {
+                let old = if rng.one_in(2) { self.found(&k) } else { None };
+                let swapped = tree.compare_and_swap(&k, old.as_deref(), Some((&v, lifetime))).unwrap();
+                match swapped {
+                    Ok(()) => {
+                        assert_eq!(old, self.found(&k));
+                        self.set(k, v, lifetime);
+                    }
+                    Err(other) => assert_eq!((other.as_deref(), old != self.found(&k)), (self.found(&k).as_deref(), true)),
+                }
+            }
+            12 => {
+                let before = tree.update(&k, |old| old.map(|old| ([&**old, b"!"].concat(), lifetime))).unwrap();
+                assert_eq!(before.as_deref(), self.found(&k).as_deref());
+                match before {
+                    Some(old) => self.set(k, [&*old, b"!"].concat(), lifetime),
+                    None => drop(self.model.remove(&k)),
+                }
+            }
+            13 => {
+                let popped = tree.pop_first().unwrap().map(|(k, v)| (k.to_vec(), v.to_vec()));
+                let first = live(&self.model, self.now()).into_iter().next();
+                assert_eq!(popped, first.clone().map(|(k, v, _)| (k, v)));
+                // What had expired before it is gone, and would be over anyway.
+                self.model.retain(|x, _| first.as_ref().is_some_and(|(k, ..)| x > k));
+            }
+            14 => {
+                let mut batch = Batch::new();
+                for n in 0..3 {
+                    let k = key(rng.below(60));
+                    batch.put(tree.tree(), &k, tree.timed([n], lifetime)).unwrap();
+                    self.set(k, vec![n], lifetime);
+                }
+                db.write(batch).unwrap();
+            }
+            15 => {
+                let mut tx = db.transaction();
+                assert_eq!(tree.live(tx.get(tree.tree(), &k).unwrap()).unwrap().as_deref(), self.found(&k).as_deref());
+                tx.put(tree.tree(), &k, tree.timed(&v, lifetime)).unwrap();
+                self.set(k, v, lifetime);
+                let seen = tree.live_in(tx.iter(tree.tree())).map(|e| told(e.unwrap())).collect::<Vec<_>>();
+                assert_eq!(seen, live(&self.model, self.now()));
+                tx.commit().unwrap();
+            }
+            16..=18 => tree.tree().flush().unwrap(),
+            19 => tree.tree().compact().unwrap(),
+            20 => tree.tree().compact_range(k..).unwrap(),
+            21 | 22 => self.env.advance(Duration::from_secs(rng.below(8))),
+            23 => self.snapshot = if self.snapshot.is_some() { None } else { Some((db.snapshot(), self.model.clone())) },
+            24 => db.wait_idle().unwrap(),
+            _ => {
+                drop((tree, db));
+                self.open();
+            }
+        }
+    }
+
+    fn check(&self) {
+        let (tree, now) = (self.tree.as_ref().unwrap(), self.now());
+        let expected = live(&self.model, now);
+        assert_eq!(tree.iter().map(|e| told(e.unwrap())).collect::<Vec<_>>(), expected);
+        let mut back: Vec<Entry> = tree.iter().rev().map(|e| told(e.unwrap())).collect();
+        back.reverse();
+        assert_eq!(back, expected);
+        let keys: Vec<Vec<u8>> = (0..60).map(key).collect();
+        let got = tree.multi_get(&keys).unwrap();
+        for (k, several) in keys.iter().zip(got) {
+            let one = tree.get(k).unwrap();
+            assert_eq!((one.as_deref(), several.as_deref()), (self.found(k).as_deref(), self.found(k).as_deref()));
+            assert_eq!(tree.contains(k).unwrap(), one.is_some());
+        }
+        assert_eq!((tree.len().unwrap(), tree.is_empty().unwrap()), (expected.len() as u64, expected.is_empty()));
+        assert_eq!(tree.first().unwrap().map(told), expected.first().cloned());
+        assert_eq!(tree.last().unwrap().map(told), expected.last().cloned());
+        assert!(tree.keys().map(|k| k.unwrap()).eq(expected.iter().map(|(k, ..)| Value::from(&k[..]))));
+        let within: Vec<Entry> = tree.range(key(10)..key(40)).map(|e| told(e.unwrap())).collect();
+        assert!(within.iter().eq(expected.iter().filter(|(k, ..)| (key(10)..key(40)).contains(k))));
+        assert_eq!(tree.prefix("key01").count(), expected.iter().filter(|(k, ..)| k.starts_with(b"key01")).count());
+        if let Some((snapshot, model)) = &self.snapshot {
+            let seen: Vec<Entry> = tree.live_in(snapshot.iter(tree.tree())).map(|e| told(e.unwrap())).collect();
+            assert_eq!(seen, live(model, now), "a snapshot shows what was there and is not over");
+        }
+    }
+}
+
+fn told((key, value): (Value, firn_kv::TtlValue)) -> Entry {
+    (key.to_vec(), value.to_vec(), value.expires_micros())
+}
+
+#[test]
+fn reads_show_what_is_live_whatever_was_merged() {
+    let seeds: u64 = std::env::var("FIRN_TTL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
+    for seed in 0..seeds {
+        let mut rng = Rng::new(seed);
+        let mut run = Run::new(&mut rng);
+        for step in 0..150 {
+            let before = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                run.step(&mut rng);
+                run.check();
+            }));
+            assert!(before.is_ok(), "seed {seed}, step {step}");
+        }
+    }
+}
+
+fn store() -> (Arc<MemEnv>, Db) {
+    let env = Arc::new(MemEnv::new(0));
+    let db = Db::open_in(env.clone(), "db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
+    (env, db)
+}
+
+#[test]
+fn what_a_dropped_put_hid_stays_hidden() {
+    let (env, db) = store();
+    let policy = Policy::Tiered { min_runs: 2, max_runs: 2, bucket: 1.1 };
+    let tree = db.ttl_tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+    // A large old run beneath, which the merge of two small ones leaves alone.
+    let (mut rng, mut value) = (Rng::new(1), [0; 100]);
+    for n in 0..5000 {
+        rng.fill(&mut value);
+        tree.put(format!("{n:05}"), value).unwrap();
+    }
+    tree.tree().compact().unwrap();
+    tree.put_for("00007", [2; 1000], Duration::from_secs(1)).unwrap();
+    tree.tree().flush().unwrap();
+    env.advance(Duration::from_secs(2));
+    tree.put("x", "y").unwrap();
+    tree.tree().flush().unwrap();
+    db.wait_idle().unwrap();
+    let tables = tree.tree().tables().unwrap();
+    assert_eq!(tables.len(), 2, "the two small runs have been merged");
+    assert!(tree.get("00007").unwrap().is_none());
+    // The value is gone, its deadline is not.
+    assert_eq!(tree.tree().get("00007").unwrap().unwrap().len(), 8);
+    tree.tree().compact().unwrap();
+    assert!(tree.get("00007").unwrap().is_none() && tree.tree().get("00007").unwrap().is_none());
+    assert_eq!(tree.len().unwrap(), 5000);
+}
+
+#[test]
+fn space_comes_back_and_whole_tables_go_unread() {
+    let (env, db) = store();
+    let tree = db.ttl_tree("t", TreeOptions { block_size: 512, ..TreeOptions::default() }).unwrap();
+    (0..1000u32).for_each(|n| tree.put_for(n.to_be_bytes(), n.to_le_bytes(), Duration::from_secs(10)).unwrap());
+    tree.tree().flush().unwrap();
+    assert_eq!(db.stats().space.live, db.stats().table_bytes());
+    env.advance(Duration::from_secs(11));
+    assert!(tree.is_empty().unwrap() && db.stats().space.live > 0);
+    db.wait_idle().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.space.live, stats.drops, stats.compactions), (0, 1, 0), "the table has gone without having been read");
+}
+
+#[test]
+fn a_tree_is_of_values_that_expire_or_it_is_not() {
+    let (_env, db) = store();
+    let tree = db.ttl_tree("t", TreeOptions::default()).unwrap();
+    assert_eq!(db.tree("t", TreeOptions::default()).unwrap_err().kind(), ErrorKind::Incompatible);
+    db.tree("other", TreeOptions::default()).unwrap();
+    assert_eq!(db.ttl_tree("other", TreeOptions::default()).unwrap_err().kind(), ErrorKind::Incompatible);
+    let hooked = tree.tree().options();
+    assert_eq!(db.ttl_tree("third", hooked).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // Something without a deadline is told of, not shown.
+    tree.tree().put("k", "short").unwrap();
+    assert_eq!(tree.get("k").unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(tree.iter().next().unwrap().unwrap_err().kind(), ErrorKind::Corruption);
+    // The longest lifetime is one.
+    tree.put_for("long", "v", Duration::MAX).unwrap();
+    assert!(tree.get("long").unwrap().unwrap().expires_micros().is_some());
+}
