@@ -14,7 +14,7 @@
 //!   overlapping bytes of the *file* are a mixture of the two writes, and nothing in this process reads that memory.
 //! - A map is never longer than its file: it has the file's length of when it was mapped, and a log's map is replaced by a shorter one, under
 //!   exclusive access, before the file is shortened. The engine shortens no file that it has mapped for reading.
-//! - A `ForkMark` is private memory of one owner, written before it is shared; what changes in a child is the child's own copy.
+//! - A `ForkMark` on Linux is private memory of one owner, written before it is shared; what changes in a child is the child's own copy.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -47,9 +47,11 @@ impl ReadMap {
     }
 }
 
-/// Tells a process from its children that `fork()` makes: a page that they find wiped.
-pub(super) struct ForkMark(memmap2::MmapMut);
+/// Tells a process from its children that `fork()` makes: a page that they find wiped, and where pages can't be wiped but asking for the number of a
+/// process is no system call (Apple's), that number.
+pub(super) struct ForkMark(#[cfg(not(target_vendor = "apple"))] memmap2::MmapMut, #[cfg(target_vendor = "apple")] u32);
 
+#[cfg(not(target_vendor = "apple"))]
 impl ForkMark {
     /// `None` where the system cannot wipe pages (before Linux 4.14, and elsewhere).
     pub fn new() -> Option<ForkMark> {
@@ -69,6 +71,20 @@ impl ForkMark {
     #[inline]
     pub fn is_child(&self) -> bool {
         self.0[0] == 0
+    }
+}
+
+#[cfg(target_vendor = "apple")]
+impl ForkMark {
+    /// Always a mark.
+    pub fn new() -> Option<ForkMark> {
+        Some(ForkMark(std::process::id()))
+    }
+
+    /// Whether this is a child of the process that made the mark.
+    #[inline]
+    pub fn is_child(&self) -> bool {
+        self.0 != std::process::id()
     }
 }
 
@@ -117,7 +133,7 @@ impl LogMap {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, any(target_os = "linux", target_vendor = "apple")))]
 mod tests {
     use super::*;
 

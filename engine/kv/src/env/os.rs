@@ -89,7 +89,7 @@ impl Named {
     }
 
     fn sync_data(&self) -> Result<()> {
-        self.file.sync_data().map_err(|e| self.error("sync", e))
+        system::sync_data(&self.file).map_err(|e| self.error("sync", e))
     }
 }
 

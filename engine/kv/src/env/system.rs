@@ -6,8 +6,9 @@
 //! | maps of tables | yes | yes | yes | no: a mapped file could not be removed | no |
 //! | the log | a map, where its blocks were reserved | a map; written where a segment is used again | written | written: a mapped file could not be shortened | written |
 //! | reserving | `fallocate` | `F_PREALLOCATE` | none | none | none |
-//! | syncs of files | `fdatasync` | `F_FULLFSYNC`, which the standard library calls | `fdatasync` | `FlushFileBuffers` | none |
-//! | syncs of directories | `fsync` | the same | the same | none: NTFS keeps a journal of names | none |
+//! | syncs of files | `fdatasync` | `F_FULLFSYNC`; `fsync` on volumes that don't know it | `fdatasync` | `FlushFileBuffers` | none |
+//! | syncs of directories | `fsync` | as of files | `fsync` | none: NTFS keeps a journal of names | none |
+//! | a child of `fork()` is found out | a page that it finds wiped | the number of the process | no | there is no `fork()` | the same |
 //! | free space | `statvfs` | the same | the same | unknown | unknown |
 //!
 //! Invariant: where a log is not reserved it is not mapped, so a full disk is an error of the write that meets it and never a signal; and nobody
@@ -125,10 +126,30 @@ fn blocks(_file: &File, _len: u64, _fresh: bool) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Makes what a file contains durable, its length too.
+#[cfg(not(target_vendor = "apple"))]
+pub(super) fn sync_data(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
+/// The same. The standard library asks for `F_FULLFSYNC`, which volumes of the network and of foreign formats refuse as unknown; that is no failed
+/// sync, and the lesser one that they know is all there is.
+#[cfg(target_vendor = "apple")]
+pub(super) fn sync_data(file: &File) -> io::Result<()> {
+    use rustix::io::Errno;
+    match file.sync_data() {
+        Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::NOTSUP | Errno::NOTTY | Errno::INVAL)) => {
+            Ok(rustix::fs::fsync(file)?)
+        }
+        synced => synced,
+    }
+}
+
 /// Makes the names of a directory durable.
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    let dir = File::open(dir)?;
+    if cfg!(target_vendor = "apple") { sync_data(&dir) } else { dir.sync_all() }
 }
 
 /// A directory that is not there is an error, as where it is synced.
