@@ -190,7 +190,7 @@ pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
     values.iter().try_for_each(|(name, value)| options::set(&mut options, name, value).map_err(refused))?;
     options.check().map_err(|e| refused(e.message().to_owned()))?;
     let after = options::list(&options);
-    db.tree(tree.name(), options)?;
+    tree.set_options(options)?;
     if global.json {
         writeln!(stdout(), "{}", json!({"tree": tree.name(), "options": Options::of(global).json(tree.name())}))?;
     }

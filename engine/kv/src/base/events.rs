@@ -47,7 +47,7 @@ pub enum Event {
         /// Its number.
         id: u32,
     },
-    /// A tree has been opened with these options, which it has from now on.
+    /// A tree has been opened with these options, or they have been set: it has them from now on.
     #[non_exhaustive]
     TreeOpened {
         /// Its name.

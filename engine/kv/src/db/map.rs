@@ -45,9 +45,33 @@ impl Tree {
         Tree { durability, ..self.clone() }
     }
 
-    /// Its options. [`Db::tree`] changes them.
+    /// Its options, as [`Db::tree`] or [`set_options`](Tree::set_options) has set them.
     pub fn options(&self) -> TreeOptions {
         (*self.core.view.load_full().options).clone()
+    }
+
+    /// Sets its options while it is open, for good and for all of its handles: from now on flushes and compactions go by them, and the policy looks
+    /// at the tree at once. Tables that are there stay as they are until they are merged; [`compact`](Tree::compact) writes them anew. A
+    /// memtable that is larger than it may be now is flushed with the next write.
+    ///
+    /// Hooks cannot be changed, because files were written with them: hand in those of [`options`](Tree::options). A tree whose hooks have not been
+    /// handed in stays without them.
+    ///
+    /// ```
+    /// use firn_kv::{Compression, Db, Policy, TreeOptions};
+    /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
+    /// let policy = Policy::LazyLeveled { ratio: 4 };
+    /// tree.set_options(TreeOptions { policy, compression: vec![Compression::None], ..tree.options() })?;
+    /// assert_eq!(tree.options().policy, Policy::LazyLeveled { ratio: 4 });
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, `ReadOnly` when the store takes no writes, `Closed`
+    /// when the tree was dropped, and errors of writing the manifest. Nothing has been changed then.
+    pub fn set_options(&self, options: TreeOptions) -> Result<()> {
+        options.check()?;
+        self.handle.core.set_options(&self.core, options)
     }
 
     /// The value of `key`. The value pins its block or memtable; nothing is copied.

@@ -203,7 +203,7 @@ impl Db {
         let tree = loop {
             let there = core.trees.read().named(name);
             match there {
-                Some(t) => match core.reopen_tree(&t, options.clone()) {
+                Some(t) => match core.change_options(&t, options.clone(), false) {
                     Ok(()) => {
                         core.shorten_log(&t)?;
                         break t;
@@ -220,8 +220,7 @@ impl Db {
                 }
             }
         };
-        let options = tree.view.load_full().options.clone();
-        core.events.note(|| Event::TreeOpened { tree: name.to_owned(), options: Box::new((*options).clone()) });
+        core.tell_options(&tree);
         Ok(self.wrap(tree))
     }
 
@@ -324,6 +323,11 @@ impl Db {
     }
 }
 
+/// Whether both have the same hooks by name.
+fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
+    PersistedOptions::of(b).check_hooks("", a).is_ok()
+}
+
 impl Core {
     /// Makes a tree; `None` when there is one of that name already.
     fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Option<Arc<TreeCore>>> {
@@ -349,13 +353,25 @@ impl Core {
         Ok(Some(tree))
     }
 
-    fn reopen_tree(&self, t: &TreeCore, options: TreeOptions) -> Result<()> {
+    /// Says which options a tree has now.
+    fn tell_options(&self, t: &TreeCore) {
+        let options = t.view.load_full().options.clone();
+        self.events.note(|| Event::TreeOpened { tree: t.name.clone(), options: Box::new((*options).clone()) });
+    }
+
+    /// Puts these options in force, with the hooks that the tree was written with. With `keep` a tree without hooks that it should have goes on
+    /// without them.
+    fn change_options(&self, t: &TreeCore, options: TreeOptions, keep: bool) -> Result<()> {
         let mut c = self.catalog.lock();
         let Some(state) = c.state.trees.get(&t.id) else {
             return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", t.name)));
         };
-        state.options.check_hooks(&t.name, &options)?;
-        let persisted = PersistedOptions::of(&options);
+        let hooked = match state.options.check_hooks(&t.name, &options) {
+            Ok(()) => true,
+            Err(_) if keep && !t.is_hooked() && has_hooks_of(&options, &t.view.load_full().options) => false,
+            Err(e) => return Err(e),
+        };
+        let persisted = PersistedOptions::of(&options).with_names_of(&state.options);
         if persisted != state.options && !self.options.read_only {
             self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
         }
@@ -363,11 +379,18 @@ impl Core {
         // under the write lock, so that nobody writes to a memtable that is gone over.
         let files = t.files.lock();
         let w = self.write.lock();
-        t.set_options(options, &files)?;
+        t.set_options(options, hooked, &files)?;
         drop((w, files, c));
         self.tables_changed(t);
         self.signal_work();
         self.call_workers_for([t]);
+        Ok(())
+    }
+
+    fn set_options(&self, t: &TreeCore, options: TreeOptions) -> Result<()> {
+        self.check_writable()?;
+        self.change_options(t, options, true)?;
+        self.tell_options(t);
         Ok(())
     }
 

@@ -155,19 +155,23 @@ impl TreeCore {
         self.hooked.load(Ordering::Acquire)
     }
 
-    /// Hands in the options with their hooks. The caller holds the locks of the tree's files and of the log.
+    /// Hands in the options with their hooks: all that there are when `hooked`. The caller holds the locks of the tree's files and of the log.
     ///
     /// # Errors
     /// Those of going over the memtables, which are not known to fail.
-    pub fn set_options(&self, options: TreeOptions, files: &Files) -> Result<()> {
+    pub fn set_options(&self, options: TreeOptions, hooked: bool, files: &Files) -> Result<()> {
         if let Some(hook) = &options.filter_prefix {
             for m in self.view.load_full().memtables() {
                 m.settle();
                 m.mem.learn_prefixes(hook.clone())?;
             }
         }
-        files.handles.values().for_each(|h| h.use_filter(true));
         let options = Arc::new(options);
+        if !hooked {
+            self.change_view(|v| View { options, ..v.clone() });
+            return Ok(());
+        }
+        files.handles.values().for_each(|h| h.use_filter(true));
         self.change_view(|v| View { options, ..v.clone() });
         self.hooked.store(true, Ordering::Release);
         Ok(())

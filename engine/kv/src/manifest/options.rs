@@ -63,6 +63,12 @@ impl PersistedOptions {
         }
     }
 
+    /// These options with the names of the hooks of `other`.
+    pub fn with_names_of(self, other: &PersistedOptions) -> PersistedOptions {
+        let PersistedOptions { merge, purge, summary, filter_prefix, .. } = other.clone();
+        PersistedOptions { merge, purge, summary, filter_prefix, ..self }
+    }
+
     /// These options with the hooks of `given`.
     pub fn with_hooks_of(&self, given: &TreeOptions) -> TreeOptions {
         TreeOptions {

@@ -372,7 +372,15 @@ impl<'a> Runner<'a> {
             self.variants[tree] = variant;
             let options = self.setup.tree_options(tree, variant);
             let policy = options.policy.clone();
-            let t = self.db()?.tree(&tree_name(tree), options)?;
+            // Both do the same, and a handle that is open sees what either does.
+            let handle = self.open.trees[tree].clone();
+            let t = match handle.filter(|_| variant % 2 == 1) {
+                Some(t) => {
+                    t.set_options(options)?;
+                    t
+                }
+                None => self.db()?.tree(&tree_name(tree), options)?,
+            };
             ensure(t.options().policy == policy, || "the policy was not changed".into())?;
             let (name, names) = (t.name(), t.db().tree_names());
             ensure(names.iter().any(|n| n == name), || format!("the tree {name} is not among {names:?}"))?;

@@ -225,6 +225,9 @@ fn rearrange(setup: &Setup, place: &Place, db: &Db, trees: &[Tree], done: &Atomi
                 // Nobody else changes options.
                 let changed = db.tree(&name(tree), setup.tree_options(tree, rng.below(20))).unwrap();
                 assert_eq!(t.options().policy, changed.options().policy);
+                let options = setup.tree_options(tree, rng.below(20));
+                t.set_options(options.clone()).unwrap();
+                assert_eq!(changed.options().policy, options.policy);
                 assert_eq!(t.db().tree_names().len(), TREES);
             }
             1 => checkpoint(setup, place, db, n),

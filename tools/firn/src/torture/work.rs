@@ -311,7 +311,8 @@ impl Worker {
             Look::Compact => t.compact()?,
             Look::CompactRange => t.compact_range(&span.start..=&span.end)?,
             Look::Options => {
-                s.db.tree(NAMES[tree], tree_options(&mut rng, tree))?;
+                let options = tree_options(&mut rng, tree);
+                if rng.one_in(2) { t.set_options(options)? } else { s.db.tree(NAMES[tree], options).map(drop)? }
             }
             Look::Checkpoint => self.checkpoint(&mut rng)?,
             Look::ReadOnly => {

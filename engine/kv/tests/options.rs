@@ -1,0 +1,112 @@
+//! Options of a tree that change while it is open: they count at once, are there after the next opening, and what cannot change is refused.
+
+use std::sync::Arc;
+
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{
+    Compression, Db, DbOptions, ErrorKind, FilterKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict,
+};
+
+struct Keep(&'static str);
+
+impl Purge for Keep {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+        Box::new(Keep(self.0))
+    }
+}
+
+impl PurgePass for Keep {
+    fn judge(&mut self, _: &[u8], _: firn_kv::base::key::Kind, _: &[u8], _: bool) -> Verdict {
+        Verdict::Keep
+    }
+}
+
+fn open(env: &Arc<MemEnv>) -> Db {
+    Db::open_in(env.clone(), "db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap()
+}
+
+fn fill(tree: &Tree, keys: u32) {
+    (0..keys).for_each(|n| tree.put(n.to_be_bytes(), [b'v'; 100]).unwrap());
+}
+
+#[test]
+fn what_is_changed_counts_at_once_and_for_good() {
+    let env = Arc::new(MemEnv::new(0));
+    let db = open(&env);
+    let piling = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    let tree = db.tree("t", TreeOptions { policy: piling, ..TreeOptions::default() }).unwrap();
+    let other = db.existing_tree("t").unwrap();
+    for _ in 0..4 {
+        fill(&tree, 2000);
+        tree.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    let packed = db.stats();
+    assert_eq!((packed.trees[0].runs.len(), packed.compactions), (4, 0));
+    let changed = TreeOptions {
+        policy: Policy::LazyLeveled { ratio: 2 },
+        compression: vec![Compression::None],
+        filter: vec![FilterKind::None],
+        block_size: 1024,
+        memtable_size: 64 << 10,
+        ..tree.options()
+    };
+    tree.set_options(changed.clone()).unwrap();
+    assert_eq!(format!("{:?}", other.options()), format!("{changed:?}"), "all handles have them");
+    // The policy wants what the one before did not, and what is merged is stored as it is.
+    db.wait_idle().unwrap();
+    let merged = db.stats();
+    assert!(merged.compactions > 0 && merged.trees[0].runs.len() < 4, "{merged:?}");
+    assert!(merged.table_bytes() > packed.table_bytes(), "{} {}", merged.table_bytes(), packed.table_bytes());
+    // Memtables are of the new size: these would not have filled one.
+    fill(&tree, 2000);
+    assert!(db.stats().flushes > merged.flushes);
+    assert_eq!(tree.iter().count(), 2000);
+    drop((tree, other, db));
+    let db = open(&env);
+    assert_eq!(format!("{:?}", db.existing_tree("t").unwrap().options()), format!("{changed:?}"));
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused_and_nothing_changes() {
+    let env = Arc::new(MemEnv::new(0));
+    let db = open(&env);
+    let tree = db.tree("t", TreeOptions { purge: Some(Arc::new(Keep("keep"))), ..TreeOptions::default() }).unwrap();
+    let before = format!("{:?}", tree.options());
+    let refused = |options: TreeOptions| tree.set_options(options).unwrap_err();
+    assert_eq!(refused(TreeOptions { block_size: 1, ..tree.options() }).kind(), ErrorKind::InvalidArgument);
+    for purge in [None, Some(Arc::new(Keep("another")) as Arc<dyn Purge>)] {
+        let e = refused(TreeOptions { purge, table_size: 1 << 20, ..tree.options() });
+        assert!(e.kind() == ErrorKind::Incompatible && e.to_string().contains("purge hook \"keep\""), "{e}");
+    }
+    assert_eq!(format!("{:?}", tree.options()), before);
+    fill(&tree, 10);
+    tree.flush().unwrap();
+    drop((tree, db));
+
+    // Without its hooks: the rest may change, the hooks stay what they were, and nothing is merged without them.
+    let db = open(&env);
+    let tree = db.existing_tree("t").unwrap();
+    tree.set_options(TreeOptions { table_size: 1 << 20, ..tree.options() }).unwrap();
+    assert_eq!(tree.options().table_size, 1 << 20);
+    assert_eq!(tree.compact().unwrap_err().kind(), ErrorKind::Incompatible);
+    drop((tree, db));
+    let read = DbOptions { read_only: true, ..DbOptions::default() };
+    let db = Db::open_in(env.clone(), "db", read).unwrap();
+    let tree = db.existing_tree("t").unwrap();
+    assert_eq!(tree.set_options(tree.options()).unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop((tree, db));
+
+    let db = open(&env);
+    assert_eq!(db.tree("t", TreeOptions::default()).unwrap_err().kind(), ErrorKind::Incompatible);
+    let tree = db.existing_tree("t").unwrap();
+    assert_eq!(tree.options().table_size, 1 << 20);
+    tree.set_options(TreeOptions { purge: Some(Arc::new(Keep("keep"))), ..tree.options() }).unwrap();
+    tree.compact().unwrap();
+    db.drop_tree("t").unwrap();
+    assert_eq!(tree.set_options(tree.options()).unwrap_err().kind(), ErrorKind::Closed);
+}
