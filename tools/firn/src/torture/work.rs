@@ -312,7 +312,7 @@ impl Worker {
             Look::CompactRange => t.compact_range(&span.start..=&span.end)?,
             Look::Options => {
                 let options = tree_options(&mut rng, tree);
-                if rng.one_in(2) { t.set_options(options)? } else { s.db.tree(NAMES[tree], options).map(drop)? }
+                if rng.below(2) == 0 { t.set_options(options)? } else { s.db.tree(NAMES[tree], options).map(drop)? }
             }
             Look::Checkpoint => self.checkpoint(&mut rng)?,
             Look::ReadOnly => {
