@@ -6,8 +6,8 @@
 //! Invariants:
 //! - A stored value is 8 bytes, little-endian, of microseconds since 1970, and then what the user gave; [`NEVER`] for those that stay. From
 //!   that time on no read shows it.
-//! - A merge drops what is over only where nothing older of the key can be left: else that would come back. Until then it keeps the deadline
-//!   and lets the value go. Whole tables of which all is over are dropped unread ([`Purge::gone_at`]).
+//! - A merge drops what is over only where nothing older of the key can be left: else that would come back. Until then it keeps a deadline,
+//!   one that is over by any clock, and lets the value go. Whole tables of which all is over are dropped unread ([`Purge::gone_at`]).
 //! - Both hooks are named in the manifest, so nobody opens the tree without them by mistake and writes values without a deadline.
 
 use std::ops::Deref;
@@ -29,6 +29,8 @@ use super::map::Tree;
 const HEAD: usize = 8;
 /// The deadline of what stays.
 const NEVER: u64 = u64::MAX;
+/// What a merge leaves of a value that has expired, where something older of its key may lie: a deadline that is over by any clock.
+const GONE: [u8; HEAD] = [0; HEAD];
 
 /// The deadline of a stored value; `None` when it is none.
 fn deadline(stored: &[u8]) -> Option<u64> {
@@ -70,7 +72,7 @@ impl AsRef<[u8]> for TtlValue {
 /// snapshots, transactions and iterators that were made before, though an iterator keeps to the time at which it was made. A clock that is set back
 /// brings back what has not been merged away yet.
 ///
-/// The space of an expired value comes back with merges: the first one that meets it lets the value go and keeps key and deadline; those go
+/// The space of an expired value comes back with merges: the first one that meets it lets the value go and keeps the key; that goes
 /// with the merge that reaches the oldest run, or at once with their table when all of it is over. Nothing is merged for it alone.
 ///
 /// ```
@@ -395,11 +397,11 @@ struct Pass {
 impl PurgePass for Pass {
     fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
         match deadline(value) {
-            Some(over) if kind == Kind::Put && over <= self.now => match (alone, value.len()) {
+            Some(over) if kind == Kind::Put && over <= self.now => match (alone, value == GONE) {
                 (true, _) => Verdict::Drop,
-                (false, HEAD) => Verdict::Keep,
-                // What lies beneath stays hidden.
-                (false, _) => Verdict::Replace(value[..HEAD].to_vec()),
+                (false, true) => Verdict::Keep,
+                // What lies beneath stays hidden, and a clock that is set back shows no key without its value.
+                (false, false) => Verdict::Replace(GONE.to_vec()),
             },
             _ => Verdict::Keep,
         }
