@@ -105,3 +105,49 @@ fn trees_at_rest_cost_little() {
     let each = anonymous().saturating_sub(before) / TREES as u64;
     assert!(each < 32 << 10, "{each} bytes a tree that was written once");
 }
+
+#[test]
+fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
+    const NAME: &str = "an_opening_stays_within_the_budget_whatever_the_log_holds";
+    const MAKE: &str = "FIRN_MEMORY_MAKE";
+    let Some(case) = case() else { return (0..3).for_each(|c| apart(NAME, c)) };
+    let mut rng = Rng::new(case);
+    let n = [1, 60, 1 + rng.below(200) as usize][case as usize];
+    let budget = (16usize << 20) << rng.below(2);
+    if let Ok(dir) = std::env::var(MAKE) {
+        // All of it stays in the log.
+        let options = DbOptions { memory_budget: 1 << 30, background_threads: 0, ..DbOptions::default() };
+        let db = Db::open_with(dir, options).unwrap();
+        let trees = make(&db, n);
+        let mut written = 0;
+        while written < 3 * budget {
+            let t = rng.below(n as u64) as usize;
+            let len = rng.below(2000) as usize;
+            trees[t].put(rng.next_u64().to_be_bytes(), vec![7; len]).unwrap();
+            written += 8 + len;
+        }
+        assert_eq!(db.stats().flushes, 0);
+        return;
+    }
+    let dir = Dir::new("memory-replay");
+    let me = std::env::current_exe().unwrap();
+    let made = Command::new(me).args(["--exact", NAME]).env(CASE, case.to_string()).env(MAKE, &dir.0).status().unwrap();
+    assert!(made.success());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let (db, most) = std::thread::scope(|s| {
+        let most = s.spawn(|| {
+            let mut most = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                most = anonymous().max(most);
+            }
+            most
+        });
+        let options = DbOptions { memory_budget: budget, ..DbOptions::default() };
+        let db = Db::open_with(&dir.0, options);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        (db.unwrap(), most.join().unwrap())
+    });
+    let budget = budget as u64;
+    let said = db.stats().memory;
+    assert!(most <= budget + budget / 10 + SLACK, "{n} trees, budget {budget}: {most} bytes of anonymous memory; it says {said:?}");
+}

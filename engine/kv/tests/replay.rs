@@ -1,9 +1,9 @@
-//! A log that several threads put into memtables gives the same as one thread does.
+//! A log that several threads put into memtables gives the same as one thread does, and what is too much for the memory is flushed.
 
 use std::sync::Arc;
 
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, Folded, Merge, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 const TREES: u64 = 7;
@@ -68,4 +68,93 @@ fn threads_replay_what_one_thread_does() {
         assert_eq!(content(&trees), want);
         db.verify(|_, _| ()).unwrap();
     }
+}
+
+/// Appends operands in the order in which they were merged.
+struct Append;
+
+impl Merge for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    }
+}
+
+fn options(memory_budget: usize, background_threads: usize) -> DbOptions {
+    DbOptions { memory_budget, background_threads, wal_segment: 1 << 20, event_log: false, ..DbOptions::default() }
+}
+
+fn merging() -> TreeOptions {
+    TreeOptions { memtable_size: 8 << 20, merge: Some(Arc::new(Append)), ..TreeOptions::default() }
+}
+
+fn tables(env: &MemEnv) -> usize {
+    env.files().iter().filter(|f| f.extension().is_some_and(|e| e == "sst")).count()
+}
+
+/// A store whose log holds some 5 MiB of all kinds of operations, and what is in it.
+fn long_log(seed: u64) -> (MemEnv, Content) {
+    let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
+    let db = Db::open_in(Arc::new(env.clone()), "/db", options(64 << 20, 0)).unwrap();
+    let trees: Vec<Tree> = (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
+    for step in 0..6_000u64 {
+        let mut batch = Batch::new();
+        for _ in 0..1 + rng.below(3) {
+            let tree = &trees[rng.below(TREES) as usize];
+            let key = format!("{:05}", rng.below(3_000)).into_bytes();
+            match rng.below(20) {
+                0..3 => batch.delete(tree, &key).unwrap(),
+                3 if step % 31 == 0 => batch.delete_range(tree, &key[..]..&[&key[..3], b"99"].concat()).unwrap(),
+                4..9 => batch.merge(tree, &key, step.to_string()).unwrap(),
+                _ => batch.put(tree, &key, step.to_le_bytes().repeat(80 + rng.below(40) as usize)).unwrap(),
+            }
+        }
+        db.write(batch).unwrap();
+    }
+    assert_eq!(db.stats().flushes, 0);
+    (env, content(&trees))
+}
+
+#[test]
+fn an_opening_flushes_what_is_too_much_for_its_memory() {
+    for (seed, threads) in [(0, 0), (1, 1), (2, 3)] {
+        let (env, want) = long_log(seed);
+        let open = |options| {
+            let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
+            let stats = db.stats();
+            let trees: Vec<Tree> = (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
+            assert_eq!(content(&trees), want, "seed {seed}, {threads} threads");
+            db.verify(|_, _| ()).unwrap();
+            (stats, db)
+        };
+        // A reader can't flush, and keeps it all.
+        let reader = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { read_only: true, ..options(4 << 20, threads) }).unwrap();
+        assert!(reader.stats().memory.memtables > 4 << 20 && tables(&env) == 0);
+        drop(reader);
+        let before = env.files().len();
+        let (stats, db) = open(options(4 << 20, threads));
+        assert!(stats.flushes > 3 && stats.memory.memtables < 4 << 20, "{stats:?}");
+        assert!(env.files().len() > before);
+        drop(db);
+        // What has been flushed is not replayed again.
+        let (again, _db) = open(options(64 << 20, threads));
+        assert!(again.flushes == 0 && again.memory.memtables < 4 << 20, "{again:?}");
+    }
+}
+
+#[test]
+fn an_opening_that_fails_leaves_no_tables() {
+    let (env, _) = long_log(5);
+    // A record in the middle is damaged, and what lies behind it proves that.
+    let log: Vec<_> = env.files().into_iter().filter(|f| f.extension().is_some_and(|e| e == "wal")).collect();
+    let name = &log[log.len() - 2];
+    let mut bytes = env.read_file(name).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at..at + 64].fill(0xff);
+    env.write_file(name, &bytes).unwrap();
+    let before = env.files();
+    let e = Db::open_in(Arc::new(env.clone()), "/db", options(4 << 20, 0)).map(drop).unwrap_err();
+    assert_eq!((e.kind(), env.files()), (ErrorKind::Corruption, before), "{e}");
 }

@@ -23,6 +23,11 @@ impl Horizon {
         Horizon(AtomicU64::new(seq))
     }
 
+    /// Everything up to `seq` may be read from now on: what an opening found, before there are readers.
+    pub fn start(&self, seq: Seq) {
+        self.0.store(seq, Ordering::Release);
+    }
+
     /// The newest sequence number that may be read.
     #[inline]
     pub fn now(&self) -> Seq {

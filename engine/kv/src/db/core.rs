@@ -79,7 +79,7 @@ pub struct Core {
     /// Whether `latched` is set.
     pub is_latched: AtomicBool,
     /// The end of the log that opening found, unless it was a clean one.
-    pub torn: Option<TornTail>,
+    pub torn: OnceLock<TornTail>,
     /// Keeps other processes out.
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
 }
@@ -101,6 +101,8 @@ pub struct Catalog {
     pub manifest: Option<Manifest>,
     /// The number of the manifest in use.
     pub manifest_number: u64,
+    /// The log is being replayed: edits change the state only, and the manifest that the opening then begins has them.
+    pub is_replaying: bool,
 }
 
 /// Signals between writers and workers.
@@ -240,6 +242,9 @@ impl Core {
     /// the like was missing, or the manifest would become too long, nothing counts; otherwise nobody can know what reached the file, and
     /// the Db is latched.
     pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
+        if c.is_replaying {
+            return c.state.apply_all(&edits).map(drop);
+        }
         self.make_manifest_ready(c)?;
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
@@ -262,6 +267,9 @@ impl Core {
     /// Makes sure that the next edits go into the manifest that there is: a new one would be begun with the state as it is. Whoever
     /// changes a part of the state ahead of the edits that belong to it asks for this first.
     pub fn make_manifest_ready(&self, c: &mut Catalog) -> Result<()> {
+        if c.is_replaying {
+            return Ok(());
+        }
         self.begin_writing(c)?;
         if c.manifest.as_ref().is_some_and(Manifest::is_torn) {
             self.renew_manifest(c)?;

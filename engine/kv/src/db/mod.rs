@@ -153,7 +153,7 @@ impl Db {
     /// As [`open_with`](Db::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
-        let core = Arc::new(Core::open(env, dir.as_ref(), options)?);
+        let core = Core::open(env, dir.as_ref(), options)?;
         core.events.start()?;
         core.allow_workers();
         let durability = core.options.durability;
@@ -306,7 +306,7 @@ impl Db {
     /// The end of the log as opening found it, unless it was a clean one: what was being written in a crash, or damage
     /// ([`TornTail::proof`]) that cuts off what had been written.
     pub fn torn_log(&self) -> Option<&TornTail> {
-        self.core().torn.as_ref()
+        self.core().torn.get()
     }
 
     /// Waits until no memtable waits for its flush and no policy wants a compaction.

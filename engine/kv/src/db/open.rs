@@ -1,8 +1,8 @@
 //! Opening a Db: the lock, the manifest, the garbage, the log.
 //!
 //! Order, and why: the lock first, so that nobody changes what is read; the manifest next, which alone says what is live; then
-//! files that it does not name are removed (a crash left them); then the log is replayed into memtables, skipping what each tree
-//! has in tables; last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end. In a store that
+//! the log is replayed into memtables, skipping what each tree
+//! has in tables, and what is too much for the memory is flushed ([`replay`](super::replay)); files that nobody names are removed (a crash left them); last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end. In a store that
 //! was closed cleanly, and holds no garbage, the last step waits for the first write: to open it, read it and close it writes nothing.
 //!
 //! A Db opened read-only takes no lock and writes nothing: it opens all files that are needed before it reads from any ([`reader`]), and
@@ -10,7 +10,7 @@
 //!
 //! [`reader`]: super::reader
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -18,13 +18,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::horizon::Horizon;
 use crate::base::options::{DbOptions, TreeOptions};
-use crate::base::sync::{Mutex, RwLock};
+use crate::base::sync::{Mutex, Ordering, RwLock};
 use crate::env::{Env, FileLock};
 use crate::manifest::{CURRENT, CURRENT_NEW, Live, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
-use crate::wal::{TornTail, segment_number};
+use crate::wal::{TornTail, Unneeded, segment_number};
 
 use super::behind::look_at_all;
 use super::budget::Budget;
@@ -35,7 +35,7 @@ use super::meters::Meters;
 use super::pace::Pace;
 use super::pins::Pins;
 use super::reader::Held;
-use super::replay::replay;
+use super::replay::{Replayed, replay};
 use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::tree::{Files, TreeCore};
@@ -47,7 +47,7 @@ const LOCK: &str = "LOCK";
 
 impl Core {
     /// Opens the store in `dir`.
-    pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Core> {
+    pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<Core>> {
         let source = |e: &Error| std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         if env.list(dir).is_err_and(|e| source(&e) == Some(std::io::ErrorKind::NotADirectory)) {
             return Err(Error::invalid(
@@ -159,13 +159,13 @@ fn open_once(
     budget: &Arc<Budget>,
     lock: Option<Box<dyn FileLock>>,
     mut held: Option<&mut Held>,
-) -> Result<Core> {
+) -> Result<Arc<Core>> {
     held.as_mut().map_or(Ok(()), |h| h.hold_log())?;
     let loaded = Manifest::load(&*env, dir)?;
     if loaded.is_none() && options.read_only {
         return Err(no_store(&*env, dir));
     }
-    let (mut state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
+    let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
     if !options.read_only {
         check_live(&*env, dir, &state)?;
     }
@@ -188,51 +188,21 @@ fn open_once(
     if let Some(h) = &mut held {
         h.hold_tables(trees.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>()).collect())?;
     }
-    let log = held.as_ref().map_or(&*env, |h| h.log());
-    let replayed = replay(log, dir, (&state, manifest_number), &trees, &arenas, held.is_some(), options.background_threads)?;
-    if let (Some(h), Some(t)) = (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0)) {
-        // The segment with what is missing may have been given up; then the next manifest does not need it.
-        let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
-        if !h.is_known(&e) {
-            return Err(e);
-        }
-    }
-    if let Some(t) = replayed.recovered.torn.as_ref().filter(|_| !options.read_only && !options.accept_log_loss) {
-        check_torn(t)?;
-    }
-    let last_seq = state.last_seq.max(replayed.last_seq);
-    if let Some(t) = &replayed.recovered.torn {
-        events.note(|| Event::LogEndedEarly {
-            file: t.file.clone(),
-            offset: t.offset,
-            reason: t.reason.to_owned(),
-            bytes_beyond: t.bytes_beyond,
-            records_beyond: t.records_beyond,
-        });
-    }
-    state.last_seq = last_seq;
-    trees.iter().for_each(|t| look_at_all(t, last_seq));
-    let garbage = if options.read_only { vec![] } else { garbage(&*env, dir, &state, manifest_number)? };
-    let (found, records) = ((!options.read_only).then(|| replayed.recovered.clone()), replayed.recovered.records);
-    let closed = replayed.recovered.closed;
+    let names = if options.read_only { vec![] } else { env.list(dir)? };
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
-    let touched = |t: &Arc<TreeCore>| -> Vec<_> {
-        t.view.load_full().memtables().filter(|m| m.is_touched()).map(|m| (m.start(), t.id)).collect()
-    };
-    let waiting = trees.iter().flat_map(touched).collect();
     let work = Arc::<Work>::default();
-    work.sealed.lock().extend(trees.iter().filter(|t| !t.view.load_full().sealed.is_empty()).map(|t| t.id));
     let memory = budget.share(&opener, &work);
-    for m in trees.iter().flat_map(|t| t.view.load_full().memtables().cloned().collect::<Vec<_>>()) {
-        memory.count(&m, m.end.get().is_some());
-    }
-    let core = Core {
+    let (last_seq, store) = (state.last_seq, state.id);
+    let mut state = Live::new(state);
+    // A replay writes tables before what a crash left is removed.
+    names.iter().filter_map(|n| table_number(n)).for_each(|n| state.pass_file(n));
+    let core = Arc::new(Core {
         max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
         syncer: OnceLock::new(),
-        write: Mutex::new(WriteState { wal: None, found, next_seq: last_seq + 1, ops: 0, bytes: 0, waiting }),
+        write: Mutex::new(WriteState { wal: None, found: None, next_seq: last_seq + 1, ops: 0, bytes: 0, waiting: BTreeSet::new() }),
         visible: Horizon::new(last_seq),
-        store: state.id,
-        catalog: Mutex::new(Catalog { state: Live::new(state), manifest: None, manifest_number }),
+        store,
+        catalog: Mutex::new(Catalog { state, manifest: None, manifest_number, is_replaying: true }),
         trees: RwLock::new(Trees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
@@ -249,29 +219,21 @@ fn open_once(
         cache,
         arenas,
         events,
-        torn: replayed.recovered.torn,
+        torn: OnceLock::new(),
         lock: Mutex::new(lock),
-    };
-    core.rebalance();
-    if core.options.read_only {
-        core.latch_read_only();
-    } else if !closed || !garbage.is_empty() {
-        remove_torn_current(&*core.env, dir)?;
-        core.begin_writing(&mut core.catalog.lock())?;
-        // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
-        // garbage, and the last edits of the one that was found may not be durable.
-        let own = manifest_name(manifest_number + 1);
-        garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own).try_for_each(|n| core.env.remove(&dir.join(n)))?;
-    }
-    core.events.note(|| Event::Opened {
-        seq: last_seq,
-        records_replayed: records,
-        max_sealed: core.max_sealed,
-        background_threads: core.options.background_threads,
     });
+    let log = held.as_ref().map_or(&*core.env, |h| h.log());
+    let replayed = replay(&core, log)?;
+    if let (Some(h), Some(t)) = (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0)) {
+        // The segment with what is missing may have been given up; then the next manifest does not need it.
+        let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
+        if !h.is_known(&e) {
+            return Err(e);
+        }
+    }
+    core.go_on_from(replayed, names)?;
     Ok(core)
 }
-
 /// The id of a new Db.
 pub(super) fn new_id(env: &dyn Env) -> u64 {
     // The high bit makes the number equally long in every manifest, so that equal histories give files of equal length.
@@ -315,6 +277,78 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Goes on where the log was found to end. `names`: what was in the directory before.
+    fn go_on_from(&self, replayed: Replayed, names: Vec<String>) -> Result<()> {
+        let Replayed { recovered, last_seq } = replayed;
+        if let Some(t) = &recovered.torn {
+            self.events.note(|| Event::LogEndedEarly {
+                file: t.file.clone(),
+                offset: t.offset,
+                reason: t.reason.to_owned(),
+                bytes_beyond: t.bytes_beyond,
+                records_beyond: t.records_beyond,
+            });
+            let _ = self.torn.set(t.clone());
+        }
+        let mut c = self.catalog.lock();
+        let last_seq = last_seq.max(c.state.last_seq);
+        c.state.set_last_seq(last_seq);
+        c.is_replaying = false;
+        self.visible.start(last_seq);
+        let trees = self.trees.read().to_vec();
+        trees.iter().for_each(|t| look_at_all(t, last_seq));
+        let (records, closed) = (recovered.records, recovered.closed);
+        let mut w = self.write.lock();
+        w.next_seq = last_seq + 1;
+        w.found = (!self.options.read_only).then_some(recovered);
+        for t in &trees {
+            let view = t.view.load_full();
+            for m in view.memtables() {
+                self.memory.count(m, m.end.get().is_some());
+                if m.is_touched() {
+                    w.waiting.insert((m.start(), t.id));
+                }
+            }
+            if !view.sealed.is_empty() {
+                self.work.sealed.lock().insert(t.id);
+            }
+        }
+        let floor = w.wal_floor(None);
+        drop(w);
+        self.rebalance();
+        let has_flushed = self.counters.flushes.load(Ordering::Relaxed) > 0;
+        let garbage = if self.options.read_only { vec![] } else { garbage(names, &c.state, c.manifest_number) };
+        if self.options.read_only {
+            self.latch_read_only();
+        } else if !closed || has_flushed || !garbage.is_empty() {
+            remove_torn_current(&*self.env, &self.dir)?;
+            if has_flushed {
+                let before = c.state.wal_floor;
+                c.state.set_wal_floor(before.max(floor));
+            }
+            self.begin_writing(&mut c)?;
+            // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
+            // garbage, and the last edits of the one that was found may not be durable.
+            let own = manifest_name(c.manifest_number);
+            let gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
+            gone.map(|n| self.dir.join(n)).try_for_each(|n| self.env.remove(&n))?;
+            if has_flushed {
+                // What stays is removed after the next opening.
+                let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
+                let _ = unneeded.map(Unneeded::remove);
+            }
+        }
+        self.events.note(|| Event::Opened {
+            seq: last_seq,
+            records_replayed: records,
+            max_sealed: self.max_sealed,
+            background_threads: self.options.background_threads,
+        });
+        Ok(())
+    }
+}
+
 /// Removes a `CURRENT.tmp` that a crash left, before another is written: the power may have gone in the middle of its renaming, and then it
 /// is a second name of `CURRENT`.
 fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
@@ -324,17 +358,16 @@ fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
     }
 }
 
-/// Names of what a crash left behind: tables that the manifest does not name, other manifests, and a `CURRENT.tmp`. Only names that a Db
-/// gives its own files are looked at; whatever else is in the directory stays.
-fn garbage(env: &dyn Env, dir: &Path, state: &State, manifest: u64) -> Result<Vec<String>> {
+/// Which of these names are those of what a crash left behind: tables that the manifest does not name, other manifests, and a `CURRENT.tmp`.
+/// Only names that a Db gives its own files are looked at; whatever else is in the directory stays.
+fn garbage(mut names: Vec<String>, state: &State, manifest: u64) -> Vec<String> {
     let live: HashSet<u64> = state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
-    let mut names = env.list(dir)?;
     names.retain(|name| match (table_number(name), manifest_number(name)) {
         (Some(id), _) => !live.contains(&id),
         (_, Some(number)) => number != manifest,
         _ => name == CURRENT_NEW,
     });
-    Ok(names)
+    names
 }
 
 /// Checks that every live table is there, of the length that the manifest says, and not of a newer version: what this build cannot read it
@@ -372,7 +405,7 @@ fn check_version(env: &dyn Env, path: &Path, id: u64) -> Result<()> {
 }
 
 /// Refuses to make it final that damage has cut off what had been written. What a crash may have left is no such damage.
-fn check_torn(t: &TornTail) -> Result<()> {
+pub(super) fn check_torn(t: &TornTail) -> Result<()> {
     let Some(proof) = &t.proof else { return Ok(()) };
     let words = format!(
         "the log is damaged here, and not by a crash ({proof}): {} sound records behind it, with {} operations, are cut off and would be lost \

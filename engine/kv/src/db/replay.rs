@@ -1,12 +1,18 @@
 //! The log at an opening: its records are checked, and their operations put into memtables.
 //!
 //! One thread reads and checks. As soon as there is much, and the Db has threads in the background, others insert: each has trees of its own,
-//! and takes all records in their order.
+//! and takes all records in their order. When its memtables take more than its part of the memory budget it flushes some of them, as
+//! writers do. Trees have no hooks yet, so such a table keeps all operands of a merge, has no summary, and no filter where a hook says
+//! what is in it.
 //!
 //! Invariants:
-//! - P1: a tree has one thread that inserts into it, so what its memtables hold, and how they look, depends on the log alone.
+//! - P1: a tree has one thread that inserts into it, so what its memtables hold, how they look, and when they are flushed, depends on the log
+//!   and on what memory there is alone.
 //! - P2: what was read and not inserted takes [`AHEAD`] chunks at most.
 //! - P3: nothing is inserted behind a record that was refused, and no thread is left when the replay ends, however it ends.
+//! - P4: no manifest names the tables that are written here before the log has been read to its end and made durable: the one that the
+//!   opening begins has them all. So a crash in the middle leaves garbage, and the store as it was. Of an opening that fails they are removed.
+//! - P5: a reader writes nothing, so it keeps all that the log holds in memory, whatever that takes; so does an opening whose flushes lack space.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::{NO_TREE, Ops, TreeId};
 use crate::base::sync::{Condvar, Mutex};
@@ -23,6 +30,9 @@ use crate::memtable::{ArenaPool, Memtable, Room};
 use crate::wal::format::record_size;
 use crate::wal::{Known, Lsn, Recovered, recover_known};
 
+use super::core::Core;
+use super::flush::remove_tables;
+use super::open::check_torn;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 use super::write::{cost_of, insert_ops};
@@ -33,6 +43,9 @@ const ALONE: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 20 };
 const CHUNK: usize = if cfg!(debug_assertions) { 4 << 10 } else { 1 << 20 };
 /// How many chunks may wait for a thread.
 const AHEAD: usize = 4;
+
+/// Bytes of memtables that each thread may have at least: less would make tables of a few records.
+const LEAST: u64 = 40 << 10;
 
 /// What the log gave back.
 pub(super) struct Replayed {
@@ -57,11 +70,14 @@ impl Chunk {
 
 /// Inserts the operations of some trees.
 struct Inserter {
+    core: Arc<Core>,
     /// In order of their numbers.
     trees: Vec<Place>,
-    arenas: Arc<ArenaPool>,
     /// Those that the record at hand has operations of.
     touched: Vec<usize>,
+    /// Bytes that the memtables of all its trees take, and may take before some are flushed.
+    taken: u64,
+    most: u64,
 }
 
 /// Where operations of a tree go.
@@ -74,17 +90,21 @@ struct Place {
     cost: usize,
     /// What all have taken.
     sum: u64,
+    /// Bytes that its memtables take.
+    taken: u64,
 }
 
 impl Inserter {
-    fn new(trees: Vec<Flushed>, arenas: &Arc<ArenaPool>) -> Inserter {
+    fn new(core: &Arc<Core>, trees: Vec<Flushed>, most: u64) -> Inserter {
         let place = |(tree, flushed): Flushed| {
             let active = tree.view.load_full().active.clone();
-            Place { tree, active, flushed, cost: 0, sum: 0 }
+            let taken = taken(&tree);
+            Place { tree, active, flushed, cost: 0, sum: 0, taken }
         };
         let mut trees: Vec<Place> = trees.into_iter().map(place).collect();
         trees.sort_unstable_by_key(|p| p.tree.id);
-        Inserter { trees, arenas: arenas.clone(), touched: vec![] }
+        let taken = trees.iter().map(|p| p.taken).sum();
+        Inserter { core: core.clone(), trees, touched: vec![], taken, most }
     }
 
     fn insert_all(&mut self, chunk: &Chunk) -> Result<()> {
@@ -105,8 +125,14 @@ impl Inserter {
         if self.touched.is_empty() {
             return Ok(());
         }
+        if self.taken > self.most {
+            self.flush_some(begin)?;
+        }
         for &i in &self.touched {
-            self.trees[i].make_room(begin, &self.arenas)?;
+            let place = &mut self.trees[i];
+            self.taken -= place.taken;
+            place.make_room(begin, &self.core.arenas)?;
+            self.taken += place.taken;
         }
         let of = |tree| find(&self.trees, tree).map(|i| &self.trees[i]).filter(|p| p.cost > 0).map(|p| &*p.active.mem);
         let inserted = insert_ops(seq, payload, of);
@@ -120,6 +146,40 @@ impl Inserter {
     }
 }
 
+impl Inserter {
+    /// Flushes memtables, before a record that begins here, until they take seven eighths of what they may: those first of which bytes times
+    /// age, in bytes of log, is the largest.
+    #[cold]
+    fn flush_some(&mut self, begin: Lsn) -> Result<()> {
+        let worth = |p: &Place| p.taken as u128 * begin.saturating_sub(p.start()).max(1) as u128;
+        let mut order: Vec<(u128, usize)> = self.trees.iter().enumerate().map(|(i, p)| (worth(p), i)).collect();
+        order.sort_unstable_by_key(|&(worth, i)| (std::cmp::Reverse(worth), i));
+        for (_, i) in order {
+            if self.taken <= self.most / 8 * 7 {
+                break;
+            }
+            let place = &mut self.trees[i];
+            self.taken -= place.taken;
+            let flushed = place.flush(begin, &self.core);
+            self.taken += place.taken;
+            match flushed {
+                // It goes on without, as a reader does.
+                Err(e) if e.is_transient() => {
+                    self.most = u64::MAX;
+                    return self.core.put_off(e);
+                }
+                flushed => flushed?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that the memtables of a tree take.
+fn taken(tree: &TreeCore) -> u64 {
+    tree.view.load_full().memtables().map(|m| m.mem.taken() as u64).sum()
+}
+
 fn find(trees: &[Place], tree: TreeId) -> Option<usize> {
     trees.binary_search_by_key(&tree, |p| p.tree.id).ok()
 }
@@ -127,20 +187,46 @@ fn find(trees: &[Place], tree: TreeId) -> Option<usize> {
 impl Place {
     /// Makes room for the operations of a record that begins here, and enters the memtable that has it.
     fn make_room(&mut self, begin: Lsn, arenas: &Arc<ArenaPool>) -> Result<()> {
-        // The log may be let go of up to where this record begins, and be read again from there.
-        let start = begin.max(self.flushed);
         while !self.active.mem.reserve(self.cost) {
             let view = self.tree.view.load_full();
             let room = self.tree.room_for(&view, self.cost);
             self.tree.widen(&view, room, self.cost, false)?;
             if room == Room::Full {
-                let prefix = view.options.filter_prefix.clone();
-                self.tree.start_memtable(MemHandle::new(Memtable::empty(arenas, prefix)?, start));
+                self.seal(begin, arenas)?;
             }
             self.active = self.tree.view.load_full().active.clone();
+            self.taken = taken(&self.tree);
         }
-        self.active.enter(start);
+        self.active.enter(begin.max(self.flushed));
         Ok(())
+    }
+
+    /// Seals the memtable before a record that begins here.
+    fn seal(&self, begin: Lsn, arenas: &Arc<ArenaPool>) -> Result<()> {
+        let prefix = self.tree.view.load_full().options.filter_prefix.clone();
+        // The log may be let go of up to where this record begins, and be read again from there.
+        let fresh = MemHandle::new(Memtable::empty(arenas, prefix)?, begin.max(self.flushed));
+        self.tree.start_memtable(fresh);
+        Ok(())
+    }
+
+    /// Where the log begins that its memtables hold.
+    fn start(&self) -> Lsn {
+        self.tree.view.load_full().sealed.last().map_or(self.active.start(), |oldest| oldest.start())
+    }
+
+    /// Flushes all of the tree that comes before a record that begins here.
+    fn flush(&mut self, begin: Lsn, core: &Core) -> Result<()> {
+        if self.active.is_touched() {
+            self.seal(begin, &core.arenas)?;
+        }
+        let flushed = (|| {
+            while core.flush_oldest(&self.tree)? {}
+            Ok(())
+        })();
+        self.active = self.tree.view.load_full().active.clone();
+        self.taken = taken(&self.tree);
+        flushed
     }
 }
 
@@ -225,7 +311,7 @@ impl Crew {
     /// Starts so many threads, which share the trees by what each has taken until now. Trees whose thread can't be started stay with who reads.
     fn divide(&mut self, env: &dyn Env, threads: usize) {
         let Crew::Alone(inserter) = self else { return };
-        let arenas = inserter.arenas.clone();
+        let (core, most) = (inserter.core.clone(), inserter.most);
         let mut trees: Vec<Place> = std::mem::take(&mut inserter.trees);
         trees.sort_by_key(|p| std::cmp::Reverse(p.sum));
         let mut parts: Vec<(u64, Vec<Flushed>)> = vec![];
@@ -237,12 +323,13 @@ impl Crew {
             }
         }
         let (mut helpers, mut rest) = (vec![], vec![]);
+        let each = if most == u64::MAX { most } else { (most / parts.len().max(1) as u64).max(LEAST) };
         for (i, (_, part)) in parts.into_iter().enumerate() {
             let queue = Arc::new(Queue::default());
-            let (inserter, served) = (Inserter::new(part.clone(), &arenas), queue.clone());
+            let (inserter, served) = (Inserter::new(&core, part.clone(), each), queue.clone());
             match env.spawn(&format!("firn-replay-{i}"), Box::new(move || served.serve(inserter))) {
                 Ok(thread) => helpers.push((queue, Some(thread))),
-                Err(_) => rest.push(Inserter::new(part, &arenas)),
+                Err(_) => rest.push(Inserter::new(&core, part, each)),
             }
         }
         *self = Crew::Threads { helpers, rest, chunk: Chunk::default() };
@@ -282,26 +369,55 @@ impl Drop for Crew {
 /// The manifest proves three things of the log: there is one, it reaches as far as any tree was flushed (the log is synced up to there
 /// before the manifest says so), and it names no tree that has not been created yet.
 ///
-/// Beside a writer (`beside`) the log may be newer than the manifest that was read. Then operations count up to the first before which
+/// A reader's log, read through `env`, may be newer than the manifest that was read. Then operations count up to the first before which
 /// the manifest has changed in what the log does not tell: a tree was made, or tables were loaded, which takes a sequence number. So a
 /// reader sees nothing without what came before it.
-///
-/// With `threads` others than the calling one insert, where there is much.
-pub(super) fn replay(
-    env: &dyn Env,
-    dir: &Path,
-    (state, manifest): (&State, u64),
-    trees: &[Arc<TreeCore>],
-    arenas: &Arc<ArenaPool>,
-    beside: bool,
-    threads: usize,
-) -> Result<Replayed> {
+pub(super) fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
+    let c = core.catalog.lock();
+    let (before, of_trees) = (Before::of(&c.state), |t: &Arc<TreeCore>| (t.clone(), c.state.trees.get(&t.id).map_or(0, |s| s.flushed)));
+    let trees = core.trees.read().iter().map(of_trees).collect();
+    let (first_table, manifest) = (c.state.next_file, c.manifest_number);
+    drop(c);
+    let replayed = replay_into(core, env, &before, trees, manifest).and_then(|replayed| {
+        let torn = replayed.recovered.torn.as_ref().filter(|_| !core.options.read_only && !core.options.accept_log_loss);
+        torn.map_or(Ok(()), check_torn)?;
+        Ok(replayed)
+    });
+    if replayed.is_err() {
+        let c = core.catalog.lock();
+        let made: Vec<u64> = c.state.trees.values().flat_map(|t| t.tables()).map(|t| t.id).filter(|&id| id >= first_table).collect();
+        drop(c);
+        remove_tables(core, &made);
+    }
+    replayed
+}
+
+/// What the manifest says of the store before the log is read.
+struct Before {
+    store: u64,
+    last_seq: Seq,
+    next_tree: TreeId,
+    wal_floor: Lsn,
+    durable: Lsn,
+    writers: Vec<LogWriter>,
+}
+
+impl Before {
+    fn of(s: &State) -> Before {
+        let durable = s.trees.values().map(|t| t.flushed).max().unwrap_or(0);
+        let (writers, wal_floor) = (s.writers.clone(), s.wal_floor);
+        Before { store: s.id, last_seq: s.last_seq, next_tree: s.next_tree, wal_floor, durable, writers }
+    }
+}
+
+fn replay_into(core: &Arc<Core>, env: &dyn Env, state: &Before, trees: Vec<Flushed>, manifest: u64) -> Result<Replayed> {
+    let (dir, beside) = (&*core.dir, core.options.read_only);
+    let threads = core.options.background_threads;
     let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
-    let of = |t: &Arc<TreeCore>| (t.clone(), state.trees.get(&t.id).map_or(0, |s| s.flushed));
-    let mut crew = Crew::Alone(Inserter::new(trees.iter().map(of).collect(), arenas));
+    let most = if beside { u64::MAX } else { core.memory.for_replay().max(LEAST) };
+    let mut crew = Crew::Alone(Inserter::new(core, trees, most));
     let mut bytes = 0;
-    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
-    let known = Known { store: state.id, durable, writers: Some(&state.writers) };
+    let known = Known { store: state.store, durable: state.durable, writers: Some(&state.writers) };
     let recovered = recover_known(env, dir, state.wal_floor, &known, &mut |seq, end, payload| {
         if is_past {
             return Ok(());
@@ -335,7 +451,7 @@ pub(super) fn replay(
         crew.insert(seq, end, payload)?;
         bytes += payload.len() as u64;
         if threads > 0 && bytes >= ALONE {
-            crew.divide(env, threads);
+            crew.divide(&*core.env, threads);
         }
         last_seq = last_seq.max(seq + count.max(1) - 1);
         Ok(())

@@ -70,6 +70,16 @@ impl Live {
         self.state.next_file - 1
     }
 
+    /// No file gets a number up to this one.
+    pub fn pass_file(&mut self, number: u64) {
+        self.state.next_file = self.state.next_file.max(number.saturating_add(1));
+    }
+
+    /// The newest sequence number that the log was found to have.
+    pub fn set_last_seq(&mut self, seq: Seq) {
+        self.state.last_seq = seq;
+    }
+
     /// The log is needed from here on only. It goes into the manifest with the next edits.
     pub fn set_wal_floor(&mut self, floor: u64) {
         self.state.wal_floor = floor;
