@@ -7,7 +7,7 @@ use firn_kv::env::Env;
 use firn_kv::env::fault::{FaultEnv, OpClass};
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::wal::segment_number;
-use firn_kv::{Db, DbOptions, ErrorKind, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, Policy, Tree, TreeOptions};
 
 const DIR: &str = "/db";
 
@@ -168,4 +168,27 @@ fn the_first_flush_of_an_opening_loses_nothing_wherever_it_is_cut_off() {
             return;
         }
     }
+}
+
+#[test]
+fn small_memtables_of_many_trees_are_flushed_together() {
+    let env = MemEnv::new(1);
+    let options = DbOptions { event_log: false, background_threads: 0, memory_budget: 1 << 20, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
+    // Nothing is merged.
+    let kept = || TreeOptions { policy: Policy::Fifo { max_bytes: 0, max_age_secs: 0 }, ..TreeOptions::default() };
+    let trees: Vec<Tree> = (0..200).map(|i| db.tree(&format!("t{i}"), kept()).unwrap()).collect();
+    let told = told(&env, || {
+        for i in 0..2_000u64 {
+            trees[i as usize * 7 % trees.len()].put(i.to_be_bytes(), [7; 500]).unwrap();
+        }
+    });
+    let flushes = db.stats().flushes as usize;
+    let of = |what: &str| told.iter().filter(|op| op.starts_with("sync") && op.contains(what)).count();
+    let (manifest, log, names) = (of("MANIFEST"), of(".wal"), of("directory"));
+    assert!(flushes > 100 && 3 * manifest < flushes && 3 * log < flushes && 3 * names < flushes, "{flushes}: {manifest} {log} {names}");
+    drop((db, trees));
+    let db = Db::open_in(Arc::new(env), DIR, options).unwrap();
+    let found: usize = db.tree_names().iter().map(|n| db.existing_tree(n).unwrap().iter().count()).sum();
+    assert_eq!(found, 2_000);
 }

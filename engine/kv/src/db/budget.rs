@@ -30,8 +30,8 @@ use super::tree::TreeCore;
 use super::view::MemHandle;
 use super::write::WriteState;
 
-/// Openings flush sooner in debug builds, so that tests with short logs have some that do.
-const REPLAYED: u64 = if cfg!(debug_assertions) { 16 } else { 1 };
+/// In debug builds openings with so little memory make do with a sixteenth of it, so that tests with short logs have some that flush.
+const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
 
 /// Bytes of memtables.
 #[derive(Default)]
@@ -153,7 +153,8 @@ impl Share {
     /// flush meanwhile.
     pub fn for_replay(&self) -> u64 {
         let budget = &self.budget;
-        budget.most().saturating_sub(budget.total()).max(budget.fair(budget.members().len())) / REPLAYED
+        let most = budget.most().saturating_sub(budget.total()).max(budget.fair(budget.members().len()));
+        if budget.bytes <= TINY { most / 16 } else { most }
     }
 
     /// Bytes of the whole budget.

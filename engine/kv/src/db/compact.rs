@@ -23,7 +23,8 @@ use crate::merge::run::{Run, RunCursor, TableHandle};
 use crate::merge::visible::KeyRange;
 
 use super::core::Core;
-use super::flush::{NewTables, meta};
+use super::flush::{NewTables, meta, remove_tables};
+use super::install::Change;
 use super::meters::Timed;
 use super::pins::{PinKind, Task, tables_of};
 use super::tree::{Files, TreeCore};
@@ -53,6 +54,12 @@ pub struct Claimed {
     version: Arc<Version>,
     options: Arc<TreeOptions>,
     task: Arc<Task>,
+}
+
+impl Claimed {
+    fn change(&self, removed: Vec<u64>, added: Vec<(u8, u64, TableMeta)>) -> Change<'_> {
+        Change { tree: &self.tree, removed, added, flushed: None }
+    }
 }
 
 impl Core {
@@ -237,6 +244,7 @@ impl Core {
             during: &mut go_on,
         };
         let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
+        self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
         let ran = Ran {
@@ -250,7 +258,7 @@ impl Core {
         };
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.counters.dropped(&made.dropped);
-        self.install(&c.tree, ids, tables.into_iter().map(place).collect(), None)?;
+        self.install(vec![c.change(ids, tables.into_iter().map(place).collect())])?;
         Ok(ran)
     }
 
@@ -258,7 +266,7 @@ impl Core {
         let tables: Vec<TableMeta> = c.inputs().iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let added = tables.into_iter().map(|t| (c.job.output_level, c.job.output_run, t)).collect();
-        self.install(&c.tree, ids.clone(), added, None)?;
+        self.install(vec![c.change(ids.clone(), added)])?;
         Ok(Ran { removed: ids.clone(), tables: ids, ..Ran::default() })
     }
 
@@ -271,7 +279,7 @@ impl Core {
             return Ok(Ran::default());
         }
         let ids: Vec<u64> = tables().map(|t| t.meta.id).collect();
-        self.install(&c.tree, ids.clone(), vec![], None)?;
+        self.install(vec![c.change(ids.clone(), vec![])])?;
         Ok(Ran { removed: ids, ..Ran::default() })
     }
 

@@ -1,6 +1,7 @@
 //! The inside of an open Db, shared by its handles, its trees and its workers.
 //!
-//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing`, `catalog`, a tree's `files`, `write`, a tree's view lock,
+//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing` (of several trees only as far as nobody else holds
+//! them), `catalog`, a tree's `files`, `write`, a tree's view lock,
 //! `snapshots`; those inside [`Work`] last of all. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
 
 use std::collections::{BTreeMap, BTreeSet};

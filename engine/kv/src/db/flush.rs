@@ -1,4 +1,5 @@
-//! A sealed memtable becomes a run of tables.
+//! A sealed memtable becomes a run of tables, and small ones of several trees do at once: to make the log, the names of tables and the manifest
+//! durable costs the same for many as for one.
 //!
 //! Invariants:
 //! - Memtables of a tree are flushed oldest first, one at a time (`flushing` is held).
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::deletions::Deletions;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, head};
 use crate::base::options::{FilterKind, TreeOptions};
@@ -21,18 +22,19 @@ use crate::base::sync::{MutexGuard, Ordering};
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
-use crate::manifest::{AddedTable, Edit, TableMeta};
+use crate::manifest::TableMeta;
 use crate::memtable::Memtable;
 use crate::merge::emptied::emptied;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Outside, Rules};
-use crate::merge::run::{TableHandle, table_path};
+use crate::merge::run::table_path;
 use crate::sstable::{TableFacts, TableOptions, TableWriter};
 
-use super::core::{Catalog, Core};
+use super::core::Core;
+use super::install::{Change, without};
 use super::meters::Timed;
-use super::pins::{PinKind, Task, nudge};
-use super::tree::{TreeCore, build_version};
+use super::pins::{PinKind, Task};
+use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 use crate::wal::{Lsn, Unneeded};
 
@@ -88,16 +90,9 @@ impl NewTables<'_> {
         if self.tree.is_hooked() && same() { self.options.filter_at(self.level as usize) } else { FilterKind::None }
     }
 
-    /// Runs a job; its files are removed again when it fails.
+    /// Runs a job; its files are removed again when it fails. Their names are not durable yet.
     pub fn run(&mut self, sources: Vec<Source>, rules: Rules, cuts: &Cuts, oldest: Option<u64>) -> Result<Made> {
-        let made = run(sources, rules, cuts, oldest, self).and_then(|made| {
-            self.core.env.sync_dir(&self.core.dir)?;
-            Ok(made)
-        });
-        if made.is_err() {
-            remove_tables(self.core, &self.task.created());
-        }
-        made
+        run(sources, rules, cuts, oldest, self).inspect_err(|_| remove_tables(self.core, &self.task.created()))
     }
 }
 
@@ -131,6 +126,29 @@ pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMet
     }
 }
 
+/// The flush of one memtable.
+struct Flush<'a> {
+    tree: &'a TreeCore,
+    view: Arc<View>,
+    sealed: Arc<MemHandle>,
+    /// Where it ends in the log.
+    end: Lsn,
+    entries: u64,
+    tables: Vec<TableMeta>,
+}
+
+impl Flush<'_> {
+    fn ids(&self) -> Vec<u64> {
+        self.tables.iter().map(|t| t.id).collect()
+    }
+
+    fn change(&self) -> Change<'_> {
+        let number = self.tables.first().map_or(0, |t| t.id);
+        let added = self.tables.iter().map(|t| (0, number, t.clone())).collect();
+        Change { tree: self.tree, removed: vec![], added, flushed: Some((&self.sealed, self.end)) }
+    }
+}
+
 impl Core {
     /// Flushes the oldest sealed memtable of `tree`. False when there is none.
     pub fn flush_oldest(&self, tree: &TreeCore) -> Result<bool> {
@@ -139,21 +157,52 @@ impl Core {
     }
 
     /// As [`flush_oldest`](Core::flush_oldest), for a caller that holds the tree's `flushing` lock.
-    pub fn flush_oldest_locked(&self, tree: &TreeCore, _one: &MutexGuard<'_, ()>) -> Result<bool> {
-        let view = tree.view.load_full();
-        let Some(sealed) = view.sealed.last() else { return Ok(false) };
-        sealed.settle();
-        if tree.is_dropped() {
-            self.forget(tree, sealed);
-            return Ok(true);
+    pub fn flush_oldest_locked(&self, tree: &TreeCore, one: &MutexGuard<'_, ()>) -> Result<bool> {
+        self.flush_together(&[(tree, one)])
+    }
+
+    /// Flushes the oldest sealed memtable of each of these trees, whose `flushing` locks the caller holds: all of them, or after an error
+    /// none. False when there is none.
+    pub fn flush_together(&self, trees: &[(&TreeCore, &MutexGuard<'_, ()>)]) -> Result<bool> {
+        let mut all: Vec<Flush> = vec![];
+        let mut has_forgotten = false;
+        for &(tree, _) in trees {
+            let view = tree.view.load_full();
+            let Some(sealed) = view.sealed.last().cloned() else { continue };
+            sealed.settle();
+            if tree.is_dropped() {
+                self.forget(tree, &sealed);
+                has_forgotten = true;
+                continue;
+            }
+            // Without an end the log is kept from where it begins.
+            debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
+            let end = sealed.end.get().copied().unwrap_or(sealed.start());
+            all.push(Flush { tree, view, sealed, end, entries: 0, tables: vec![] });
+        }
+        if all.is_empty() {
+            return Ok(has_forgotten);
         }
         self.check_writable()?;
-        self.events.note(|| Event::FlushBegun { tree: tree.name.clone(), memory: sealed.mem.used() as u64 });
-        let flushed = self.flush_sealed(tree, &view, sealed);
-        if let Err(e) = &flushed {
-            self.events.note(|| Event::FlushFailed { tree: tree.name.clone(), error: e.clone() });
+        let from = self.watch.meters.now();
+        all.iter().for_each(|f| f.tree.fill.flush_began(from));
+        for f in &all {
+            self.events.note(|| Event::FlushBegun { tree: f.tree.name.clone(), memory: f.sealed.mem.used() as u64 });
         }
-        let floor = flushed?;
+        let written = self.write_all(&mut all).inspect_err(|_| all.iter().for_each(|f| remove_tables(self, &f.ids())));
+        let installed = written.and_then(|()| self.install(all.iter().map(Flush::change).collect()));
+        if let Err(e) = &installed {
+            for f in &all {
+                self.events.note(|| Event::FlushFailed { tree: f.tree.name.clone(), error: e.clone() });
+            }
+        }
+        let floor = installed?;
+        let nanos = self.watch.meters.since(Timed::Flush, from);
+        let memory: usize = all.iter().map(|f| f.sealed.mem.used()).sum();
+        for f in &all {
+            f.tree.fill.flush_ended(from + nanos, memory);
+            self.tell_of(f, from, nanos / all.len() as u64);
+        }
         let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
         match unneeded.map_or(Ok(()), Unneeded::remove) {
             // What stays is removed after the next opening.
@@ -164,44 +213,48 @@ impl Core {
         Ok(true)
     }
 
-    /// Writes a sealed memtable into tables, and makes them live in its place. Gives the position below which the log is not needed.
-    fn flush_sealed(&self, tree: &TreeCore, view: &View, sealed: &Arc<MemHandle>) -> Result<Lsn> {
-        let from = self.watch.meters.now();
-        tree.fill.flush_began(from);
+    /// Writes the tables of these flushes, and makes durable what must be before the manifest names them.
+    fn write_all(&self, all: &mut [Flush<'_>]) -> Result<()> {
         let now = self.env.wall_micros();
-        let made = self.write_memtable(tree, view, sealed, now)?;
-        // Without an end the log is kept from where it begins.
-        debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
-        let end = sealed.end.get().copied().unwrap_or(sealed.start());
-        self.sync_before(tree, sealed, end)?;
-        let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, now)).collect();
+        for f in &mut *all {
+            let made = self.write_memtable(f.tree, &f.view, &f.sealed, now)?;
+            f.entries = made.entries;
+            f.tables = made.tables.iter().map(|facts| meta(facts, now, now)).collect();
+        }
+        if all.iter().any(|f| !f.tables.is_empty()) {
+            self.env.sync_dir(&self.dir)?;
+        }
+        // The log up to where they end, unless no tree needs anything before that once they are in tables. What is written from now on
+        // lies behind, so that stays so.
+        let done: Vec<_> = all.iter().map(|f| (f.tree.id, &*f.sealed)).collect();
+        let end = all.iter().map(|f| f.end).max().unwrap_or(0);
+        let floor = self.write.lock().wal_floor(&done);
+        if floor < end { self.sync_to(end) } else { Ok(()) }
+    }
+
+    /// Counts a flush that has been done, and notes it. `nanos`: what it took, of several that were done together its part.
+    fn tell_of(&self, f: &Flush<'_>, from: u64, nanos: u64) {
+        let (tree, tables, sealed) = (f.tree, &f.tables, &f.sealed);
         let bytes: u64 = tables.iter().map(|t| t.size).sum();
-        let number = tables.first().map_or(0, |t| t.id);
-        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         let (deletes, raw) = tables.iter().fold((0, 0), |(d, r), t| (d + t.deletes, r + t.raw_bytes));
         let ends = [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
-        let added = tables.into_iter().map(|t| (0, number, t)).collect();
-        let floor = self.install(tree, vec![], added, Some((sealed, end)))?;
-        let nanos = self.watch.meters.since(Timed::Flush, from);
         let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
-        tree.fill.flush_ended(from + nanos, sealed.mem.used());
         self.counters.flushed(sealed.mem.used() as u64, bytes, nanos);
         self.events.note(|| Event::FlushEnded {
             tree: tree.name.clone(),
-            entries: made.entries,
+            entries: f.entries,
             deletes,
             bytes_out: bytes,
             raw_bytes: raw,
-            tables: ids,
+            tables: f.ids(),
             heads: ends.into_iter().flatten().collect(),
-            flushed: end,
+            flushed: f.end,
             memory: sealed.mem.used() as u64,
             micros: nanos / 1000,
             waited_micros: waited / 1000,
             paced_micros: self.pace.slept.load(Ordering::Relaxed) / 1000,
             stalled_micros: self.pace.stalled.load(Ordering::Relaxed) / 1000,
         });
-        Ok(floor)
     }
 
     /// Flushes what the log gave back to a tree, when its segments are many, or take more than the limit, full or not: every opening that
@@ -244,13 +297,6 @@ impl Core {
         Ok(())
     }
 
-    /// Makes the log durable up to `end`, where `sealed` ends, unless no tree needs anything before that once `sealed` is in tables. What
-    /// is written from now on lies behind `end`, so that stays so.
-    fn sync_before(&self, tree: &TreeCore, sealed: &MemHandle, end: Lsn) -> Result<()> {
-        let floor = self.write.lock().wal_floor(Some((tree.id, sealed)));
-        if floor < end { self.sync_to(end) } else { Ok(()) }
-    }
-
     fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle, now: u64) -> Result<Made> {
         if sealed.mem.is_empty() {
             return Ok(Made::default());
@@ -289,94 +335,6 @@ impl Core {
         self.memory.release(sealed);
         tree.change_view(|v| View { sealed: without(v, Some(sealed)), ..v.clone() });
     }
-
-    /// Makes a change of tables durable and visible: `removed` leave, `added` (level, run, facts) come, and the memtable that they
-    /// were made of goes, with the position that the tree is flushed to. Gives the position below which the log is not needed.
-    pub(super) fn install(
-        &self,
-        tree: &TreeCore,
-        removed: Vec<u64>,
-        added: Vec<(u8, u64, TableMeta)>,
-        flushed: Option<(&MemHandle, Lsn)>,
-    ) -> Result<Lsn> {
-        let mut gone: Vec<Arc<TableHandle>> = vec![];
-        let floor;
-        {
-            let mut c = self.catalog.lock();
-            let made: Vec<u64> = added.iter().map(|(_, _, t)| t.id).filter(|id| !removed.contains(id)).collect();
-            // The floor that is set below must not get into a manifest without the tables for which it is.
-            if let Err(e) = check_known(&c, tree).and_then(|()| self.make_manifest_ready(&mut c)) {
-                drop(c);
-                // What was written for it will never have a name; tables that move have left with the tree.
-                remove_tables(self, &made);
-                return Err(e);
-            }
-            let added: Vec<_> =
-                added.into_iter().map(|(level, run, m)| AddedTable { level, run, table: Arc::new(m) }).collect();
-            let edit = Edit::Tables {
-                tree: tree.id,
-                removed: removed.clone(),
-                added: added.clone(),
-                flushed: flushed.map(|(_, end)| end),
-            };
-            let before = c.state.wal_floor;
-            floor = before.max(self.write.lock().wal_floor(flushed.map(|(m, _)| (tree.id, m))));
-            c.state.set_wal_floor(floor);
-            if let Err(e) = self.log_edits(&mut c, vec![edit]) {
-                // The memtable is still needed, and with it its log.
-                c.state.set_wal_floor(before);
-                drop(c);
-                // When the store is latched the manifest may name the tables; the next open decides.
-                if self.check_writable().is_ok() {
-                    remove_tables(self, &made);
-                }
-                return Err(e);
-            }
-            let mut files = tree.files.lock();
-            for AddedTable { table, .. } in added {
-                let reads = files.reads.clone();
-                files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone(), reads));
-            }
-            if let Some(state) = c.state.trees.get(&tree.id) {
-                for id in removed.iter().filter(|id| !c.state.has_table(**id)) {
-                    let handle = files.handles.remove(id);
-                    debug_assert!(handle.is_some(), "table {id} leaves and has no handle");
-                    gone.extend(handle);
-                }
-                let before = tree.view.load_full().version.clone();
-                let version = Arc::new(build_version(&before, state, &files).map_err(|e| self.latch(e))?);
-                if let Some((m, _)) = flushed {
-                    m.set_flushed();
-                    self.write.lock().release(tree.id, m);
-                    self.memory.release(m);
-                }
-                tree.change_view(|v| View { sealed: without(v, flushed.map(|(m, _)| m)), version, ..v.clone() });
-            }
-        }
-        self.watch.pins.retire(tree.id, &gone);
-        if flushed.is_some() {
-            // The memory of the memtable, else kept by the view that named it until somebody comes by.
-            nudge();
-        }
-        self.tables_changed(tree);
-        self.rebalance();
-        self.signal_done();
-        self.call_workers_for([tree]);
-        Ok(floor)
-    }
-}
-
-/// An error when the tree has left the manifest. Asked under the lock under which trees are dropped.
-pub(super) fn check_known(c: &Catalog, tree: &TreeCore) -> Result<()> {
-    if c.state.trees.contains_key(&tree.id) {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", tree.name)))
-}
-
-/// The sealed memtables of a view but one.
-fn without(v: &View, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
-    v.sealed.iter().filter(|m| !gone.is_some_and(|g| std::ptr::eq(&***m, g))).cloned().collect()
 }
 
 /// The number in a table's file name; `None` for names that are no table's.

@@ -25,7 +25,8 @@ use super::Tree;
 use super::batch::{check_key, check_value};
 use super::bounds::{KeyBounds, key_range};
 use super::core::Core;
-use super::flush::{NewTables, check_known, meta, remove_tables};
+use super::flush::{NewTables, meta, remove_tables};
+use super::install::{Change, check_known};
 use super::pins::PinKind;
 use super::tree::{TreeCore, build_version};
 use super::view::View;
@@ -243,7 +244,7 @@ impl Core {
         if gone.is_empty() {
             return Ok(());
         }
-        let done = self.install(tree, gone.clone(), vec![], None);
+        let done = self.install(vec![Change { tree, removed: gone.clone(), added: vec![], flushed: None }]);
         if done.is_ok() {
             self.events.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone.clone() });
         }

@@ -15,6 +15,7 @@ mod events;
 pub mod explain;
 mod flush;
 mod ingest;
+mod install;
 mod iter;
 mod kept;
 mod map;

@@ -314,7 +314,7 @@ impl Core {
                 self.work.sealed.lock().insert(t.id);
             }
         }
-        let floor = w.wal_floor(None);
+        let floor = w.wal_floor(&[]);
         drop(w);
         self.rebalance();
         let has_flushed = self.counters.flushes.load(Ordering::Relaxed) > 0;

@@ -154,24 +154,42 @@ impl Inserter {
         let worth = |p: &Place| p.taken as u128 * begin.saturating_sub(p.start()).max(1) as u128;
         let mut order: Vec<(u128, usize)> = self.trees.iter().enumerate().map(|(i, p)| (worth(p), i)).collect();
         order.sort_unstable_by_key(|&(worth, i)| (std::cmp::Reverse(worth), i));
+        let (mut left, mut chosen) = (self.taken, vec![]);
         for (_, i) in order {
-            if self.taken <= self.most / 8 * 7 {
+            if left <= self.most / 8 * 7 {
                 break;
             }
+            let place = &self.trees[i];
+            left -= place.taken;
+            if place.active.is_touched() {
+                place.seal(begin, &self.core.arenas)?;
+            }
+            chosen.push(i);
+        }
+        let flushed = {
+            let locks: Vec<_> = chosen.iter().map(|&i| (&*self.trees[i].tree, self.trees[i].tree.flushing.lock())).collect();
+            let together: Vec<_> = locks.iter().map(|(tree, one)| (*tree, one)).collect();
+            loop {
+                match self.core.flush_together(&together) {
+                    Ok(true) => {}
+                    done => break done,
+                }
+            }
+        };
+        for i in chosen {
             let place = &mut self.trees[i];
             self.taken -= place.taken;
-            let flushed = place.flush(begin, &self.core);
+            place.look();
             self.taken += place.taken;
-            match flushed {
-                // It goes on without, as a reader does.
-                Err(e) if e.is_transient() => {
-                    self.most = u64::MAX;
-                    return self.core.put_off(e);
-                }
-                flushed => flushed?,
-            }
         }
-        Ok(())
+        match flushed {
+            // It goes on without, as a reader does.
+            Err(e) if e.is_transient() => {
+                self.most = u64::MAX;
+                self.core.put_off(e)
+            }
+            flushed => flushed.map(drop),
+        }
     }
 }
 
@@ -194,8 +212,7 @@ impl Place {
             if room == Room::Full {
                 self.seal(begin, arenas)?;
             }
-            self.active = self.tree.view.load_full().active.clone();
-            self.taken = taken(&self.tree);
+            self.look();
         }
         self.active.enter(begin.max(self.flushed));
         Ok(())
@@ -215,18 +232,10 @@ impl Place {
         self.tree.view.load_full().sealed.last().map_or(self.active.start(), |oldest| oldest.start())
     }
 
-    /// Flushes all of the tree that comes before a record that begins here.
-    fn flush(&mut self, begin: Lsn, core: &Core) -> Result<()> {
-        if self.active.is_touched() {
-            self.seal(begin, &core.arenas)?;
-        }
-        let flushed = (|| {
-            while core.flush_oldest(&self.tree)? {}
-            Ok(())
-        })();
+    /// Looks at what the tree's memtables are now.
+    fn look(&mut self) {
         self.active = self.tree.view.load_full().active.clone();
         self.taken = taken(&self.tree);
-        flushed
     }
 }
 

@@ -35,6 +35,9 @@ const IDLE: Duration = Duration::from_secs(1);
 const PATIENCE: u32 = 4;
 /// So many trees are all asked for work each time.
 const FEW: usize = 16;
+/// Memtables of so many bytes at most are flushed with others, so many at most, and not more than a sixteenth of the memory.
+const SMALL: usize = 256 << 10;
+const TOGETHER: usize = 64;
 /// How long a worker waits before it tries again what lacked space.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -254,35 +257,68 @@ impl Core {
         prepared.map(|()| false)
     }
 
-    /// Flushes one memtable of some tree. False when none is sealed.
+    /// Flushes one memtable of some tree, or small ones of several. False when none is sealed.
     fn flush_some(&self) -> Result<bool> {
         self.make_way()?;
-        let ids: Vec<TreeId> = self.work.sealed.lock().iter().copied().collect();
-        let mut lacking = None;
-        for id in ids {
-            let tree = self.trees.read().by_id(id).cloned();
-            {
-                // Who seals notes it afterwards: so what is sealed after this look is noted again.
-                let mut noted = self.work.sealed.lock();
-                if tree.as_ref().is_none_or(|t| t.view.load_full().sealed.is_empty()) {
-                    noted.remove(&id);
-                    continue;
+        let due = self.due();
+        let (mut at, mut lacking) = (0, None);
+        while at < due.len() {
+            let (mut group, mut bytes) = (vec![], 0);
+            while let Some(t) = due.get(at) {
+                let size = t.view.load_full().sealed.last().map_or(0, |m| m.mem.used());
+                let is_small = size <= SMALL;
+                bytes += size as u64;
+                if !group.is_empty() && (!is_small || group.len() == TOGETHER || bytes > self.memory.bytes() / 16) {
+                    break;
+                }
+                at += 1;
+                // Another worker at this tree flushes its memtables in order; this one looks for other work.
+                group.extend(t.flushing.try_lock().map(|one| (&**t, one)));
+                if !is_small {
+                    break;
                 }
             }
-            let Some(t) = tree else { continue };
-            // Another worker at this tree flushes its memtables in order; this one looks for other work.
-            let Some(one) = t.flushing.try_lock() else { continue };
-            match unless_dropped(&t, self.flush_oldest_locked(&t, &one)) {
+            let together: Vec<_> = group.iter().map(|(t, one)| (*t, one)).collect();
+            match self.flush_together(&together) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(e) if e.is_transient() => {
-                    t.put_off.lock().note(&e);
+                    for (t, one) in &group {
+                        // One may find the space that all of them don't.
+                        let alone = if group.len() > 1 { self.flush_oldest_locked(t, one) } else { Err(e.clone()) };
+                        match alone {
+                            Ok(true) => return Ok(true),
+                            Ok(false) => {}
+                            Err(e) if e.is_transient() => {
+                                t.put_off.lock().note(&e);
+                            }
+                            Err(e) => return Err(e),
+                        }
+                    }
                     lacking = lacking.or(Some(e));
                 }
                 Err(e) => return Err(e),
             }
         }
         lacking.map_or(Ok(false), Err)
+    }
+
+    /// The trees that have sealed memtables, in order of their numbers.
+    fn due(&self) -> Vec<Arc<TreeCore>> {
+        let ids: Vec<TreeId> = self.work.sealed.lock().iter().copied().collect();
+        let mut due = Vec::with_capacity(ids.len());
+        for id in ids {
+            let tree = self.trees.read().by_id(id).cloned();
+            // Who seals notes it afterwards: so what is sealed after this look is noted again.
+            let mut noted = self.work.sealed.lock();
+            match tree.filter(|t| !t.view.load_full().sealed.is_empty()) {
+                Some(t) => due.push(t),
+                None => {
+                    noted.remove(&id);
+                }
+            }
+        }
+        due
     }
 
     /// Runs the most urgent compaction of all trees. False when nothing wants to run.

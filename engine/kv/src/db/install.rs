@@ -1,0 +1,135 @@
+//! Changes of tables are made durable and visible.
+//!
+//! Invariants: those of several trees are one frame of the manifest, so all of them count or none; the memtables that were flushed leave the views
+//! with the change that brings their tables.
+
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::manifest::{AddedTable, Edit, TableMeta};
+use crate::merge::run::TableHandle;
+use crate::wal::Lsn;
+
+use super::core::{Catalog, Core};
+use super::flush::remove_tables;
+use super::pins::nudge;
+use super::tree::{TreeCore, build_version};
+use super::view::{MemHandle, View};
+
+/// A change of one tree's tables.
+pub(super) struct Change<'a> {
+    pub tree: &'a TreeCore,
+    /// Those that leave.
+    pub removed: Vec<u64>,
+    /// Those that come: level, run, facts.
+    pub added: Vec<(u8, u64, TableMeta)>,
+    /// The memtable that they were made of goes, with the position that the tree is flushed to.
+    pub flushed: Option<(&'a MemHandle, Lsn)>,
+}
+
+impl Change<'_> {
+    fn edit(&self) -> Edit {
+        let added = self.added.iter().map(|(level, run, m)| AddedTable { level: *level, run: *run, table: Arc::new(m.clone()) });
+        Edit::Tables {
+            tree: self.tree.id,
+            removed: self.removed.clone(),
+            added: added.collect(),
+            flushed: self.flushed.map(|(_, end)| end),
+        }
+    }
+
+    /// Tables that were written for it.
+    fn made(&self) -> Vec<u64> {
+        self.added.iter().map(|(_, _, t)| t.id).filter(|id| !self.removed.contains(id)).collect()
+    }
+}
+
+impl Core {
+    /// Makes changes durable and visible, one for each of some trees. Gives the position below which the log is not needed.
+    pub(super) fn install(&self, changes: Vec<Change<'_>>) -> Result<Lsn> {
+        let remove_made = || changes.iter().for_each(|change| remove_tables(self, &change.made()));
+        let mut gone: Vec<Vec<Arc<TableHandle>>> = vec![];
+        let floor;
+        {
+            let mut c = self.catalog.lock();
+            // The floor that is set below must not get into a manifest without the tables for which it is.
+            let known = changes.iter().try_for_each(|change| check_known(&c, change.tree));
+            if let Err(e) = known.and_then(|()| self.make_manifest_ready(&mut c)) {
+                drop(c);
+                // What was written for it will never have a name; tables that move have left with the tree.
+                remove_made();
+                return Err(e);
+            }
+            let before = c.state.wal_floor;
+            let flushed: Vec<_> = changes.iter().filter_map(|change| Some((change.tree.id, change.flushed?.0))).collect();
+            floor = before.max(self.write.lock().wal_floor(&flushed));
+            c.state.set_wal_floor(floor);
+            let edits: Vec<Edit> = changes.iter().map(Change::edit).collect();
+            if let Err(e) = self.log_edits(&mut c, edits.clone()) {
+                // The memtables are still needed, and with them their log.
+                c.state.set_wal_floor(before);
+                drop(c);
+                // When the store is latched the manifest may name the tables; the next open decides.
+                if self.check_writable().is_ok() {
+                    remove_made();
+                }
+                return Err(e);
+            }
+            for (change, edit) in changes.iter().zip(edits) {
+                gone.push(self.show(&c, change, edit)?);
+            }
+        }
+        for (change, gone) in changes.iter().zip(&gone) {
+            self.watch.pins.retire(change.tree.id, gone);
+            self.tables_changed(change.tree);
+        }
+        if changes.iter().any(|change| change.flushed.is_some()) {
+            // The memory of the memtable, else kept by the view that named it until somebody comes by.
+            nudge();
+        }
+        self.rebalance();
+        self.signal_done();
+        self.call_workers_for(changes.iter().map(|change| change.tree));
+        Ok(floor)
+    }
+
+    /// Shows readers a change that counts. Gives the tables that have left.
+    fn show(&self, c: &Catalog, change: &Change<'_>, edit: Edit) -> Result<Vec<Arc<TableHandle>>> {
+        let (tree, mut gone) = (change.tree, vec![]);
+        let mut files = tree.files.lock();
+        if let Edit::Tables { added, .. } = edit {
+            for AddedTable { table, .. } in added {
+                let reads = files.reads.clone();
+                files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone(), reads));
+            }
+        }
+        let Some(state) = c.state.trees.get(&tree.id) else { return Ok(gone) };
+        for id in change.removed.iter().filter(|id| !c.state.has_table(**id)) {
+            let handle = files.handles.remove(id);
+            debug_assert!(handle.is_some(), "table {id} leaves and has no handle");
+            gone.extend(handle);
+        }
+        let before = tree.view.load_full().version.clone();
+        let version = Arc::new(build_version(&before, state, &files).map_err(|e| self.latch(e))?);
+        if let Some((m, _)) = change.flushed {
+            m.set_flushed();
+            self.write.lock().release(tree.id, m);
+            self.memory.release(m);
+        }
+        tree.change_view(|v| View { sealed: without(v, change.flushed.map(|(m, _)| m)), version, ..v.clone() });
+        Ok(gone)
+    }
+}
+
+/// An error when the tree has left the manifest. Asked under the lock under which trees are dropped.
+pub(super) fn check_known(c: &Catalog, tree: &TreeCore) -> Result<()> {
+    if c.state.trees.contains_key(&tree.id) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", tree.name)))
+}
+
+/// The sealed memtables of a view but one.
+pub(super) fn without(v: &View, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
+    v.sealed.iter().filter(|m| !gone.is_some_and(|g| std::ptr::eq(&***m, g))).cloned().collect()
+}
