@@ -150,5 +150,8 @@ fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
     });
     let budget = budget as u64;
     let said = db.stats().memory;
-    assert!(most <= budget + budget / 10 + SLACK, "{n} trees, budget {budget}: {most} bytes of anonymous memory; it says {said:?}");
+    assert!(
+        most <= budget + budget / 10 + SLACK,
+        "{n} trees, budget {budget}: {most} bytes of anonymous memory; it says {said:?}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Folded, Merge, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
@@ -94,12 +94,12 @@ fn tables(env: &MemEnv) -> usize {
     env.files().iter().filter(|f| f.extension().is_some_and(|e| e == "sst")).count()
 }
 
-/// A store whose log holds some 5 MiB of all kinds of operations, and what is in it.
-fn long_log(seed: u64) -> (MemEnv, Content) {
+/// A store whose log holds all kinds of operations, some 5 MiB in 6,000 steps, and what is in it.
+fn long_log(seed: u64, steps: u64) -> (MemEnv, Content) {
     let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
     let db = Db::open_in(Arc::new(env.clone()), "/db", options(64 << 20, 0)).unwrap();
     let trees: Vec<Tree> = (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
-    for step in 0..6_000u64 {
+    for step in 0..steps {
         let mut batch = Batch::new();
         for _ in 0..1 + rng.below(3) {
             let tree = &trees[rng.below(TREES) as usize];
@@ -120,7 +120,7 @@ fn long_log(seed: u64) -> (MemEnv, Content) {
 #[test]
 fn an_opening_flushes_what_is_too_much_for_its_memory() {
     for (seed, threads) in [(0, 0), (1, 1), (2, 3)] {
-        let (env, want) = long_log(seed);
+        let (env, want) = long_log(seed, 6_000);
         let open = |options| {
             let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
             let stats = db.stats();
@@ -130,7 +130,8 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
             (stats, db)
         };
         // A reader can't flush, and keeps it all.
-        let reader = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { read_only: true, ..options(4 << 20, threads) }).unwrap();
+        let reader =
+            Db::open_in(Arc::new(env.clone()), "/db", DbOptions { read_only: true, ..options(4 << 20, threads) }).unwrap();
         assert!(reader.stats().memory.memtables > 4 << 20 && tables(&env) == 0);
         drop(reader);
         let before = env.files().len();
@@ -146,7 +147,7 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
 
 #[test]
 fn an_opening_that_fails_leaves_no_tables() {
-    let (env, _) = long_log(5);
+    let (env, _) = long_log(5, 6_000);
     // A record in the middle is damaged, and what lies behind it proves that.
     let log: Vec<_> = env.files().into_iter().filter(|f| f.extension().is_some_and(|e| e == "wal")).collect();
     let name = &log[log.len() - 2];
@@ -157,4 +158,34 @@ fn an_opening_that_fails_leaves_no_tables() {
     let before = env.files();
     let e = Db::open_in(Arc::new(env.clone()), "/db", options(4 << 20, 0)).map(drop).unwrap_err();
     assert_eq!((e.kind(), env.files()), (ErrorKind::Corruption, before), "{e}");
+}
+
+#[test]
+fn a_crash_of_an_opening_that_flushes_loses_nothing() {
+    let (env, want) = long_log(7, 900);
+    let mut rng = Rng::new(7);
+    let open = |env: &MemEnv| {
+        let db = Db::open_in(Arc::new(env.clone()), "/db", options(1 << 20, 0)).unwrap();
+        let flushes = db.stats().flushes;
+        let trees: Vec<Tree> = (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
+        assert_eq!(content(&trees), want);
+        flushes
+    };
+    let disk = env.fork();
+    disk.start_journal();
+    drop(Db::open_in(Arc::new(disk.clone()), "/db", options(1 << 20, 0)).unwrap());
+    let operations = disk.journal_len();
+    disk.stop_journal();
+    let disk = env.fork();
+    disk.start_journal();
+    assert!(open(&disk) > 3);
+    // The end, where what was flushed gets into a manifest, more closely.
+    let sampled = (0..8).map(|_| rng.below(operations as u64) as usize).collect::<Vec<_>>();
+    for at in sampled.into_iter().chain(operations - 10..=operations) {
+        let cut = [Cut::Process, Cut::PowerNone, Cut::PowerRandom(at as u64)][at % 3];
+        let image = disk.crash_image(at, &cut);
+        open(&image);
+        // And once more what that has left.
+        open(&image.crash_image(0, &Cut::PowerNone));
+    }
 }

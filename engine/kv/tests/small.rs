@@ -186,7 +186,10 @@ fn small_memtables_of_many_trees_are_flushed_together() {
     let flushes = db.stats().flushes as usize;
     let of = |what: &str| told.iter().filter(|op| op.starts_with("sync") && op.contains(what)).count();
     let (manifest, log, names) = (of("MANIFEST"), of(".wal"), of("directory"));
-    assert!(flushes > 100 && 3 * manifest < flushes && 3 * log < flushes && 3 * names < flushes, "{flushes}: {manifest} {log} {names}");
+    assert!(
+        flushes > 100 && 3 * manifest < flushes && 3 * log < flushes && 3 * names < flushes,
+        "{flushes}: {manifest} {log} {names}"
+    );
     drop((db, trees));
     let db = Db::open_in(Arc::new(env), DIR, options).unwrap();
     let found: usize = db.tree_names().iter().map(|n| db.existing_tree(n).unwrap().iter().count()).sum();

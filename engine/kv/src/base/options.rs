@@ -360,7 +360,8 @@ pub struct DbOptions {
     pub wal_segment: u64,
     /// Whether a Db is created where there is none. Default true.
     pub create: bool,
-    /// Opens without the lock and without writing anything, beside a writer too. Default false.
+    /// Opens without the lock and without writing anything, beside a writer too. Default false. What the log holds is kept in memory then,
+    /// as far as it is in no table, whatever the memory budget is.
     pub read_only: bool,
     /// Whether flushes, compactions and stalls are written to `EVENTS.jsonl` in the Db's directory. Default true.
     pub event_log: bool,

@@ -29,7 +29,8 @@ pub(super) struct Change<'a> {
 
 impl Change<'_> {
     fn edit(&self) -> Edit {
-        let added = self.added.iter().map(|(level, run, m)| AddedTable { level: *level, run: *run, table: Arc::new(m.clone()) });
+        let added =
+            self.added.iter().map(|(level, run, m)| AddedTable { level: *level, run: *run, table: Arc::new(m.clone()) });
         Edit::Tables {
             tree: self.tree.id,
             removed: self.removed.clone(),

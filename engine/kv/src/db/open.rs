@@ -199,7 +199,14 @@ fn open_once(
     let core = Arc::new(Core {
         max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
         syncer: OnceLock::new(),
-        write: Mutex::new(WriteState { wal: None, found: None, next_seq: last_seq + 1, ops: 0, bytes: 0, waiting: BTreeSet::new() }),
+        write: Mutex::new(WriteState {
+            wal: None,
+            found: None,
+            next_seq: last_seq + 1,
+            ops: 0,
+            bytes: 0,
+            waiting: BTreeSet::new(),
+        }),
         visible: Horizon::new(last_seq),
         store,
         catalog: Mutex::new(Catalog { state, manifest: None, manifest_number, is_replaying: true }),

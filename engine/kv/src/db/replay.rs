@@ -383,7 +383,8 @@ impl Drop for Crew {
 /// reader sees nothing without what came before it.
 pub(super) fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
     let c = core.catalog.lock();
-    let (before, of_trees) = (Before::of(&c.state), |t: &Arc<TreeCore>| (t.clone(), c.state.trees.get(&t.id).map_or(0, |s| s.flushed)));
+    let (before, of_trees) =
+        (Before::of(&c.state), |t: &Arc<TreeCore>| (t.clone(), c.state.trees.get(&t.id).map_or(0, |s| s.flushed)));
     let trees = core.trees.read().iter().map(of_trees).collect();
     let (first_table, manifest) = (c.state.next_file, c.manifest_number);
     drop(c);
@@ -394,7 +395,8 @@ pub(super) fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
     });
     if replayed.is_err() {
         let c = core.catalog.lock();
-        let made: Vec<u64> = c.state.trees.values().flat_map(|t| t.tables()).map(|t| t.id).filter(|&id| id >= first_table).collect();
+        let made: Vec<u64> =
+            c.state.trees.values().flat_map(|t| t.tables()).map(|t| t.id).filter(|&id| id >= first_table).collect();
         drop(c);
         remove_tables(core, &made);
     }

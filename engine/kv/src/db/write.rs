@@ -79,7 +79,8 @@ impl WriteState {
     /// The position below which no tree needs the log any more, once these memtables are in tables. Under the write lock, because a
     /// writer has its place in the log before its entry is in the memtable.
     pub fn wal_floor(&self, flushed: &[(TreeId, &MemHandle)]) -> Lsn {
-        let done = |&&(start, tree): &&(Lsn, TreeId)| flushed.iter().any(|(t, m)| *t == tree && m.is_touched() && m.start() == start);
+        let done =
+            |&&(start, tree): &&(Lsn, TreeId)| flushed.iter().any(|(t, m)| *t == tree && m.is_touched() && m.start() == start);
         self.waiting.iter().find(|w| !done(w)).map_or(self.end(), |w| w.0)
     }
 
