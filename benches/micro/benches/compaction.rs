@@ -86,7 +86,7 @@ impl Outputs for InMemory {
         Ok(TableWriter::new(self.env.create(&path)?, &path, self.next, self.options.clone()))
     }
 
-    fn progress(&mut self) -> Result<()> {
+    fn progress(&mut self, _: u64) -> Result<()> {
         Ok(())
     }
 }

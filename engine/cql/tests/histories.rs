@@ -183,7 +183,9 @@ impl World {
     }
 
     fn open(&mut self) {
-        self.session = None;
+        if let Some(session) = self.session.take() {
+            session.engine().close().unwrap();
+        }
         let mut options = Options::default();
         options.store.db =
             DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };

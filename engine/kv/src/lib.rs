@@ -48,8 +48,8 @@ pub use db::TracingListener;
 pub use db::explain;
 pub use db::explain::{ReadContext, ReadSum};
 pub use db::{
-    Batch, BatchOp, BatchOps, Cursor, Db, KeyBounds, Keys, Latencies, Latency, Memory, Pin, PinKind, Range, Readable, Retry,
-    RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange, TtlTree, TtlValue,
-    Updated, Verified,
+    Batch, BatchOp, BatchOps, Cursor, Db, KeyBounds, Keys, Latencies, Latency, Memory, Pause, Pin, PinKind, Range, Readable,
+    Retry, RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange, TtlTree,
+    TtlValue, Updated, Verified,
 };
 pub use merge::value::Value;

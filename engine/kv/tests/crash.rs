@@ -71,7 +71,7 @@ impl Life {
             let next = step(rng, life.now(), (first + n) as u32);
             life.take(&mut store, next);
         }
-        store.close();
+        store.close().unwrap_or_else(|e| panic!("closing: {e}"));
         life
     }
 
@@ -163,6 +163,10 @@ fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTa
     let content = store.content().map_err(|e| format!("a reader cannot read: {e}"))?;
     if !store.db().is_read_only() || image.files().len() != files {
         return Err("a reader has written".into());
+    }
+    let again = store.db().refresh().map_err(|e| format!("a reader cannot refresh: {e}"))?;
+    if again.stats().seq != store.db().stats().seq || again.tree_names() != store.db().tree_names() {
+        return Err("a reader that refreshes sees something else, though nobody writes".into());
     }
     let k = life.find(&content, b).ok_or_else(|| format!("a reader: {}", difference(&content, &life.states[b.high])))?;
     Ok((k, store.db().torn_log().cloned()))

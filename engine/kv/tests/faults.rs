@@ -157,6 +157,7 @@ struct Trial {
     env: FaultEnv,
     store: Store,
     known: Known,
+    latched: bool,
 }
 
 impl Trial {
@@ -172,7 +173,7 @@ impl Trial {
         }
         let options = DbOptions { background_threads: threads, ..history.options.clone() };
         let store = Store::closed_with(Arc::new(env.clone()), options);
-        let mut t = Trial { plan, threads, disk, env, store, known: Known::new() };
+        let mut t = Trial { plan, threads, disk, env, store, known: Known::new(), latched: false };
         let mut rest = history.steps.iter();
         for (i, step) in rest.by_ref().enumerate() {
             match t.store.run(step) {
@@ -224,6 +225,7 @@ impl Trial {
 
     /// A latched store stays latched, says so to every write, and goes on reading.
     fn latched(&mut self) -> Outcome<()> {
+        self.latched = true;
         self.look("when latched")?;
         let Some(step) = probe(&self.known.now) else { return Ok(()) };
         for _ in 0..2 {
@@ -249,7 +251,13 @@ impl Trial {
             self.reopen(self.disk.crash_image(0, &Cut::Process), "after a crash", false)?;
             self.reopen(self.disk.crash_image(0, &Cut::PowerNone), "after a power cut", true)?;
         }
-        self.store.close();
+        match self.store.close() {
+            Ok(()) if self.latched => return Err("the closing of a latched store tells nothing".into()),
+            Err(e) if e.kind() != ErrorKind::ReadOnly => {
+                return Err(format!("cannot be closed on a device that is well again: {e}"));
+            }
+            _ => {}
+        }
         let disk = self.disk.clone();
         self.reopen(disk, "when opened again", false)
     }

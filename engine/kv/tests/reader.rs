@@ -2,13 +2,18 @@
 //! merges tables away, gives up segments of the log and uses them again, loads tables, makes trees, and begins manifests. What the reader
 //! then shows is the store as it was at one moment while it opened. One thread does it all, so each case plays again.
 
+#![allow(clippy::disallowed_methods, reason = "a process and a directory of its own")]
+
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use firn_kv::env::Env;
 use firn_kv::env::fault::{FaultEnv, OpClass};
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
 
 const DIR: &str = "/db";
 const TREES: [&str; 3] = ["a", "b", "c"];
@@ -109,19 +114,36 @@ fn shown(db: &Db) -> BTreeMap<&'static str, (Vec<u64>, u64)> {
     TREES.into_iter().map(of).collect()
 }
 
-/// Opens a reader while `busy` is asked at each of its operations whether the writer makes a step now. Gives the reader's operations.
-fn read_beside(writer: &Arc<Writer>, busy: impl Fn(u64) -> bool + Send + Sync + 'static) -> u64 {
+/// How a reader comes to see what there is.
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    Opens,
+    /// It was opened so many steps before.
+    Refreshes(u64),
+}
+
+/// A reader opens, or refreshes, while `busy` is asked at each of its operations whether the writer makes a step now. Gives the reader's
+/// operations.
+fn read_beside(writer: &Arc<Writer>, how: How, busy: impl Fn(u64) -> bool + Send + Sync + 'static) -> u64 {
     let env = FaultEnv::new(Arc::new(writer.env.clone()));
     env.only(&[OpClass::Read]);
+    let open = || Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() }).unwrap();
+    let old = if let How::Refreshes(steps) = how { Some((open(), steps)) } else { None };
+    let held = old.as_ref().map(|(db, steps)| {
+        let held = (shown(db), db.snapshot(), db.existing_tree("a").unwrap().iter());
+        (0..*steps).for_each(|_| writer.step());
+        held
+    });
+    let first = env.count();
     let before = writer.done();
     let beside = writer.clone();
     env.call_each(move |n| {
-        if busy(n) {
+        if n >= first && busy(n - first) {
             beside.step();
         }
     });
-    let db = Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() }).unwrap();
-    let (operations, after) = (env.count(), writer.done());
+    let db = old.as_ref().map_or_else(open, |(old, _)| old.refresh().unwrap());
+    let (operations, after) = (env.count() - first, writer.done());
     env.call_each(|_| {});
     let all = shown(&db);
     let last = all.values().flat_map(|(steps, _)| steps.last().copied()).max().unwrap_or(0);
@@ -135,6 +157,13 @@ fn read_beside(writer: &Arc<Writer>, busy: impl Fn(u64) -> bool + Send + Sync + 
         assert!(steps.iter().copied().eq(1..=seen) && seen >= least, "tree {name} of {last} steps, mark {marks}: {steps:?}");
         assert!(*mark + 3 > marks && marks >= *mark, "tree {name} has mark {mark} beside {marks}");
     }
+    if let (Some((old, _)), Some((then, snapshot, iter))) = (old, held) {
+        // What was there before stays as it was.
+        assert!(shown(&old) == then, "the old handle shows another state");
+        let a = old.existing_tree("a").unwrap();
+        assert!(snapshot.iter(&a).map(Result::unwrap).eq(iter.map(Result::unwrap)));
+        assert_eq!(snapshot.iter(&a).count(), then["a"].0.len() + usize::from(then["a"].1 > 0));
+    }
     operations
 }
 
@@ -146,11 +175,75 @@ fn a_step_of_the_writer_at_any_place_of_the_opening_is_met() {
         store.step();
         let (mut at, mut operations) = (0, 1);
         while at < operations {
-            operations = read_beside(&store.fork(), move |n| n == at);
+            operations = read_beside(&store.fork(), How::Opens, move |n| n == at);
             at += 1;
         }
         assert!(operations > 20, "{operations}");
     }
+}
+
+/// The same of a reader that was opened some steps before, and refreshes.
+#[test]
+fn a_step_of_the_writer_at_any_place_of_a_refresh_is_met() {
+    let store = Writer::new(30);
+    for steps in 0..9 {
+        store.step();
+        let (mut at, mut operations) = (0, 1);
+        while at < operations {
+            operations = read_beside(&store.fork(), How::Refreshes(steps), move |n| n == at);
+            at += 1 + steps / 4;
+        }
+        assert!(operations > 5, "{operations}");
+    }
+}
+
+/// A reader that follows step by step opens the new tables only.
+#[test]
+fn a_reader_follows_the_writer_and_opens_what_is_new() {
+    let store = Arc::new(Writer::new(40));
+    let env = FaultEnv::new(Arc::new(store.env.clone()));
+    let mut db = Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() }).unwrap();
+    let tables = |db: &Db| -> std::collections::BTreeSet<u64> {
+        TREES.iter().flat_map(|t| db.existing_tree(t).unwrap().tables().unwrap()).map(|t| t.id).collect()
+    };
+    for _ in 0..30 {
+        let known = tables(&db);
+        store.step();
+        let from = env.count();
+        db = db.refresh().unwrap();
+        let opened = (from..env.count())
+            .filter_map(|n| env.describe(n))
+            .filter(|w| w.starts_with("open ") && w.ends_with(".sst"))
+            .count();
+        assert_eq!(opened, tables(&db).difference(&known).count(), "tables opened");
+        assert_eq!(shown(&db).values().map(|(steps, _)| steps.len() as u64).max(), Some(store.done()));
+    }
+}
+
+#[test]
+fn what_cannot_be_refreshed_says_why() {
+    let store = Writer::new(10);
+    let open = |options: DbOptions| Db::open_in(Arc::new(store.env.clone()), DIR, options).unwrap();
+    let reader = open(DbOptions { read_only: true, ..options() });
+    {
+        let writer = store.open.lock().unwrap();
+        assert_eq!(writer.as_ref().unwrap().0.refresh().unwrap_err().kind(), ErrorKind::InvalidArgument);
+        writer.as_ref().unwrap().0.checkpoint("/copy").unwrap();
+    }
+    // Another store takes the place of the writer's.
+    *store.open.lock().unwrap() = None;
+    let (dir, copy) = (std::path::Path::new(DIR), std::path::Path::new("/copy"));
+    for name in store.env.list(dir).unwrap() {
+        store.env.remove(&dir.join(name)).unwrap();
+    }
+    for name in store.env.list(copy).unwrap() {
+        store.env.rename(&copy.join(&name), &dir.join(&name)).unwrap();
+    }
+    let e = reader.refresh().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Incompatible, "{e}");
+    assert_eq!(reader.existing_tree("a").unwrap().iter().count(), 11, "it goes on with what it has");
+    reader.close().unwrap();
+    assert_eq!(reader.refresh().unwrap_err().kind(), ErrorKind::Closed);
 }
 
 #[test]
@@ -158,7 +251,8 @@ fn the_race_with_a_writer_who_is_never_at_rest_ends() {
     let store = Writer::new(60);
     for every in [5, 6, 7, 9, 20] {
         for first in (0..every).step_by(3) {
-            read_beside(&store.fork(), move |n| {
+            let how = if first == 0 { How::Refreshes(3) } else { How::Opens };
+            read_beside(&store.fork(), how, move |n| {
                 assert!(n < 20_000, "the writer wins every time");
                 n % every == first
             });
@@ -170,6 +264,48 @@ fn the_race_with_a_writer_who_is_never_at_rest_ends() {
 fn a_burst_of_the_writer_costs_attempts_and_no_failure() {
     let store = Writer::new(60);
     for steps in [60, 600] {
-        read_beside(&store.fork(), move |n| n < steps);
+        read_beside(&store.fork(), How::Opens, move |n| n < steps);
+        read_beside(&store.fork(), How::Refreshes(5), move |n| n < steps);
     }
+}
+
+/// The other process of [`a_second_process_follows`]: answers each line with how many keys it sees after a refresh.
+fn follow(dir: &std::ffi::OsStr) {
+    let mut db = Db::open_with(dir, DbOptions { read_only: true, ..options() }).unwrap();
+    for line in std::io::stdin().lines() {
+        db = db.refresh().unwrap();
+        println!("\n{} {}", line.unwrap(), db.existing_tree("t").unwrap().len().unwrap());
+    }
+}
+
+/// Another process sees what this one had acknowledged before it asked.
+#[test]
+fn a_second_process_follows() {
+    if let Some(dir) = std::env::var_os("FIRN_FOLLOW") {
+        return follow(&dir);
+    }
+    let dir = std::env::temp_dir().join(format!("firn-follow-{}", std::process::id()));
+    let db = Db::open_with(&dir, options()).unwrap();
+    let tree = db.tree("t", tree_options()).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_second_process_follows", "--nocapture"])
+        .env("FIRN_FOLLOW", &dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut asks, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut answers = answers.lines().map(Result::unwrap).filter(|l| l.starts_with("seen "));
+    for n in 1..=40u64 {
+        tree.put(n.to_be_bytes(), vec![n as u8; 3000]).unwrap();
+        if n % 7 == 0 {
+            tree.compact().unwrap();
+        }
+        writeln!(asks, "seen").unwrap();
+        assert_eq!(answers.next().unwrap(), format!("seen {n}"));
+    }
+    drop(asks);
+    assert!(child.wait().unwrap().success());
+    db.close().unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
 }

@@ -340,7 +340,7 @@ impl Outputs for Counting<'_> {
         Ok(counted_table(self.options, self.place.level, id, self.place.now_micros))
     }
 
-    fn progress(&mut self) -> Result<()> {
+    fn progress(&mut self, _: u64) -> Result<()> {
         Ok(())
     }
 

@@ -78,6 +78,15 @@ impl Engine {
         &self.0.wide
     }
 
+    /// Closes the database for all its sessions, and says whether all that was written is safe: [`firn_kv::Db::close`].
+    ///
+    /// # Errors
+    /// As [`firn_kv::Db::close`].
+    pub fn close(&self) -> Result<()> {
+        self.store().close()?;
+        Ok(())
+    }
+
     /// The store beneath.
     pub fn store(&self) -> &Store {
         self.0.wide.store()

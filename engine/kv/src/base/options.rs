@@ -351,6 +351,11 @@ pub struct DbOptions {
     /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that work itself, so that one
     /// history gives one directory, byte for byte. Default 2; 0 on WebAssembly, which has no threads.
     pub background_threads: usize,
+    /// What compactions may read and write together, in bytes a second: at least 64 KiB. Default none: as much as they can. Held over each second
+    /// to within a step of a merge, which is some 100 KiB. Flushes are not limited, because writers wait for them; where merges fall behind for
+    /// it, runs pile up and writers are slowed down. With `background_threads: 0` the writer who does the work waits.
+    /// [`Db::set_background_rate`](crate::Db::set_background_rate) changes it.
+    pub background_rate: Option<u64>,
     /// Durability of writes that do not name their own.
     pub durability: Durability,
     /// How table files are read.
@@ -380,6 +385,7 @@ impl Default for DbOptions {
             memory_budget: 256 << 20,
             shared: None,
             background_threads: if cfg!(target_family = "wasm") { 0 } else { 2 },
+            background_rate: None,
             durability: Durability::Process,
             read_mode: ReadMode::Auto,
             wal_segment: 64 << 20,
@@ -390,6 +396,11 @@ impl Default for DbOptions {
             listener: None,
         }
     }
+}
+
+/// Whether a rate of background work lies within its bounds.
+pub(crate) fn check_rate(rate: Option<u64>) -> Result<()> {
+    rate.map_or(Ok(()), |r| within("background_rate", r, 64 << 10, u64::MAX))
 }
 
 impl DbOptions {
@@ -407,6 +418,7 @@ impl DbOptions {
         let budget = self.shared.as_ref().map_or(self.memory_budget, MemoryBudget::bytes);
         within("memory_budget", budget, 1 << 20, usize::MAX)?;
         within("background_threads", self.background_threads, 0, 64)?;
+        check_rate(self.background_rate)?;
         within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)
     }
 }

@@ -21,15 +21,16 @@ use crate::sstable::{TableFacts, TableWriter, WholeBlock};
 
 use super::shape::Cuts;
 
-/// How many entries pass between two calls of [`Outputs::progress`].
+/// So many entries, or bytes of them, pass at most between two calls of [`Outputs::progress`].
 const PROGRESS_EVERY: u64 = 1024;
+const PROGRESS_BYTES: u64 = 256 << 10;
 
 /// Makes the writers of a job's outputs and may stop the job.
 pub trait Outputs {
     /// A writer for the next output table.
     fn create(&mut self) -> Result<TableWriter>;
-    /// Called now and then; an error stops the job.
-    fn progress(&mut self) -> Result<()>;
+    /// Called now and then, with the entries that came out since; an error stops the job.
+    fn progress(&mut self, entries: u64) -> Result<()>;
     /// Called after an entry has been added by itself (not with a copied block) to the table made last.
     #[inline]
     fn added(&mut self, key: &[u8], trailer: Trailer) {
@@ -138,8 +139,9 @@ struct Output<'a, O> {
     /// The key added last.
     last: Vec<u8>,
     made: Made,
-    /// Entries added since progress was told.
+    /// Entries added since progress was told, and their bytes.
     unseen: u64,
+    unseen_bytes: u64,
 }
 
 impl<'a, O: Outputs> Output<'a, O> {
@@ -154,6 +156,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             last: vec![],
             made: Made::default(),
             unseen: 0,
+            unseen_bytes: 0,
         }
     }
 
@@ -189,31 +192,34 @@ impl<'a, O: Outputs> Output<'a, O> {
             self.last.clear();
             self.last.extend_from_slice(key);
         }
-        self.count(1)
+        self.count(1, (key.len() + value.len()) as u64)
     }
 
     /// Copies a block as it is. False when its entries must be added one by one.
     fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
         self.writer(block.first_key())?;
         let Some(w) = &mut self.writer else { return Ok(false) };
+        let before = w.estimated_size();
         if self.cutter.cuts_before(block.separator()) || !w.copy(block)? {
             return Ok(false);
         }
         self.last.clear();
         self.last.extend_from_slice(w.last_key());
         self.made.copied += 1;
-        self.count(block.len() as u64)?;
+        let bytes = w.estimated_size().saturating_sub(before);
+        self.count(block.len() as u64, bytes)?;
         Ok(true)
     }
 
-    fn count(&mut self, entries: u64) -> Result<()> {
+    fn count(&mut self, entries: u64, bytes: u64) -> Result<()> {
         self.made.entries += entries;
         self.unseen += entries;
-        if self.unseen < PROGRESS_EVERY {
+        self.unseen_bytes += bytes;
+        if self.unseen < PROGRESS_EVERY && self.unseen_bytes < PROGRESS_BYTES {
             return Ok(());
         }
-        self.unseen = 0;
-        self.outputs.progress()
+        self.unseen_bytes = 0;
+        self.outputs.progress(std::mem::take(&mut self.unseen))
     }
 
     /// Ends the last table; `dropped` is what the input left out.

@@ -157,6 +157,11 @@ impl Share {
         if budget.bytes <= TINY { most / 16 } else { most }
     }
 
+    /// What it is a share of.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// Bytes of the whole budget.
     pub fn bytes(&self) -> u64 {
         self.budget.bytes
@@ -288,7 +293,12 @@ impl Core {
     /// is kept for what is not counted one by one: buffers of compactions, views, the allocator's own.
     pub fn rebalance(&self) {
         let budget = &self.memory.budget;
-        let tables: u64 = budget.members().iter().map(|m| m.opener.memory.load(Ordering::Relaxed)).sum();
+        let members = budget.members();
+        let mut openers: Vec<_> = members.iter().map(|m| &m.opener).collect();
+        // Readers that came of one another have one.
+        openers.sort_unstable_by_key(|o| Arc::as_ptr(o));
+        openers.dedup_by_key(|o| Arc::as_ptr(o));
+        let tables: u64 = openers.iter().map(|o| o.memory.load(Ordering::Relaxed)).sum();
         let taken = budget.arenas.bytes() as u64 + tables;
         let rest = (budget.bytes - budget.bytes / 16).saturating_sub(taken).max(budget.bytes / 8);
         budget.cache.set_capacity(rest as usize);

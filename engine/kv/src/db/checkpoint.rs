@@ -55,6 +55,7 @@ impl Db {
     /// Only errors of the tool itself; what is wrong with the files is listed in the result.
     pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
         let core = self.core();
+        core.check_open()?;
         let trees = core.trees.read().to_vec();
         let handles: Vec<_> = trees
             .iter()
@@ -135,6 +136,7 @@ impl Core {
     fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.check_process()?;
         self.check_writable()?;
+        let _pass = self.pass()?;
         create_dir(&*self.env, dir)?;
         if let Some(n) = self.env.list(dir)?.first() {
             return Err(Error::invalid(format!("the directory is not empty ({n}); name an empty or a new one")).in_file(dir));

@@ -27,6 +27,7 @@ use super::flush::{NewTables, meta, remove_tables};
 use super::install::Change;
 use super::meters::Timed;
 use super::pins::{PinKind, Task, tables_of};
+use super::throttle::Account;
 use super::tree::{Files, TreeCore};
 use super::view::Version;
 
@@ -170,11 +171,11 @@ impl Core {
             bytes_in: claimed.inputs().iter().map(|r| r.size()).sum(),
             level: claimed.job.output_level,
         });
-        let done = match claimed.job.action {
+        let done = self.pass().and_then(|_pass| match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),
             Action::Move => self.move_job(claimed),
             Action::Drop => self.drop_job(claimed),
-        };
+        });
         {
             let mut files = claimed.tree.files.lock();
             claimed.job.inputs.iter().flat_map(|i| &i.tables).for_each(|t| {
@@ -233,8 +234,11 @@ impl Core {
         let read: u64 = all.iter().map(|t| t.meta.size).sum();
         let ids: Vec<u64> = all.iter().map(|t| t.meta.id).collect();
         let sources = inputs.iter().map(|r| Source::Run(RunCursor::new(r.clone(), false))).collect();
-        let mut go_on =
-            || if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the store is closing")) } else { during() };
+        let mut account = Account::new(read, all.iter().map(|t| t.meta.entries).sum());
+        let written = Some(account.written());
+        // What the one before has done too much is waited for first.
+        self.throttle(&mut account, 0, during)?;
+        let mut go_on = |entries| self.throttle(&mut account, entries, during);
         let mut out = NewTables {
             core: self,
             tree: &c.tree,
@@ -242,8 +246,11 @@ impl Core {
             level: c.job.output_level,
             task: c.task.clone(),
             during: &mut go_on,
+            written,
         };
-        let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone)?;
+        let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone);
+        self.settle(&mut account);
+        let made = made?;
         self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
         let tables: Vec<TableMeta> = made.tables.iter().map(|f| meta(f, now, newest)).collect();
@@ -298,6 +305,10 @@ impl Core {
             })?;
             match claimed {
                 Some(c) => return self.run_job(&c, &mut || Ok(())),
+                None if blocked && self.throttle.stands_still() => {
+                    let words = "a compaction that stands still while the background work is paused holds tables of the range";
+                    return Err(Error::new(ErrorKind::Conflict, words).of_tree(&tree.name));
+                }
                 None if blocked => self.wait_for_change(generation)?,
                 None => return Ok(()),
             }

@@ -24,12 +24,14 @@ use crate::merge::run::TableOpener;
 use crate::wal::{Recovered, Syncer, TornTail, Wal};
 
 use super::budget::Share;
+use super::close::closed;
 use super::events::Events;
 use super::meters::Meters;
 use super::pace::Pace;
 use super::pins::Pins;
 use super::snapshot::Snapshots;
 use super::stats::Counters;
+use super::throttle::Throttle;
 use super::trees::Trees;
 use super::write::WriteState;
 
@@ -71,6 +73,8 @@ pub struct Core {
     pub events: Events,
     /// Back-pressure.
     pub pace: Pace,
+    /// How much compactions may do.
+    pub throttle: Throttle,
     /// What it may have of the memory, and holds.
     pub memory: Arc<Share>,
     /// Work that waits for a worker.
@@ -125,6 +129,10 @@ pub struct Work {
     pub done: Condvar,
     /// Set when the Db closes.
     pub closing: AtomicBool,
+    /// Set when it is closed.
+    pub closed: AtomicBool,
+    /// How many passes are out (`close`).
+    pub passes: AtomicU64,
     /// How many compactions run now.
     pub compacting: AtomicU64,
     /// Trees that have sealed memtables, or had some.
@@ -203,6 +211,7 @@ impl Core {
     #[cold]
     pub fn why_latched(&self) -> Error {
         match &*self.latched.lock() {
+            _ if self.is_closed() => closed(),
             Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
             Some(e) => Error::new(ErrorKind::ReadOnly, format!("the store has been read-only since a failure: {e}")),
             None => Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"),
@@ -364,11 +373,6 @@ fn writers_from_now_on(state: &State, log: &Recovered, wal: &Wal) -> Vec<LogWrit
     }
     writers.push(wal.writer());
     writers
-}
-
-#[cold]
-fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the store is closing")
 }
 
 #[cold]

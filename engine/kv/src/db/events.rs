@@ -66,8 +66,10 @@ impl Events {
         self.delivery.iter().for_each(|d| d.push(&event));
     }
 
-    /// Delivers what has happened, and lets the listener go. In the listener's own thread nobody waits.
+    /// Delivers what has happened, and lets the listener go; in the listener's own thread nobody waits. Nothing more is written to the log, which may
+    /// be another Db's from now on.
     pub fn close(&self) {
+        *self.file.lock() = None;
         let Some(delivery) = &self.delivery else { return };
         delivery.queue.lock().closed = true;
         delivery.came.notify_all();

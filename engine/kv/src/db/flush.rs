@@ -18,7 +18,7 @@ use crate::base::error::Result;
 use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, head};
 use crate::base::options::{FilterKind, TreeOptions};
-use crate::base::sync::{MutexGuard, Ordering};
+use crate::base::sync::{AtomicU64, MutexGuard, Ordering};
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::compaction::job::{Made, Outputs, run};
@@ -34,6 +34,7 @@ use super::core::Core;
 use super::install::{Change, without};
 use super::meters::Timed;
 use super::pins::{PinKind, Task};
+use super::throttle::Account;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 use crate::wal::{Lsn, Unneeded};
@@ -45,7 +46,10 @@ pub(super) struct NewTables<'a> {
     pub options: Arc<TreeOptions>,
     pub level: u8,
     pub task: Arc<Task>,
-    pub during: &'a mut dyn FnMut() -> Result<()>,
+    /// Called now and then, with the entries that came out since.
+    pub during: &'a mut dyn FnMut(u64) -> Result<()>,
+    /// Where the bytes that it writes are counted.
+    pub written: Option<Arc<AtomicU64>>,
 }
 
 impl Outputs for NewTables<'_> {
@@ -54,7 +58,10 @@ impl Outputs for NewTables<'_> {
         let id = self.core.new_file();
         self.task.creates(id);
         let path = table_path(&self.core.dir, id);
-        let file = self.core.env.create(&path)?;
+        let mut file = self.core.env.create(&path)?;
+        if let Some(written) = &self.written {
+            file = Account::watch(written, file);
+        }
         let o = &self.options;
         let options = TableOptions {
             identity: self.core.new_identity(),
@@ -73,8 +80,8 @@ impl Outputs for NewTables<'_> {
         Ok(TableWriter::new(file, &path, id, options))
     }
 
-    fn progress(&mut self) -> Result<()> {
-        (self.during)()
+    fn progress(&mut self, entries: u64) -> Result<()> {
+        (self.during)(entries)
     }
 
     fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
@@ -183,6 +190,7 @@ impl Core {
         if all.is_empty() {
             return Ok(has_forgotten);
         }
+        let _pass = self.pass()?;
         self.check_writable()?;
         let from = self.watch.meters.now();
         all.iter().for_each(|f| f.tree.fill.flush_began(from));
@@ -322,9 +330,10 @@ impl Core {
             settle: false,
         };
         let cuts = Cuts { size: view.options.table_size, at: vec![] };
-        let mut go_on = || Ok(());
+        let mut go_on = |_| Ok(());
         let task = self.watch.pins.begin(PinKind::Flush, Some((tree.id, &tree.name)), String::new(), vec![]);
-        let mut out = NewTables { core: self, tree, options: view.options.clone(), level: 0, task, during: &mut go_on };
+        let mut out =
+            NewTables { core: self, tree, options: view.options.clone(), level: 0, task, during: &mut go_on, written: None };
         out.run(vec![Source::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
     }
 

@@ -129,8 +129,9 @@ impl Tree {
         let older = self.tables_within(&key_range(range));
         let deletion = self.delete_range_numbered(range)?;
         let freed = self.flush().and_then(|()| self.handle.core.drop_tables(&self.core, &older, deletion));
-        // The keys were deleted, as readers may have seen; a tree that was dropped since has no space to give back.
-        if self.core.is_dropped() { Ok(()) } else { freed }
+        // The keys were deleted, as readers may have seen; a tree that was dropped since has no space to give back, and a store that was
+        // closed does it later.
+        if self.core.is_dropped() || self.handle.core.is_closing() { Ok(()) } else { freed }
     }
 
     /// The tables that lie wholly in a range now.
@@ -151,11 +152,12 @@ impl Core {
         pairs: impl Iterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
         self.check_writable()?;
-        let mut go_on = || Ok(());
+        let _pass = self.pass()?;
+        let mut go_on = |_| Ok(());
         let options = tree.view.load_full().options.clone();
         let size = options.table_size;
         let task = self.watch.pins.begin(PinKind::Ingest, Some((tree.id, &tree.name)), String::new(), vec![]);
-        let mut out = NewTables { core: self, tree, options, level: 0, task, during: &mut go_on };
+        let mut out = NewTables { core: self, tree, options, level: 0, task, during: &mut go_on, written: None };
         let written = write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
             self.env.sync_dir(&self.dir)?;
             if !tables.is_empty() {

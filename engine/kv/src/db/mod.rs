@@ -8,6 +8,7 @@ mod behind;
 mod bounds;
 mod budget;
 mod checkpoint;
+mod close;
 mod compact;
 mod core;
 mod debug;
@@ -33,6 +34,7 @@ mod stats;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod throttle;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod tree;
@@ -50,12 +52,11 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::options::{DbOptions, Durability, TreeOptions};
-use crate::base::sync::Ordering;
 use crate::env::Env;
 use crate::manifest::{Edit, PersistedOptions};
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
-use crate::wal::{TornTail, Wal};
+use crate::wal::TornTail;
 
 pub use batch::{Batch, BatchOp, BatchOps};
 pub use bounds::KeyBounds;
@@ -68,20 +69,22 @@ pub use readable::Readable;
 pub use snapshot::{Snapshot, SnapshotInfo};
 pub use stats::{Memory, RunStats, Stats, TreeStats};
 pub use tables::TableInfo;
+pub use throttle::Pause;
 #[cfg(feature = "tracing")]
 pub use tracing::TracingListener;
 pub use ttl::{TtlRange, TtlTree, TtlValue};
 pub use txn::{Retry, Transaction};
 pub use update::Updated;
 
+pub(crate) use self::close::Handle;
 use self::core::Core;
 use tree::TreeCore;
 use view::MemHandle;
 
 /// An open store: trees of ordered keys, one log, one order of writes.
 ///
-/// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them is dropped. Closing does not
-/// flush: what is in memtables is in the log, and is there again when the store is opened.
+/// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them is dropped, or with [`close`](Db::close), which
+/// says whether all went well. Closing does not flush: what is in memtables is in the log, and is there again when the store is opened.
 ///
 /// A handle has a durability, with which everything is written through it: at first that of the [`DbOptions`], and with
 /// [`with`](Db::with) another one.
@@ -104,29 +107,6 @@ use view::MemHandle;
 pub struct Db {
     handle: Arc<Handle>,
     durability: Durability,
-}
-
-/// What keeps a store open.
-pub(crate) struct Handle {
-    core: Arc<Core>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.core.env.is_forked() {
-            // The threads are the parent's, and so is the log.
-            std::mem::take(&mut *self.core.work.threads.lock()).into_iter().for_each(std::mem::forget);
-            self.core.events.forget();
-            return;
-        }
-        self.core.work.closing.store(true, Ordering::Relaxed);
-        self.core.signal_work();
-        // Nobody calls another one once the store is closing.
-        let threads = std::mem::take(&mut *self.core.work.threads.lock());
-        threads.into_iter().flatten().for_each(|t| t.join());
-        self.core.close();
-        self.core.events.close();
-    }
 }
 
 impl Db {
@@ -154,11 +134,11 @@ impl Db {
     /// As [`open_with`](Db::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
-        let core = Core::open(env, dir.as_ref(), options)?;
-        core.events.start()?;
-        core.allow_workers();
-        let durability = core.options.durability;
-        Ok(Db { handle: Arc::new(Handle { core }), durability })
+        let handle = Handle::new(Core::open(env, dir.as_ref(), options)?);
+        handle.core.events.start()?;
+        handle.core.allow_workers();
+        let durability = handle.core.options.durability;
+        Ok(Db { handle: Arc::new(handle), durability })
     }
 
     /// The same store; what is written through this handle, and through the trees and transactions that are got from it, has this durability.
@@ -210,7 +190,7 @@ impl Db {
                         break t;
                     }
                     // Another thread has dropped it meanwhile.
-                    Err(e) if e.kind() == ErrorKind::Closed => {}
+                    Err(e) if e.kind() == ErrorKind::Closed && !core.is_closing() => {}
                     Err(e) => return Err(e),
                 },
                 // `None` when another thread has made it meanwhile, with whatever options.
@@ -231,6 +211,7 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such tree.
     pub fn existing_tree(&self, name: &str) -> Result<Tree> {
+        self.core().check_open()?;
         let there = self.core().trees.read().named(name);
         let tree = there.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         Ok(self.wrap(tree))
@@ -364,6 +345,7 @@ impl Core {
     /// without them.
     fn change_options(&self, t: &TreeCore, options: TreeOptions, keep: bool) -> Result<()> {
         let mut c = self.catalog.lock();
+        self.check_open()?;
         let Some(state) = c.state.trees.get(&t.id) else {
             return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", t.name)));
         };
@@ -449,19 +431,5 @@ impl Core {
         }
         while self.flush_oldest(t)? {}
         Ok(())
-    }
-
-    /// The last act of a closing Db: what was written survives a power cut too, if the device allows.
-    fn close(&self) {
-        self.opener.bury();
-        self.opener.closed.store(true, Ordering::Release);
-        if self.check_writable().is_ok() {
-            let wal = self.write.lock().wal.take();
-            if let Err(e) = wal.map_or(Ok(()), Wal::close) {
-                drop(self.latch(e));
-            }
-        }
-        // Another Db that wants memory of this one may hold on to it for a moment longer.
-        drop(self.lock.lock().take());
     }
 }

@@ -38,6 +38,7 @@ use super::reader::Held;
 use super::replay::{Replayed, replay};
 use super::snapshot::Snapshots;
 use super::stats::Counters;
+use super::throttle::Throttle;
 use super::tree::{Files, TreeCore};
 use super::trees::Trees;
 use super::view::MemHandle;
@@ -60,13 +61,8 @@ impl Core {
             None => Arc::new(Budget::new(options.memory_budget)),
         };
         if options.read_only {
-            let mut held = Held::new(new_opener(&env, dir, &options, &budget));
-            loop {
-                match open_once(env.clone(), dir, options.clone(), &budget, None, Some(&mut held)) {
-                    Err(e) if held.may_pass(&e) => {}
-                    done => return done,
-                }
-            }
+            let held = Held::new(new_opener(&env, dir, &options, &budget));
+            return open_reader(&env, dir, &options, &budget, held);
         }
         let there = env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
         if options.create && !there {
@@ -75,6 +71,42 @@ impl Core {
         check_directory(&*env, dir, options.create)?;
         let lock = env.lock(&dir.join(LOCK))?;
         open_once(env, dir, options, &budget, Some(lock), None)
+    }
+
+    /// A reader of the store as it is now, with the tables that this one has open, and its hooks.
+    pub fn refreshed(&self) -> Result<Arc<Core>> {
+        self.check_open()?;
+        if !self.options.read_only {
+            return Err(Error::invalid("only what was opened read-only is refreshed; this handle sees all that is written"));
+        }
+        let before = self.trees.read().to_vec();
+        let tables = before.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
+        let held = Held::with_tables(self.opener.clone(), tables);
+        let fresh = open_reader(&self.env, &self.dir, &self.options, self.memory.budget(), held)?;
+        if fresh.store != self.store {
+            let words = "another store lies there now than the one that was opened; open it as a store of its own";
+            return Err(Error::new(ErrorKind::Incompatible, words).in_file(&self.dir));
+        }
+        for t in fresh.trees.read().iter() {
+            let view = before.iter().find(|b| b.id == t.id).filter(|b| b.is_hooked()).map(|b| b.view.load_full());
+            let hooks = view.map(|v| v.options.clone());
+            if let Some(options) =
+                hooks.and_then(|h| fresh.catalog.lock().state.trees.get(&t.id).map(|s| s.options.with_hooks_of(&h)))
+            {
+                fresh.change_options(t, options, false)?;
+            }
+        }
+        Ok(fresh)
+    }
+}
+
+/// Opens for reading, with what is held already.
+fn open_reader(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Arc<Budget>, mut held: Held) -> Result<Arc<Core>> {
+    loop {
+        match open_once(env.clone(), dir, options.clone(), budget, None, Some(&mut held)) {
+            Err(e) if held.may_pass(&e) => {}
+            done => return done,
+        }
     }
 }
 
@@ -215,6 +247,7 @@ fn open_once(
         counters: Counters::default(),
         watch,
         pace: Pace::default(),
+        throttle: Throttle::new(options.background_rate),
         memory,
         work,
         latched: Default::default(),

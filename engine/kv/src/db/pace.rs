@@ -12,11 +12,12 @@
 
 use std::time::Duration;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::events::Event;
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::compaction::{delay, fill_delay};
 
+use super::close::closed;
 use super::core::{Core, PutOff};
 use super::meters::Timed;
 use super::tree::TreeCore;
@@ -170,7 +171,7 @@ impl Core {
             tree.check_live()?;
             put_off.lock().check(since)?;
             if self.is_closing() {
-                return Err(Error::new(ErrorKind::Closed, "the store is closing"));
+                return Err(closed());
             }
             self.work.done.wait_for(&mut g, Duration::from_millis(50));
             if !self.has_all_workers() {
@@ -180,10 +181,5 @@ impl Core {
             }
         }
         Ok(())
-    }
-
-    /// Whether the Db is being closed.
-    pub fn is_closing(&self) -> bool {
-        self.work.closing.load(Ordering::Relaxed)
     }
 }

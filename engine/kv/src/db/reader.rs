@@ -1,4 +1,5 @@
-//! What a reader that opens beside a writer holds: the files that the writer may remove, rename and overwrite meanwhile.
+//! What a reader that opens beside a writer holds: the files that the writer may remove, rename and overwrite meanwhile; and how a reader
+//! follows the writer.
 //!
 //! A reader takes no lock, so while it opens, the writer may merge tables away, give up segments of the log or use them again, and begin
 //! another manifest. So an opening goes in this order: it holds the segments that are there, reads the manifest, opens the tables that it
@@ -28,7 +29,42 @@ use crate::merge::run::{TableHandle, TableOpener};
 use crate::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use crate::wal::{segment_name, segment_number};
 
+use super::Db;
+use super::close::Handle;
+
 type Header = [u8; SEGMENT_HEADER as usize];
+
+impl Db {
+    /// The store as it is now, for a handle that was opened read-only: with this a second process follows the one that writes. The new handle
+    /// sees all that the writer had acknowledged before the call, and trees that have been made since. This handle, and all trees,
+    /// snapshots and iterators that were got from it, stay as they were; drop them when they are not needed any more, because they
+    /// keep files that the writer has removed.
+    ///
+    /// It costs what an opening costs but for the tables that are open already: the manifest is read, the tables that have come since are
+    /// opened, and the writer's log is read from where its trees have been flushed, at most about its memory budget. Hooks are handed on. The
+    /// memory budget is shared with this handle; memtables are those of each handle.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-refresh-{}", std::process::id()));
+    /// use firn_kv::{Db, DbOptions, TreeOptions};
+    /// let writer = Db::open(&dir)?.tree("t", TreeOptions::default())?; // in another process, say
+    /// let mut reader = Db::open_with(&dir, DbOptions { read_only: true, ..DbOptions::default() })?;
+    /// writer.put("k", "v")?;
+    /// assert!(!reader.existing_tree("t")?.contains("k")?);
+    /// reader = reader.refresh()?;
+    /// assert!(reader.existing_tree("t")?.contains("k")?);
+    /// # drop((reader, writer)); std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a handle that writes, `Incompatible` when another store lies there now, `Closed` when the handle was closed,
+    /// else as [`open_with`](Db::open_with). This handle stays as it is.
+    pub fn refresh(&self) -> Result<Db> {
+        let fresh = Handle::new(self.core().refreshed()?);
+        Ok(Db { handle: Arc::new(fresh), durability: self.durability })
+    }
+}
 
 /// The files that are held, and what earlier attempts found wrong.
 pub(super) struct Held {
@@ -48,6 +84,13 @@ impl Held {
     pub fn new(opener: Arc<TableOpener>) -> Held {
         let log = HeldLog { env: opener.env.clone(), dir: opener.dir.clone(), segments: BTreeMap::new() };
         Held { opener, tables: HashMap::new(), log, missing: HashSet::new(), doubted: None }
+    }
+
+    /// Holds tables that are open already.
+    pub fn with_tables(opener: Arc<TableOpener>, tables: impl Iterator<Item = Arc<TableHandle>>) -> Held {
+        let mut held = Held::new(opener);
+        held.tables = open_ones(tables);
+        held
     }
 
     /// Whether an opening that failed with `e` is to begin again: when the writer may be the cause.
@@ -95,7 +138,7 @@ impl Held {
                 gone = gone.and(Err(e));
             }
         }
-        self.tables = all.into_iter().filter(|h| h.opened().is_some()).map(|h| (h.meta.id, h)).collect();
+        self.tables = open_ones(all.into_iter());
         gone?;
         let listed = self.log.listed()?;
         self.log.hold(listed)
@@ -105,6 +148,10 @@ impl Held {
     pub fn log(&self) -> &dyn Env {
         &self.log
     }
+}
+
+fn open_ones(tables: impl Iterator<Item = Arc<TableHandle>>) -> HashMap<u64, Arc<TableHandle>> {
+    tables.filter(|h| h.opened().is_some()).map(|h| (h.meta.id, h)).collect()
 }
 
 /// An environment in which the log's segments are those that are held. It writes nothing.

@@ -11,6 +11,7 @@ use super::bounds::key_range;
 use super::*;
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::Trailer;
+use crate::base::sync::Ordering;
 use crate::compaction::{Shape, manual};
 use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;

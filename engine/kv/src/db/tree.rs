@@ -8,17 +8,23 @@ use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
 use crate::base::reads::ReadCounters;
 use crate::base::shared::Shared;
-use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::compaction::{RunShape, TableShape};
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::Room;
 use crate::merge::gaps::Gaps;
 use crate::merge::run::{Run, TableHandle};
 
+use super::close::closed;
 use super::core::{PutOff, Watch};
 use super::pace::Fill;
 use super::pins::Pins;
 use super::view::{MemHandle, Version, View};
+
+const LIVE: u32 = 0;
+const DROPPED: u32 = 1;
+/// With the Db, and not dropped before.
+const CLOSED: u32 = 2;
 
 /// The inside of a tree.
 pub struct TreeCore {
@@ -42,7 +48,8 @@ pub struct TreeCore {
     pub put_off: Mutex<PutOff>,
     /// Files of the tree, and which of them a job holds. Changed together with the manifest.
     pub files: Mutex<Files>,
-    dropped: AtomicBool,
+    /// One of [`LIVE`], [`DROPPED`] and [`CLOSED`].
+    fate: AtomicU32,
     /// Whether every hook that the manifest names has been handed in, so that compactions may run.
     hooked: AtomicBool,
 }
@@ -86,7 +93,7 @@ impl TreeCore {
             fill: Fill::default(),
             put_off: Mutex::default(),
             files: Mutex::new(files),
-            dropped: AtomicBool::new(false),
+            fate: AtomicU32::new(LIVE),
             hooked: AtomicBool::new(hooked),
         }))
     }
@@ -131,23 +138,33 @@ impl TreeCore {
         Arc::ptr_eq(&self.pins, &watch.pins)
     }
 
-    /// An error when the tree has been dropped.
+    /// An error when the tree has been dropped, or the Db is closed.
     #[inline]
     pub fn check_live(&self) -> Result<()> {
-        if self.dropped.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", self.name)));
+        if self.fate.load(Ordering::Relaxed) == LIVE { Ok(()) } else { Err(self.why_gone()) }
+    }
+
+    #[cold]
+    fn why_gone(&self) -> Error {
+        if !self.is_dropped() {
+            return closed();
         }
-        Ok(())
+        Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", self.name))
     }
 
     /// Whether the tree has been dropped.
     pub fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Relaxed)
+        self.fate.load(Ordering::Relaxed) == DROPPED
     }
 
     /// Marks the tree as dropped.
     pub fn mark_dropped(&self) {
-        self.dropped.store(true, Ordering::Relaxed);
+        self.fate.store(DROPPED, Ordering::Relaxed);
+    }
+
+    /// Marks the tree, which is live, as one of a Db that is closed.
+    pub fn mark_closed(&self) {
+        self.fate.store(CLOSED, Ordering::Relaxed);
     }
 
     /// Whether compactions may run.

@@ -259,6 +259,9 @@ impl Core {
 
     /// Flushes one memtable of some tree, or small ones of several. False when none is sealed.
     fn flush_some(&self) -> Result<bool> {
+        if self.is_closing() {
+            return Ok(false);
+        }
         self.make_way()?;
         let due = self.due();
         let (mut at, mut lacking) = (0, None);
@@ -323,6 +326,10 @@ impl Core {
 
     /// Runs the most urgent compaction of all trees. False when nothing wants to run.
     fn compact_once(&self) -> Result<bool> {
+        if self.is_closing() {
+            return Ok(false);
+        }
+        let Some(_running) = self.throttle.begin() else { return Ok(false) };
         let mut order = self.may_want();
         let mut lacking = None;
         while let Some(t) = order.pop_front() {
@@ -335,12 +342,14 @@ impl Core {
                 }
             };
             let Some(claimed) = claimed? else { continue };
-            let alone = self.options.background_threads == 1;
-            let ran = self.run_job(&claimed, &mut || {
-                if alone {
-                    while self.flush_some()? {}
-                }
+            let threads = self.options.background_threads;
+            let mut flush = || {
+                while threads == 1 && self.flush_some()? {}
                 Ok(())
+            };
+            let ran = self.run_job(&claimed, &mut || {
+                flush()?;
+                if threads > 0 { self.stand_still(&mut flush) } else { Ok(()) }
             });
             match unless_dropped(&t, ran.map(|()| true)) {
                 // Another tree's job may be one that frees space.
@@ -414,7 +423,7 @@ impl Core {
             let generation = *self.work.generation.lock();
             let trees = self.trees.read().to_vec();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
-            if !flushing && !trees.iter().any(|t| self.is_compacting_or_wants(t)) {
+            if !flushing && (self.throttle.is_paused() || !trees.iter().any(|t| self.is_compacting_or_wants(t))) {
                 self.opener.bury();
                 return Ok(());
             }

@@ -30,6 +30,7 @@ use crate::merge::gaps::Writers;
 use crate::wal::{self, Lsn, Recovered, Wal};
 
 use super::batch::{Batch, check_key, check_value};
+use super::close::closed;
 use super::core::Core;
 use super::meters::{Timed, Turn};
 use super::tree::TreeCore;
@@ -113,7 +114,7 @@ impl WriteState {
     fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         match &mut self.wal {
             Some(wal) => wal.append(seq, parts),
-            None => Err(Error::new(ErrorKind::Closed, "the log has not been begun, or is closed")),
+            None => Err(closed()),
         }
     }
 }
@@ -356,7 +357,7 @@ impl Core {
         self.watch.meters.end(Timed::Write, turn);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is tried again with the next one, which is refused when all memtables are full.
-            self.work_inline().map(|_| ()).or_else(|e| self.put_off(e))?;
+            self.work_inline().map(|_| ()).or_else(|e| if self.is_closing() { Ok(()) } else { self.put_off(e) })?;
         }
         Ok(())
     }

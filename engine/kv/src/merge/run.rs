@@ -143,6 +143,10 @@ impl TableOpener {
     }
 }
 
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store has been closed, and a table that is needed was not open yet")
+}
+
 /// The name of a table's file.
 pub fn table_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(format!("{id:08}.sst"))
@@ -218,11 +222,13 @@ impl TableHandle {
 
     #[cold]
     fn open(&self) -> Result<&Arc<Table>> {
-        let mut table = self.opener.open(self.meta.id, self.meta.ingested_seq).map_err(|e| match e.kind() {
+        let opened = self.opener.open(self.meta.id, self.meta.ingested_seq).map_err(|e| match e.kind() {
             ErrorKind::NotFound => missing_table(&self.opener.dir, &self.meta),
             _ => e.keys(&self.meta.first_key, &self.meta.last_key),
-        })?;
-        self.check_own(&table)?;
+        });
+        let own = opened.and_then(|t| self.check_own(&t).map(|()| t));
+        // Whoever has the directory now may have removed the file.
+        let mut table = own.map_err(|e| if self.opener.closed.load(Ordering::Acquire) { closed() } else { e })?;
         if !self.filter.load(Ordering::Relaxed)
             && let Some(t) = Arc::get_mut(&mut table)
         {

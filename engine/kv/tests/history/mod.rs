@@ -300,22 +300,28 @@ impl Store {
         self.open.as_ref().unwrap().1.keys().cloned().collect()
     }
 
-    /// Closes it.
-    pub fn close(&mut self) {
+    /// Closes it, if it is open. Snapshots and trees are still there when it closes.
+    pub fn close(&mut self) -> Result<()> {
+        let closed = self.open.as_ref().map_or(Ok(()), |(db, _)| db.close());
         self.snapshots.clear();
         self.open = None;
+        closed
     }
 
     /// Takes a step.
     pub fn run(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Open | Step::Reopen => {
-                self.close();
+                // What has latched a store was told when it happened.
+                let closed = self.close().or_else(|e| if e.kind() == ErrorKind::ReadOnly { Ok(()) } else { Err(e) });
                 *self = Store::open_with(self.env.clone(), DIR, self.options.clone())?;
-                Ok(())
+                closed
             }
             Step::Write(changes, durability) => self.write(changes, *durability),
-            Step::Sync => self.db().sync(),
+            Step::Sync => {
+                let _pause = self.db().pause_background()?;
+                self.db().sync()
+            }
             Step::Flush(t) => self.tree(t).flush(),
             Step::Compact(t) => self.tree(t).compact(),
             Step::Create(t) => {
@@ -334,6 +340,7 @@ impl Store {
             Step::Copy(from, to, n) => self.copy(from, to, &export_file(*n)),
             Step::Options(t, seed) => {
                 let drawn = draw::tree(&mut Rng::new(*seed));
+                self.db().set_background_rate((seed % 2 == 0).then_some(1 << 20))?;
                 self.db().tree(t, TreeOptions { merge: tree_options(t).merge, ..drawn }).map(|_| ())
             }
             Step::Snapshot => {

@@ -96,8 +96,11 @@ fn everything(program: &Arc<Program>, record: &Record) {
         for t in threads {
             t.join();
         }
-        first.look_at_all("the state in the end", &db);
-        if program.seed.is_multiple_of(3) {
+        let closed = record.0.lock().closed;
+        if !closed {
+            first.look_at_all("the state in the end", &db);
+        }
+        if !closed && program.seed.is_multiple_of(3) {
             db.wait_idle().unwrap_or_else(|e| panic!("wait_idle: {e}"));
         }
         check_copies(program, record, &env);
@@ -239,17 +242,27 @@ struct Caller {
     txs: [Option<Tx>; SLOTS],
 }
 
-/// The outcome of a call on a tree that may be dropped beside it.
+/// The outcome of a call on a tree that may be dropped beside it, or of a store that may be closed.
 fn or_closed(result: Result<What>, handles: &[Handle]) -> What {
     match result {
         Ok(what) => what,
+        Err(e) if is_store_closed(&e) => What::Nothing,
         Err(e) if e.kind() == ErrorKind::Closed => What::Look(vec![Look::Closed(handles.to_vec())]),
         Err(e) => panic!("an error: {e} ({:?})", e.kind()),
     }
 }
 
+/// The outcome of a compaction that another thread's pause may be in the way of.
+fn or_paused(done: Result<()>) -> Result<()> {
+    done.or_else(|e| if e.kind() == ErrorKind::Conflict { Ok(()) } else { Err(e) })
+}
+
 fn is_closed(e: &Error) -> bool {
     e.kind() == ErrorKind::Closed
+}
+
+fn is_store_closed(e: &Error) -> bool {
+    is_closed(e) && e.message().starts_with("the store has been closed")
 }
 
 fn bounds(a: u32, z: u32) -> (Key, Key) {
@@ -550,6 +563,10 @@ impl Caller {
                             w.done = true;
                             break;
                         }
+                        Some(Err(e)) if is_store_closed(&e) => {
+                            self.close_walk(slot);
+                            break;
+                        }
                         Some(Err(e)) if is_closed(&e) && w.seen.is_empty() => {
                             let w = self.walks[slot].take()?;
                             self.record.saw(w.call, Look::Closed(vec![w.handle]));
@@ -687,14 +704,23 @@ impl Caller {
             }
             Kind::Compact => {
                 let t = self.held(a[0])?;
-                self.nothing(op, t.handle, false, || t.tree.compact());
+                self.nothing(op, t.handle, false, || or_paused(t.tree.compact()));
             }
             Kind::CompactRange => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
-                self.nothing(op, t.handle, false, || t.tree.compact_range(&key(from.into())..=&key(to.into())));
+                self.nothing(op, t.handle, false, || or_paused(t.tree.compact_range(&key(from.into())..=&key(to.into()))));
             }
             Kind::WaitIdle => {
                 self.nothing(op, 0, false, || self.db.wait_idle());
+            }
+            Kind::Pause => {
+                self.nothing(op, 0, false, || {
+                    let pause = self.db.pause_background()?;
+                    self.db.set_background_rate((a[0] < 3).then_some(1 << 30))?;
+                    self.db.wait_idle()?;
+                    drop(pause);
+                    Ok(())
+                });
             }
             Kind::Sync => {
                 // What had returned before it began survives.
@@ -714,18 +740,26 @@ impl Caller {
                 assert!(s.trees.len() <= NAMES.len());
             }
             Kind::Verify => {
-                let v = self.db.verify(|_, _| {}).unwrap_or_else(|e| panic!("verify: {e}"));
-                assert!(v.errors.is_empty(), "verify: {:?}", v.errors);
+                let errors = match self.db.verify(|_, _| {}) {
+                    Ok(v) => v.errors.into_iter().filter(|e| !is_store_closed(e)).collect(),
+                    Err(e) if is_store_closed(&e) => vec![],
+                    Err(e) => vec![e],
+                };
+                assert!(errors.is_empty(), "verify: {errors:?}");
             }
             Kind::Checkpoint => {
                 let n = self.record.0.lock().calls.len();
+                let mut done = Ok(());
                 let call = self.note(op, What::Nothing, false, || {
-                    let done = self.db.checkpoint(format!("/copy-{n}"));
-                    done.unwrap_or_else(|e| panic!("a checkpoint: {e}"));
+                    done = self.db.checkpoint(format!("/copy-{n}"));
                     What::Look(vec![])
                 });
                 assert_eq!(call, n);
-                self.record.0.lock().checkpoints.push(call);
+                match done {
+                    Ok(()) => self.record.0.lock().checkpoints.push(call),
+                    Err(e) if is_store_closed(&e) => {}
+                    Err(e) => panic!("a checkpoint: {e}"),
+                }
             }
             Kind::Tables => {
                 let t = self.held(a[0])?;
@@ -770,6 +804,7 @@ impl Caller {
                         What::Open(name as Name, handle)
                     }
                     Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name as Name),
+                    Err(e) if is_store_closed(&e) => What::Nothing,
                     Err(e) => panic!("an error: {e}"),
                 });
                 self.bind(name, made?, handle);
@@ -778,6 +813,7 @@ impl Caller {
                 let name = a[0] as Name;
                 self.note(op, What::Drop(name), true, || match self.db.drop_tree(NAMES[name as usize]) {
                     Ok(()) => What::Drop(name),
+                    Err(e) if is_store_closed(&e) => What::Nothing,
                     Err(e) if e.kind() == ErrorKind::NotFound => What::Missing(name),
                     Err(e) => panic!("an error: {e}"),
                 });
@@ -789,6 +825,7 @@ impl Caller {
                     What::Look(vec![Look::Names(names.iter().map(|n| number(n) as Name).collect())])
                 });
             }
+            Kind::Close => self.close(op),
             Kind::Crash => {
                 let (power, cut) = match a[0] {
                     1 | 2 => (false, Cut::Process),
@@ -804,6 +841,29 @@ impl Caller {
             _ => return None,
         }
         Some(())
+    }
+}
+
+impl Caller {
+    /// Closes the store beside all that others do. The first who does opens it again at once, beside all old handles: what others have been
+    /// told is there, and stays, whatever they still try.
+    fn close(&mut self, op: &Op) {
+        self.note(op, What::Nothing, false, || {
+            self.db.close().unwrap_or_else(|e| panic!("closing: {e}"));
+            What::Nothing
+        });
+        if std::mem::replace(&mut self.record.0.lock().closed, true) {
+            return;
+        }
+        let options = DbOptions { background_threads: 0, ..self.program.db.clone() };
+        let db = Db::open_in(Arc::new(self.env.clone()), DIR, options).unwrap_or_else(|e| panic!("opening again: {e}"));
+        assert!(db.torn_log().is_none(), "the log of a store that was closed is torn: {:?}", db.torn_log());
+        self.look_at_all("the state after a close", &db);
+        for name in db.tree_names() {
+            let tree = db.existing_tree(&name).unwrap_or_else(|e| panic!("tree {name:?}: {e}"));
+            tree.compact().unwrap_or_else(|e| panic!("merging {name:?}: {e}"));
+        }
+        db.close().unwrap_or_else(|e| panic!("closing again: {e}"));
     }
 }
 

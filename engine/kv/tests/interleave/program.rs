@@ -89,6 +89,7 @@ ops! {
     4 Compact "compact" (Tree);
     4 CompactRange "compact_range" (Tree Key Key);
     2 WaitIdle "wait_idle" ();
+    2 Pause "pause" (Small);
     2 Sync "sync" ();
     2 Stats "stats" ();
     1 Verify "verify" ();
@@ -104,6 +105,7 @@ ops! {
     2 Names "names" ();
     3 Options "options" (Tree Small);
     2 Crash "crash" (Small);
+    1 Close "close" ();
 }
 
 /// A call: what, and with which arguments.

@@ -24,6 +24,8 @@ pub struct Log {
     pub exports: Vec<(usize, Handle, Key, Key)>,
     /// Calls that imported the export of this number.
     pub imports: Vec<(usize, usize, Handle)>,
+    /// Whether somebody has closed the store.
+    pub closed: bool,
     handles: usize,
     pieces: Piece,
 }

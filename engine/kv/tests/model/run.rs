@@ -5,11 +5,11 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use firn_kv::env::mem::Cut;
-use firn_kv::{Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Snapshot, Transaction, Tree};
+use firn_kv::{Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot, Transaction, Tree, TreeOptions};
 use firn_testkit::history::{Key, Op, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
 
-use crate::compare::{Failure, Outcome, Pair, ensure, refused};
+use crate::compare::{Failure, Outcome, Pair, ensure, refused, same_item};
 use crate::place::Place;
 use crate::setup::{HOOKED, Setup};
 
@@ -117,11 +117,50 @@ impl<'a> Runner<'a> {
 
     /// Closes all and the store.
     fn close(&mut self) {
-        (0..SLOTS).for_each(|slot| self.drop_snapshot(slot));
-        for t in self.open.transactions.iter_mut().filter_map(Option::take) {
+        drop(self.let_go());
+    }
+
+    /// All that is open, which the oracle knows no more.
+    fn let_go(&mut self) -> Open {
+        for f in self.open.snapshots.iter().flatten() {
+            self.oracle.release(f.time);
+        }
+        let mut open = std::mem::take(&mut self.open);
+        for t in open.transactions.iter_mut().filter_map(Option::take) {
             self.oracle.abort(t.1);
         }
-        self.open = Open::default();
+        open
+    }
+
+    /// Closes the store and opens it again beside all that is left of it: that tells that it is closed, or goes on with what it holds.
+    fn reopen(&mut self) -> Outcome {
+        let mut old = self.let_go();
+        let db = old.db.take().ok_or_else(|| Failure("the store is closed".into()))?;
+        db.close()?;
+        db.close()?;
+        self.open()?;
+        for t in old.trees.iter().flatten() {
+            refused("reading a closed store", t.get(b"1"), ErrorKind::Closed)?;
+            refused("writing to a closed store", t.put(b"1", b""), ErrorKind::Closed)?;
+            refused("flushing a closed store", t.flush(), ErrorKind::Closed)?;
+            refused("merging a closed store", t.compact(), ErrorKind::Closed)?;
+            for f in old.snapshots.iter().flatten() {
+                refused("a snapshot of a closed store", f.snapshot.get(t, b"1"), ErrorKind::Closed)?;
+            }
+        }
+        refused("a checkpoint of a closed store", db.checkpoint("/nowhere"), ErrorKind::Closed)?;
+        refused("a tree of a closed store", db.tree("new", TreeOptions::default()), ErrorKind::Closed)?;
+        // Files go from beneath what is left.
+        self.open.trees.iter().flatten().try_for_each(Tree::compact)?;
+        for it in old.iters.iter_mut().flatten() {
+            for want in std::mem::take(&mut it.left) {
+                match it.range.next() {
+                    Some(Err(e)) if e.kind() == ErrorKind::Closed => break,
+                    got => same_item("what a closed store left", got, Some((&want.0, &want.1)))?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The last comparison of all.
@@ -143,15 +182,21 @@ impl<'a> Runner<'a> {
             Op::Write { tree, write, power } => self.write(*tree, write, *power),
             Op::Batch { writes, power } => self.batch(writes, *power),
             Op::Sync => Ok(self.db()?.sync()?),
-            Op::WaitIdle => Ok(self.db()?.wait_idle()?),
+            Op::WaitIdle => {
+                let db = self.db()?;
+                let pause = db.pause_background()?;
+                db.set_background_rate(Some(1 << 30))?;
+                db.wait_idle()?;
+                drop(pause);
+                Ok(db.wait_idle()?)
+            }
             Op::TakeSnapshot { slot, named } => self.take_snapshot(*slot, *named),
             Op::DropSnapshot { slot } => {
                 self.drop_snapshot(*slot);
                 Ok(())
             }
             Op::Reopen => {
-                self.close();
-                self.open()?;
+                self.reopen()?;
                 ensure(self.db()?.torn_log().is_none(), || {
                     format!("a closed store is torn: {:?}", self.open.db.as_ref().map(Db::torn_log))
                 })

@@ -132,6 +132,13 @@ impl Runner<'_> {
         let db = Db::open_in(self.place.env.clone(), &self.place.dir, options)?;
         let trees = self.same_store("read-only", &db)?;
         ensure(db.is_read_only() && !self.db()?.is_read_only(), || "which store is read-only was told wrongly".into())?;
+        // Hooks are handed on.
+        let again = db.refresh()?;
+        for before in &trees {
+            let (name, t) = (before.name(), again.existing_tree(before.name())?);
+            let same = t.iter().map(|i| i.ok()).eq(before.iter().map(|i| i.ok()));
+            ensure(same, || format!("tree {name} is another one after a refresh of nothing new"))?;
+        }
         trees.iter().try_for_each(|t| refused("a write to a read-only store", t.put(b"k", b""), ErrorKind::ReadOnly))
     }
 

@@ -108,6 +108,14 @@ impl Store {
         Ok(Store(Arc::new(shared)))
     }
 
+    /// Closes the store for all its handles, and says whether all that was written is safe: [`Db::close`].
+    ///
+    /// # Errors
+    /// As [`Db::close`].
+    pub fn close(&self) -> Result<()> {
+        Ok(self.0.db.close()?)
+    }
+
     /// The engine's store beneath.
     pub fn db(&self) -> &Db {
         &self.0.db

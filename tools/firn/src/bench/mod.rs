@@ -117,6 +117,9 @@ pub struct BenchArgs {
     /// Memory for everything: memtables, cache, indexes, filters
     #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = options::size)]
     budget: u64,
+    /// What compactions may read and write together in a second [default: as much as they can]
+    #[arg(long, value_name = "BYTES", value_parser = options::size)]
+    rate: Option<u64>,
     /// Memory of one memtable
     #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
     memtable: u64,

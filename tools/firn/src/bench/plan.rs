@@ -108,6 +108,7 @@ impl Plan {
             durability: args.durability.into(),
             read_mode: args.read_mode.into(),
             wal_segment: args.memtable.clamp(1 << 20, 64 << 20),
+            background_rate: args.rate,
             ..DbOptions::default()
         };
         db.check()?;

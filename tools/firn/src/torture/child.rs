@@ -218,7 +218,10 @@ fn close(shared: Arc<Shared>, plan: &Plan, dir: &Path) -> Checked {
         db.checkpoint(&next)?;
         tell(json!({ "event": "restore" }));
     }
-    drop(db);
+    let closed = db.close();
+    if closed.is_err() != latched {
+        return wrong(format!("the store takes {} writes, and closing it gave {closed:?}", if latched { "no" } else { "" }));
+    }
     drop(shared);
     tell(json!({ "event": "closed", "latched": latched, "failing": plan.failing.as_ref().map(|f| f.fault != Fault::Enospc) }));
     Ok(())
