@@ -198,7 +198,7 @@ fn closing_beside_threads_loses_nothing() {
                                 29 => tree.compact(),
                                 _ => Ok(()),
                             };
-                            match done.and_then(|()| tree.put(key(thread << 20 | n), [3; 100])) {
+                            match done.and_then(|()| tree.put(key((thread << 20) + n), [3; 100])) {
                                 Ok(()) => n += 1,
                                 Err(e) => break e,
                             }
@@ -208,7 +208,7 @@ fn closing_beside_threads_loses_nothing() {
                     })
                 })
                 .collect();
-            while tree.get(key(1 << 20 | 11 * (round + 1))).unwrap().is_none() {
+            while tree.get(key((1 << 20) + 11 * (round + 1))).unwrap().is_none() {
                 std::thread::yield_now();
             }
             db.close().unwrap();

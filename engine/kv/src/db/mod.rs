@@ -159,12 +159,35 @@ impl Db {
         Db { handle: self.handle.clone(), durability }
     }
 
-    /// Opens an empty store in memory, which is gone when its last handle is.
+    /// Opens an empty store in memory, which is gone when its last handle is: for caches, and for tests of programs that use a store. It is
+    /// the whole engine, flushes, compactions, checkpoints and all, and behaves as on a disk that never fails and is never read again; each
+    /// store has files of its own. It takes about the memory that a store on disk would take plus its files: the log of what is not flushed
+    /// yet, and the tables, compressed as they would be there.
+    ///
+    /// Several stores that lie in the same memory, or one that is closed and opened again, are opened [in](Db::open_in) one
+    /// [`MemEnv::plain`](crate::env::mem::MemEnv::plain); [`MemEnv::new`](crate::env::mem::MemEnv::new) has a clock that tests turn, and shows what
+    /// crashes and power cuts leave.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use firn_kv::env::mem::MemEnv;
+    /// use firn_kv::{Db, DbOptions, TreeOptions};
+    /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
+    /// tree.put("k", "v")?;
+    /// // The same in files that stay when it is closed.
+    /// let env = Arc::new(MemEnv::plain());
+    /// let db = Db::open_in(env.clone(), "/store", DbOptions::default())?;
+    /// db.tree("t", TreeOptions::default())?.put("k", "v")?;
+    /// db.close()?;
+    /// let again = Db::open_in(env, "/store", DbOptions::default())?;
+    /// assert_eq!(again.existing_tree("t")?.get("k")?.unwrap(), "v");
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Exhausted` when there is no memory.
     pub fn in_memory() -> Result<Db> {
-        Db::open_in(Arc::new(crate::env::mem::MemEnv::new(0)), "/", DbOptions { event_log: false, ..DbOptions::default() })
+        Db::open_in(Arc::new(crate::env::mem::MemEnv::plain()), "/", DbOptions { event_log: false, ..DbOptions::default() })
     }
 
     fn core(&self) -> &Arc<Core> {

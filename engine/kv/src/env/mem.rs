@@ -1,5 +1,6 @@
-//! An environment in memory for tests: deterministic, and exact about what a crash leaves. Public so that the crate's own
-//! integration tests, and those of programs built on it, can use it.
+//! An environment in memory, in two kinds that have their files in common: [`MemEnv::new`] is for tests, deterministic, and exact about what a
+//! crash leaves, public so that the crate's own integration tests, and those of programs built on it, can use it; [`MemEnv::plain`] is for programs
+//! that want a store in memory, and keeps nothing beside what its files hold. What follows is of the first kind.
 //!
 //! What it models:
 //! - A file has its present content and its durable one; `sync` makes the first the second. Between two syncs a power cut leaves,
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use self::disk::{Disk, Entry, Ino, Op, ROOT};
 use self::rng::Rng;
-use super::os::{already_locked, ends_early, past_capacity, too_long};
+use super::os::{OsEnv, already_locked, ends_early, past_capacity, too_long};
 use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
 use crate::base::sync::Mutex;
@@ -47,7 +48,11 @@ const CHECKPOINT_EVERY: usize = 256;
 
 /// An environment in memory. Clones are handles to the same one. See the [module](self).
 #[derive(Clone)]
-pub struct MemEnv(Arc<Mutex<State>>);
+pub struct MemEnv {
+    state: Arc<Mutex<State>>,
+    /// Where clock and randomness of a plain one come from.
+    os: Option<Arc<dyn Env>>,
+}
 
 /// What [`Env::memory`] answers at first.
 const MEMORY: u64 = 16 << 30;
@@ -219,28 +224,38 @@ impl State {
 impl MemEnv {
     /// An empty disk that holds the root directory only. The seed decides the random numbers. Nothing is recorded yet.
     pub fn new(seed: u64) -> MemEnv {
-        MemEnv(Arc::new(Mutex::new(State::new(Disk::new(), seed))))
+        MemEnv { state: Arc::new(Mutex::new(State::new(Disk::new(true), seed))), os: None }
+    }
+
+    /// One for programs, and what [`Db::in_memory`](crate::Db::in_memory) lies in: files in memory, and time, sleeps and random numbers as the
+    /// operating system has them. It keeps what its files hold and nothing of what a crash would leave, syncs do nothing, and what is removed is
+    /// gone at once; so there are no crash images of it, and a power cut is the end of it.
+    pub fn plain() -> MemEnv {
+        let mut state = State::new(Disk::new(false), 0);
+        // A file that is held in a cache beside would be held twice.
+        state.memory = Some(0);
+        MemEnv { state: Arc::new(Mutex::new(state)), os: Some(OsEnv::new()) }
     }
 
     /// Starts recording, from the present state of the disk; what was recorded before is dropped.
     pub fn start_journal(&self) {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         st.journal = Some(Journal { ops: Vec::new(), checkpoints: vec![st.disk.clone()] });
     }
 
     /// Stops recording and drops the journal.
     pub fn stop_journal(&self) {
-        self.0.lock().journal = None;
+        self.state.lock().journal = None;
     }
 
     /// How many operations have been recorded.
     pub fn journal_len(&self) -> usize {
-        self.0.lock().journal.as_ref().map_or(0, |j| j.ops.len())
+        self.state.lock().journal.as_ref().map_or(0, |j| j.ops.len())
     }
 
     /// The recorded operation `n`, in words.
     pub fn journal_op(&self, n: usize) -> Option<String> {
-        Some(self.0.lock().journal.as_ref()?.ops.get(n)?.to_string())
+        Some(self.state.lock().journal.as_ref()?.ops.get(n)?.to_string())
     }
 
     /// The disk after a crash right after the first `at` recorded operations: a new environment, without locks, open files and
@@ -248,41 +263,42 @@ impl MemEnv {
     /// unsynced. Without a journal, `at` is 0 and the crash is now.
     ///
     /// # Panics
-    /// When `at` is more than the journal has.
+    /// When `at` is more than the journal has, and for a [plain](MemEnv::plain) one.
     pub fn crash_image(&self, at: usize, cut: &Cut) -> MemEnv {
-        let (disk, last) = self.0.lock().disk_before(at);
+        assert!(self.os.is_none(), "a plain environment keeps nothing of what a crash would leave");
+        let (disk, last) = self.state.lock().disk_before(at);
         self.with_disk(disk.crash(last.as_deref(), cut))
     }
 
     /// Walks over all crash points of the journal, from before the first operation on.
     pub fn crasher(&self) -> Crasher {
-        let (disk, last) = self.0.lock().disk_before(0);
+        let (disk, last) = self.state.lock().disk_before(0);
         Crasher { env: self.clone(), disk, last, at: 0 }
     }
 
     /// A copy with its own disk (shared until written), clock and random numbers; without locks, open files and journal.
     pub fn fork(&self) -> MemEnv {
-        let disk = self.0.lock().disk.clone();
+        let disk = self.state.lock().disk.clone();
         self.with_disk(disk.crash(None, &Cut::Process))
     }
 
     fn with_disk(&self, disk: Disk) -> MemEnv {
-        let st = self.0.lock();
+        let st = self.state.lock();
         let mut copy = State::new(disk, st.rng.0);
         copy.nanos = st.nanos;
         (copy.free_space, copy.memory) = (st.free_space, st.memory);
-        MemEnv(Arc::new(Mutex::new(copy)))
+        MemEnv { state: Arc::new(Mutex::new(copy)), os: self.os.clone() }
     }
 
     /// The content of a file.
     pub fn read_file(&self, file: &Path) -> Result<Vec<u8>> {
-        let st = self.0.lock();
+        let st = self.state.lock();
         Ok(st.content(st.file("read", file)?))
     }
 
     /// Replaces a file's content, or creates it: what a test does to damage one. Durable at once if the file's name is.
     pub fn write_file(&self, file: &Path, bytes: &[u8]) -> Result<()> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file_or_new("write", file)?;
         let path: Arc<Path> = file.into();
         st.commit(Op::SetLen { ino, len: bytes.len() as u64, path: file.to_path_buf() });
@@ -294,25 +310,25 @@ impl MemEnv {
     /// All files, sorted by path.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
-        self.0.lock().files_below(ROOT, Path::new("/"), &mut files);
+        self.state.lock().files_below(ROOT, Path::new("/"), &mut files);
         files.sort_unstable();
         files
     }
 
-    /// Moves the clock forward.
+    /// Moves the clock forward; not that of a [plain](MemEnv::plain) one.
     pub fn advance(&self, time: Duration) {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         st.nanos = st.nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// What [`Env::free_space`] is to answer; `None` (unknown) at first.
     pub fn set_free_space(&self, bytes: Option<u64>) {
-        self.0.lock().free_space = bytes;
+        self.state.lock().free_space = bytes;
     }
 
     /// What [`Env::memory`] is to answer; 16 GiB at first.
     pub fn set_memory(&self, bytes: Option<u64>) {
-        self.0.lock().memory = bytes;
+        self.state.lock().memory = bytes;
     }
 
     fn handle(&self, st: &mut State, ino: Ino, path: &Path) -> Handle {
@@ -351,7 +367,7 @@ impl Crasher {
 
     /// Goes one operation further; `false` at the journal's present end.
     pub fn advance(&mut self) -> bool {
-        let st = self.env.0.lock();
+        let st = self.env.state.lock();
         let Some(next) = st.journal.as_ref().and_then(|j| j.ops.get(self.at)) else { return false };
         if let Some(op) = self.last.replace(next.clone()) {
             self.disk.apply(&op);
@@ -375,24 +391,30 @@ struct Handle {
 
 impl Handle {
     fn write(&self, offset: u64, bytes: &[u8]) {
+        if self.env.os.is_some() {
+            return self.env.state.lock().disk.write(self.ino, offset, bytes);
+        }
         let bytes = bytes.into();
-        self.env.0.lock().commit(Op::Write { ino: self.ino, offset, bytes, path: self.path.clone() });
+        self.env.state.lock().commit(Op::Write { ino: self.ino, offset, bytes, path: self.path.clone() });
     }
 
     fn sync(&self) -> Result<()> {
+        if self.env.os.is_some() {
+            return Ok(());
+        }
         let (ino, path) = (self.ino, self.path.clone());
         if SYNCS_FAIL.get() {
-            self.env.0.lock().commit(Op::SyncFailed { ino, path });
+            self.env.state.lock().commit(Op::SyncFailed { ino, path });
             return Err(Error::io("sync", &self.path, device_error()));
         }
-        self.env.0.lock().commit(Op::Sync { ino, path });
+        self.env.state.lock().commit(Op::Sync { ino, path });
         Ok(())
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let mut st = self.env.0.lock();
+        let mut st = self.env.state.lock();
         if let Some(n) = st.open.get_mut(&self.ino) {
             *n -= 1;
             if *n == 0 {
@@ -415,7 +437,7 @@ impl ReadFile for MemRead {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let st = self.handle.env.0.lock();
+        let st = self.handle.env.state.lock();
         match st.disk.file(self.handle.ino) {
             Some(f) if f.now().read(offset, buf) => Ok(()),
             _ => Err(ends_early(&self.handle.path, offset, buf.len())),
@@ -482,7 +504,7 @@ impl LogFile for MemLog {
         }
         self.capacity = len;
         let (ino, path) = (self.handle.ino, self.handle.path.to_path_buf());
-        self.handle.env.0.lock().commit(Op::SetLen { ino, len, path });
+        self.handle.env.state.lock().commit(Op::SetLen { ino, len, path });
         Ok(())
     }
 }
@@ -496,14 +518,14 @@ impl FileLock for MemLock {}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
-        self.env.0.lock().locked.remove(&self.ino);
+        self.env.state.lock().locked.remove(&self.ino);
     }
 }
 
 impl Env for MemEnv {
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         let what = "create the directory";
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let (mut at, mut path) = (ROOT, PathBuf::from("/"));
         for name in State::names(what, dir)? {
             path.push(&name);
@@ -521,13 +543,13 @@ impl Env for MemEnv {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let st = self.0.lock();
+        let st = self.state.lock();
         let ino = st.dir("list", dir)?;
         Ok(st.disk.dir(ino).map_or(Vec::new(), |d| d.entries().keys().cloned().collect()))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.dir("sync the directory", dir)?;
         if SYNCS_FAIL.get() {
             return Err(Error::io("sync the directory", dir, device_error()));
@@ -541,28 +563,29 @@ impl Env for MemEnv {
     }
 
     fn file_len(&self, file: &Path) -> Result<u64> {
-        let st = self.0.lock();
+        let st = self.state.lock();
         Ok(st.len(st.file("read the length", file)?))
     }
 
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file("open", file)?;
         let len = st.len(ino);
-        let map = (map && len > 0).then(|| st.content(ino));
+        // A plain one serves no maps: they would be copies.
+        let map = (map && len > 0 && self.os.is_none()).then(|| st.content(ino));
         let handle = self.handle(&mut st, ino, file);
         Ok(Arc::new(MemRead { handle, len, map }))
     }
 
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
-        let st = self.0.lock();
+        let st = self.state.lock();
         let ino = st.file("open", file)?;
         let len = st.len(ino);
         if len > cap { Err(too_long(file, len, cap)) } else { Ok(st.content(ino)) }
     }
 
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file_or_new("create", file)?;
         if st.len(ino) > 0 {
             st.commit(Op::SetLen { ino, len: 0, path: file.to_path_buf() });
@@ -572,7 +595,7 @@ impl Env for MemEnv {
     }
 
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file_or_new("open for appending", file)?;
         let len = st.len(ino);
         let handle = self.handle(&mut st, ino, file);
@@ -583,10 +606,11 @@ impl Env for MemEnv {
         if capacity == 0 {
             return Err(Error::invalid("a log file cannot have 0 bytes").in_file(file));
         }
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let (dir, name) = st.split("create", file)?;
-        if let Some(Entry::File(_)) = st.entry(dir, &name) {
+        if let Some(Entry::File(there)) = st.entry(dir, &name) {
             st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
+            st.forget(there);
         }
         let ino = st.file_or_new("create", file)?;
         st.commit(Op::SetLen { ino, len: capacity, path: file.to_path_buf() });
@@ -595,7 +619,7 @@ impl Env for MemEnv {
     }
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file("open for writing again", file)?;
         let capacity = st.len(ino);
         if capacity == 0 {
@@ -606,7 +630,7 @@ impl Env for MemEnv {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file("rename", from)?;
         let (source, target) = (st.split("rename", from)?, st.split("rename to", to)?);
         match st.entry(target.0, &target.1) {
@@ -614,12 +638,16 @@ impl Env for MemEnv {
             Some(Entry::File(other)) if other == ino => return Ok(()), // two names of one file: nothing happens
             _ => {}
         }
+        let replaced = st.entry(target.0, &target.1);
         st.commit(Op::Rename { from: source, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
+        if let Some(Entry::File(replaced)) = replaced {
+            st.forget(replaced);
+        }
         Ok(())
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file("link", from)?;
         let target = st.split("link as", to)?;
         if st.entry(target.0, &target.1).is_some() {
@@ -630,16 +658,17 @@ impl Env for MemEnv {
     }
 
     fn remove(&self, file: &Path) -> Result<()> {
-        let mut st = self.0.lock();
-        st.file("remove", file)?;
+        let mut st = self.state.lock();
+        let ino = st.file("remove", file)?;
         let (dir, name) = st.split("remove", file)?;
         st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
+        st.forget(ino);
         Ok(())
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
         let what = "remove the directory";
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.dir(what, dir)?;
         let (parent, name) = st.split(what, dir)?;
         if st.disk.dir(ino).is_some_and(|d| !d.entries().is_empty()) {
@@ -650,7 +679,7 @@ impl Env for MemEnv {
     }
 
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        let mut st = self.0.lock();
+        let mut st = self.state.lock();
         let ino = st.file_or_new("open the lock", file)?;
         if !st.locked.insert(ino) {
             return Err(already_locked(file));
@@ -659,23 +688,26 @@ impl Env for MemEnv {
     }
 
     fn free_space(&self, _dir: &Path) -> Option<u64> {
-        self.0.lock().free_space
+        self.state.lock().free_space
     }
 
     fn memory(&self) -> Option<u64> {
-        self.0.lock().memory
+        self.state.lock().memory
     }
 
     fn wall_micros(&self) -> u64 {
-        FIRST_WALL_MICROS + self.monotonic_nanos() / 1000
+        self.os.as_ref().map_or_else(|| FIRST_WALL_MICROS + self.monotonic_nanos() / 1000, |os| os.wall_micros())
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        self.0.lock().nanos + time::passed()
+        self.os.as_ref().map_or_else(|| self.state.lock().nanos + time::passed(), |os| os.monotonic_nanos())
     }
 
     fn sleep(&self, time: Duration) {
-        time::sleep(self, time);
+        match &self.os {
+            Some(os) => os.sleep(time),
+            None => time::sleep(self, time),
+        }
     }
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
@@ -683,6 +715,14 @@ impl Env for MemEnv {
     }
 
     fn random(&self) -> u64 {
-        self.0.lock().rng.next()
+        self.os.as_ref().map_or_else(|| self.state.lock().rng.next(), |os| os.random())
+    }
+
+    fn give_way(&self) {
+        self.os.iter().for_each(|os| os.give_way());
+    }
+
+    fn is_forked(&self) -> bool {
+        self.os.as_ref().is_some_and(|os| os.is_forked())
     }
 }

@@ -175,13 +175,18 @@ impl File {
         &self.now
     }
 
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        self.changed(offset, offset + bytes.len() as u64);
+    /// `keeps`: what a crash would leave is kept.
+    pub fn write(&mut self, offset: u64, bytes: &[u8], keeps: bool) {
+        if keeps {
+            self.changed(offset, offset + bytes.len() as u64);
+        }
         self.now.write(offset, bytes);
     }
 
-    pub fn set_len(&mut self, len: u64) {
-        self.changed(len.min(self.now.len), len.max(self.now.len));
+    pub fn set_len(&mut self, len: u64, keeps: bool) {
+        if keeps {
+            self.changed(len.min(self.now.len), len.max(self.now.len));
+        }
         self.now.set_len(len);
     }
 

@@ -105,11 +105,14 @@ impl Dir {
     }
 
     /// Makes a name lead elsewhere. Changes with the same `stamp` belong together.
-    fn set(&mut self, stamp: u64, name: &str, entry: Option<Entry>) {
+    fn set(&mut self, stamp: u64, name: &str, entry: Option<Entry>, keeps: bool) {
         let before = match entry {
             Some(e) => self.now.insert(name.to_string(), e),
             None => self.now.remove(name),
         };
+        if !keeps {
+            return;
+        }
         self.unsynced.entry(name.to_string()).or_insert_with(|| vec![(0, before)]).push((stamp, entry));
     }
 
@@ -173,12 +176,14 @@ pub(super) struct Disk {
     files: BTreeMap<Ino, Arc<File>>,
     dirs: BTreeMap<Ino, Arc<Dir>>,
     next_ino: Ino,
+    /// Whether it keeps what a crash would leave.
+    keeps: bool,
 }
 
 impl Disk {
     /// An empty root.
-    pub fn new() -> Disk {
-        Disk { files: BTreeMap::new(), dirs: BTreeMap::from([(ROOT, Arc::default())]), next_ino: ROOT + 1 }
+    pub fn new(keeps: bool) -> Disk {
+        Disk { files: BTreeMap::new(), dirs: BTreeMap::from([(ROOT, Arc::default())]), next_ino: ROOT + 1, keeps }
     }
 
     pub fn next_ino(&self) -> Ino {
@@ -202,9 +207,10 @@ impl Disk {
     }
 
     fn set(&mut self, dir: Ino, name: &str, entry: Option<Entry>) {
+        let keeps = self.keeps;
         if let Some(d) = self.dir_mut(dir) {
             let stamp = d.stamp();
-            d.set(stamp, name, entry);
+            d.set(stamp, name, entry, keeps);
         }
     }
 
@@ -224,8 +230,9 @@ impl Disk {
             }
             Op::Write { ino, offset, bytes, .. } => self.write(*ino, *offset, bytes),
             Op::SetLen { ino, len, .. } => {
+                let keeps = self.keeps;
                 if let Some(f) = self.file_mut(*ino) {
-                    f.set_len(*len);
+                    f.set_len(*len, keeps);
                 }
             }
             Op::Sync { ino, .. } => {
@@ -249,9 +256,11 @@ impl Disk {
         }
     }
 
-    fn write(&mut self, ino: Ino, offset: u64, bytes: &[u8]) {
+    /// Writes to a file.
+    pub fn write(&mut self, ino: Ino, offset: u64, bytes: &[u8]) {
+        let keeps = self.keeps;
         if let Some(f) = self.file_mut(ino) {
-            f.write(offset, bytes);
+            f.write(offset, bytes, keeps);
         }
     }
 
@@ -260,11 +269,16 @@ impl Disk {
         if from.0 != to.0 {
             self.set(to.0, &to.1, Some(entry));
             self.set(from.0, &from.1, None);
-        } else if let Some(d) = self.dir_mut(from.0) {
+            return;
+        }
+        let keeps = self.keeps;
+        if let Some(d) = self.dir_mut(from.0) {
             let stamp = d.stamp();
-            d.set(stamp, &to.1, Some(entry));
-            d.set(stamp, &from.1, None);
-            d.renames.push((stamp, from.1.clone(), to.1.clone()));
+            d.set(stamp, &to.1, Some(entry), keeps);
+            d.set(stamp, &from.1, None, keeps);
+            if keeps {
+                d.renames.push((stamp, from.1.clone(), to.1.clone()));
+            }
         }
     }
 

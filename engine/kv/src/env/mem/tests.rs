@@ -193,14 +193,14 @@ fn files_without_name_or_handle_are_forgotten() {
     let mem = MemEnv::new(1);
     mem.write_file(p("/f"), b"x").unwrap();
     mem.sync_dir(p("/")).unwrap();
-    let ino = mem.0.lock().file("open", p("/f")).unwrap();
+    let ino = mem.state.lock().file("open", p("/f")).unwrap();
     let reader = mem.open_read(p("/f"), false).unwrap();
     mem.remove(p("/f")).unwrap();
     mem.sync_dir(p("/")).unwrap();
-    assert!(mem.0.lock().disk.file(ino).is_some());
-    assert!(mem.fork().0.lock().disk.file(ino).is_none());
+    assert!(mem.state.lock().disk.file(ino).is_some());
+    assert!(mem.fork().state.lock().disk.file(ino).is_none());
     drop(reader);
-    assert!(mem.0.lock().disk.file(ino).is_none());
+    assert!(mem.state.lock().disk.file(ino).is_none());
 }
 
 #[test]
