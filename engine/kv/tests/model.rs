@@ -14,6 +14,9 @@
 
 mod draw;
 
+#[path = "../examples/encrypted/env.rs"]
+mod encrypted;
+
 #[path = "model/compare.rs"]
 mod compare;
 #[path = "model/hooks.rs"]

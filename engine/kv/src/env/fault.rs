@@ -329,6 +329,11 @@ impl Env for FaultEnv {
         Ok(Box::new(FaultLog { inner: self.inner.reuse_log(file)?, plan: self.plan.clone(), path }))
     }
 
+    fn rewrite_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        let path = self.check(OpClass::Dir, "write log again", file)?;
+        Ok(Box::new(FaultLog { inner: self.inner.rewrite_log(file)?, plan: self.plan.clone(), path }))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.check(OpClass::Dir, "rename", from)?;
         self.inner.rename(from, to)

@@ -331,6 +331,13 @@ impl MemEnv {
         self.state.lock().memory = bytes;
     }
 
+    /// A name leads to this file no more. What a crash may bring back is forgotten when its directory is synced.
+    fn let_go(&self, st: &mut State, ino: Ino) {
+        if self.os.is_some() {
+            st.forget(ino);
+        }
+    }
+
     fn handle(&self, st: &mut State, ino: Ino, path: &Path) -> Handle {
         *st.open.entry(ino).or_insert(0) += 1;
         Handle { env: self.clone(), ino, path: path.into() }
@@ -610,7 +617,7 @@ impl Env for MemEnv {
         let (dir, name) = st.split("create", file)?;
         if let Some(Entry::File(there)) = st.entry(dir, &name) {
             st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
-            st.forget(there);
+            self.let_go(&mut st, there);
         }
         let ino = st.file_or_new("create", file)?;
         st.commit(Op::SetLen { ino, len: capacity, path: file.to_path_buf() });
@@ -641,7 +648,7 @@ impl Env for MemEnv {
         let replaced = st.entry(target.0, &target.1);
         st.commit(Op::Rename { from: source, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
         if let Some(Entry::File(replaced)) = replaced {
-            st.forget(replaced);
+            self.let_go(&mut st, replaced);
         }
         Ok(())
     }
@@ -662,7 +669,7 @@ impl Env for MemEnv {
         let ino = st.file("remove", file)?;
         let (dir, name) = st.split("remove", file)?;
         st.commit(Op::Remove { dir, name, path: file.to_path_buf() });
-        st.forget(ino);
+        self.let_go(&mut st, ino);
         Ok(())
     }
 

@@ -110,6 +110,11 @@ pub trait Env: Send + Sync + 'static {
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
     /// Opens an existing log file for writing again, at its present length, keeping its stale bytes.
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>>;
+    /// The same to write again what is in it, each byte at its place: a sync may have failed to make it durable. It differs where the bytes
+    /// of the file are not those that were written, as where they are encrypted.
+    fn rewrite_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        self.reuse_log(file)
+    }
     /// Renames a file, replacing what has the new name. Atomic; durable after [`sync_dir`](Env::sync_dir).
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Gives a file a second name.

@@ -34,9 +34,11 @@ fn with_every_env(test: impl Fn(&Arc<dyn Env>, &Path)) {
         let dir = TempDir::new(&*os);
         test(&os, &dir.0);
     }
-    let mem: Arc<dyn Env> = Arc::new(MemEnv::new(1));
-    mem.create_dir_all(Path::new("/tmp/test")).unwrap();
-    test(&mem, Path::new("/tmp/test"));
+    for mem in [MemEnv::new(1), MemEnv::plain()] {
+        let mem: Arc<dyn Env> = Arc::new(mem);
+        mem.create_dir_all(Path::new("/tmp/test")).unwrap();
+        test(&mem, Path::new("/tmp/test"));
+    }
     let fault: Arc<dyn Env> = Arc::new(FaultEnv::new(Arc::new(MemEnv::new(2))));
     fault.create_dir_all(Path::new("/tmp/test")).unwrap();
     test(&fault, Path::new("/tmp/test"));

@@ -478,7 +478,7 @@ impl Wal {
 /// Makes the records of a segment durable, of which some lie above `durable`. Of those a sync may have failed in an earlier life, and then
 /// the operating system shows them but takes them for written: so they are written again.
 fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<()> {
-    let log = env.reuse_log(path)?;
+    let log = env.rewrite_log(path)?;
     let base = s.base.unwrap_or(s.end);
     let file = env.open_read(path, false)?;
     let copy = |mut from: u64, until: u64| -> Result<()> {

@@ -1,18 +1,25 @@
-//! Where a store is: in memory or on the real file system.
+//! Where a store is: in memory, of either kind, or on the real file system; encrypted or not.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::env::os::OsEnv;
 
+use crate::encrypted::Encrypted;
 use crate::setup::Setup;
+
+fn over(setup: &Setup, env: Arc<dyn Env>) -> Arc<dyn Env> {
+    if setup.encrypted { Arc::new(Encrypted::new(env, [9; 32])) } else { env }
+}
 
 /// Where the store is.
 pub struct Place {
+    /// Where time passes as it is told to, and crashes can be seen.
     pub mem: Option<MemEnv>,
+    os: bool,
     pub env: Arc<dyn Env>,
     pub dir: PathBuf,
 }
@@ -20,33 +27,50 @@ pub struct Place {
 impl Place {
     pub fn new(setup: &Setup) -> Place {
         if setup.os {
-            return Place { mem: None, env: OsEnv::new(), dir: fresh_dir(setup.seed) };
+            return Place { mem: None, os: true, env: over(setup, OsEnv::new()), dir: fresh_dir(setup.seed) };
+        }
+        if setup.plain {
+            return Place { mem: None, os: false, env: over(setup, Arc::new(MemEnv::plain())), dir: "/db".into() };
         }
         let mem = MemEnv::new(setup.seed);
         mem.set_memory(setup.memory);
-        Place::of_image(mem)
+        Place::of_image(setup, mem)
     }
 
-    pub fn of_image(mem: MemEnv) -> Place {
-        Place { env: Arc::new(mem.clone()), mem: Some(mem), dir: "/db".into() }
+    pub fn of_image(setup: &Setup, mem: MemEnv) -> Place {
+        Place { env: over(setup, Arc::new(mem.clone())), mem: Some(mem), os: false, dir: "/db".into() }
+    }
+
+    /// What a crash leaves, where that can be had.
+    pub fn after_crash(&self, setup: &Setup, cut: &Cut) -> std::io::Result<Option<Place>> {
+        match &self.mem {
+            Some(mem) => Ok(Some(Place::of_image(setup, mem.crash_image(0, cut)))),
+            // A copy is only an image of one moment when nobody works in the background.
+            None if self.os && setup.db.background_threads == 0 => {
+                let next = Place::new(setup);
+                copy_dir(&self.dir, &next.dir)?;
+                Ok(Some(next))
+            }
+            None => Ok(None),
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.mem.is_none() {
+        if self.os {
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
 }
 
-pub fn fresh_dir(seed: u64) -> PathBuf {
+fn fresh_dir(seed: u64) -> PathBuf {
     static N: AtomicU32 = AtomicU32::new(0);
     let n = N.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("firn-model-{}-{seed}-{n}", std::process::id()))
 }
 
-pub fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
+fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;

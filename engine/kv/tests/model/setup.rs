@@ -19,6 +19,10 @@ pub struct Setup {
     pub seed: u64,
     /// On the real file system, not in memory.
     pub os: bool,
+    /// In memory as `Db::in_memory` has it.
+    pub plain: bool,
+    /// Encrypted.
+    pub encrypted: bool,
     /// How much memory the machine seems to have; below some size logs and tables are treated otherwise.
     pub memory: Option<u64>,
     pub db: DbOptions,
@@ -54,7 +58,10 @@ impl Setup {
         let (early, purges) = (rng.one_in(3), rng.one_in(4));
         let some = |rng: &mut Rng| std::array::from_fn(|_| rng.one_in(4));
         let (prefixes, counts) = (some(&mut rng), some(&mut rng));
-        Setup { seed, os, memory, db, roomy, early, purges, prefixes, counts }
+        // Drawn by themselves: scripts go by the seeds of all the others.
+        let mut rng = Rng::new(seed ^ 0xe9c);
+        let (plain, encrypted) = (!os && rng.one_in(6), rng.one_in(5));
+        Setup { seed, os, plain, encrypted, memory, db, roomy, early, purges, prefixes, counts }
     }
 
     /// The options of a tree, drawn anew for each variant. The hooks stay what they are.
@@ -106,6 +113,7 @@ fn every_choice_is_drawn() {
         met.extend([format!("threads {}", db.0), format!("{:?}", db.1), format!("{:?}", db.2), format!("os {}", db.3)]);
         met.extend([format!("short of memory {}", db.4), format!("roomy {}, early {}, purges {}", s.roomy, s.early, s.purges)]);
         met.insert(format!("event log {}", s.db.event_log));
+        met.extend([format!("plain {}", s.plain), format!("encrypted {}", s.encrypted)]);
         for tree in 0..TREES {
             let o = s.tree_options(tree, 0);
             assert!(o.check().is_ok(), "{o:?}");
@@ -119,5 +127,5 @@ fn every_choice_is_drawn() {
     }
     // Both of each yes or no, three ways to read, six policies, four compressions and filters each, five sizes of blocks, and
     // most of the eight kinds of stores.
-    assert!(met.len() >= 2 * 8 + 3 + 6 + 4 + 4 + 5 + 4, "{met:?}");
+    assert!(met.len() >= 2 * 10 + 3 + 6 + 4 + 4 + 5 + 4, "{met:?}");
 }

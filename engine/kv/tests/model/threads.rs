@@ -341,7 +341,7 @@ fn play(seed: u64, steps: u64) {
         });
         compare(&trees, &owns, &format!("seed {seed}, at the end of round {round}"));
         if let (Some(mem), true) = (&place.mem, round % 2 == 0) {
-            place = Place::of_image(mem.crash_image(0, &Cut::Process));
+            place = Place::of_image(&setup, mem.crash_image(0, &Cut::Process));
         }
     }
 }

@@ -4,13 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::env::os::OsEnv;
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
 use firn_testkit::history::{Ends, Span, TREES};
 
 use super::{Runner, SNAPSHOT, tree_name};
 use crate::compare::{Failure, Outcome, ensure, refused};
-use crate::place::{Place, copy_dir, fresh_dir};
 use crate::setup::HOOKED;
 
 impl Runner<'_> {
@@ -81,16 +79,7 @@ impl Runner<'_> {
 
     /// The store stops as by a crash, and another is opened on what that leaves.
     pub(super) fn crash(&mut self, cut: &Cut) -> Outcome {
-        let next = match &self.place.mem {
-            Some(mem) => Some(Place::of_image(mem.crash_image(0, cut))),
-            // A copy is only an image of one moment when nobody works in the background.
-            None if self.setup.db.background_threads == 0 => {
-                let next = Place { mem: None, env: OsEnv::new(), dir: fresh_dir(self.setup.seed) };
-                copy_dir(&self.place.dir, &next.dir).map_err(|e| Failure(e.to_string()))?;
-                Some(next)
-            }
-            None => None,
-        };
+        let next = self.place.after_crash(self.setup, cut).map_err(|e| Failure(e.to_string()))?;
         self.close();
         if let Some(next) = next {
             self.place = next;

@@ -204,6 +204,30 @@ fn files_without_name_or_handle_are_forgotten() {
 }
 
 #[test]
+fn a_plain_one_lets_go_at_once_and_has_the_clock_of_the_system() {
+    let mem = MemEnv::plain();
+    let ino_of = |path| mem.state.lock().file("open", p(path)).unwrap();
+    let is_there = |ino| mem.state.lock().disk.file(ino).is_some();
+    mem.write_file(p("/f"), b"x").unwrap();
+    mem.write_file(p("/g"), b"y").unwrap();
+    let (f, g) = (ino_of("/f"), ino_of("/g"));
+    let reader = mem.open_read(p("/g"), true).unwrap();
+    mem.rename(p("/f"), p("/g")).unwrap();
+    assert!(is_there(g), "a file that is read stays");
+    drop(reader);
+    assert!(!is_there(g) && is_there(f), "what was replaced is gone without a sync");
+    mem.remove(p("/g")).unwrap();
+    assert!(!is_there(f));
+    assert!(mem.wall_micros() > FIRST_WALL_MICROS + 365 * 86_400_000_000 && mem.random() != mem.random());
+}
+
+#[test]
+#[should_panic(expected = "keeps nothing of what a crash would leave")]
+fn a_plain_one_has_no_crash_images() {
+    MemEnv::plain().crash_image(0, &Cut::PowerNone);
+}
+
+#[test]
 fn images_and_forks_are_worlds_of_their_own() {
     let mem = MemEnv::new(7);
     mem.write_file(p("/f"), b"one").unwrap();
@@ -308,9 +332,9 @@ proptest! {
             let fill = i as u8 + 1;
             oracle.run(step, fill);
             match *step {
-                Step::Write(at, n) if n > 0 => file.write(at, &vec![fill; n]),
+                Step::Write(at, n) if n > 0 => file.write(at, &vec![fill; n], true),
                 Step::Write(..) => {}
-                Step::SetLen(len) => file.set_len(len),
+                Step::SetLen(len) => file.set_len(len, true),
                 Step::Sync => file.sync(),
                 Step::SyncFails => file.sync_failed(),
             }

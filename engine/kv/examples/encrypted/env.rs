@@ -1,0 +1,489 @@
+//! Encryption at rest, as a layer between the engine and its files: an [`Env`] that hands everything through to another one and encrypts what files
+//! hold. To be copied and changed; the model test of the engine runs over it.
+//!
+//! Files are of two kinds. Each has a header of 64 bytes: magic, kind, a nonce of its own, and a tag by which a wrong key is told.
+//! - **Log segments** are written at any place, also behind a crash that tore the last write, so nothing may be written but what is new: XChaCha20 as
+//!   a stream, byte for byte at its place. A segment that is used again gets another nonce first; one that is written again as it is
+//!   ([`Env::rewrite_log`]) keeps it, so no two texts ever have one key stream.
+//! - **All other files** (tables, manifests, `CURRENT`, events, exports) are slots of 4,096 bytes, each sealed by XChaCha20-Poly1305 with the file's
+//!   nonce and its own number, so slots cannot be exchanged, within a file or among files. A slot says in the clear where its content
+//!   begins and how long it is; the tag covers that too. Where a sync came early a slot is short, and the next one begins behind it.
+//!
+//! What a slot that is not as it was written holds reads as zeros: the engine's own checksums, which cover every byte that it relies on, then
+//! say which block of which file is damaged, and know a tail that a power cut tore from damage.
+//!
+//! What it does not hide or prevent: names, number and lengths of files, when which is written, and where in the log each write begins and
+//! ends. Who can write to the disk can bring back an older state of a file as a whole, or cut slots off its end; the engine notices it of tables.
+//! He can also flip bits of the log, whose records have a checksum and no secret tag. The key lies in memory as long as the store is open.
+//! There are no maps: tables are read and opened a slot at a time (and decoded blocks kept in the engine's cache). What was
+//! appended to a file is with the system once it was synced, which is all that the engine relies on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chacha20::XChaCha20;
+use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
+use chacha20poly1305::aead::{AeadInPlace, KeyInit};
+use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
+use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Error, ErrorKind, Result};
+
+const HEADER: u64 = 64;
+const MAGIC: &[u8; 8] = b"firnenc1";
+const SLOT: u64 = 4096;
+/// Start, length, and tag.
+const SLOT_HEADER: usize = 32;
+/// What a slot holds at most.
+const CHUNK: u64 = SLOT - SLOT_HEADER as u64;
+/// The number of the slot that a header's tag is made as.
+const NO_SLOT: u64 = u64::MAX;
+
+type Header = [u8; HEADER as usize];
+
+/// An environment whose files are encrypted. See the module's text.
+pub struct Encrypted {
+    inner: Arc<dyn Env>,
+    keys: Arc<Keys>,
+}
+
+/// One key for each kind of file.
+struct Keys {
+    slots: XChaCha20Poly1305,
+    log: [u8; 32],
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Slots = 1,
+    Log = 2,
+}
+
+/// What a file's header says.
+struct Begun {
+    kind: Kind,
+    nonce: [u8; 24],
+}
+
+impl Keys {
+    /// Encrypts or decrypts what lies at `offset` of a log.
+    fn stream(&self, nonce: &[u8; 24], offset: u64, text: &mut [u8]) {
+        let mut stream = XChaCha20::new(&self.log.into(), nonce.into());
+        stream.seek(offset);
+        stream.apply_keystream(text);
+    }
+
+    fn nonce(nonce: &[u8; 24], slot: u64) -> XNonce {
+        let mut n = *nonce;
+        n[16..].copy_from_slice(&slot.to_le_bytes());
+        n.into()
+    }
+
+    fn seal(&self, nonce: &[u8; 24], slot: u64, clear: &[u8], text: &mut [u8]) -> Tag {
+        let sealed = self.slots.encrypt_in_place_detached(&Self::nonce(nonce, slot), clear, text);
+        // It fails for texts of 256 GiB and more.
+        sealed.unwrap_or_default()
+    }
+
+    fn open(&self, nonce: &[u8; 24], slot: u64, clear: &[u8], text: &mut [u8], tag: &[u8]) -> bool {
+        let tag = Tag::from_slice(tag);
+        self.slots.decrypt_in_place_detached(&Self::nonce(nonce, slot), clear, text, tag).is_ok()
+    }
+}
+
+impl Encrypted {
+    /// Encrypts with this key what lies in another environment. The key has to be as good as random: derive it from a password with
+    /// something that is made for it (Argon2, say).
+    pub fn new(inner: Arc<dyn Env>, key: [u8; 32]) -> Encrypted {
+        let mut derived = [0; 64];
+        XChaCha20::new(&key.into(), b"firn: one key, two kinds".into()).apply_keystream(&mut derived);
+        let (slots, mut log) = (XChaCha20Poly1305::new(derived[..32].into()), [0; 32]);
+        log.copy_from_slice(&derived[32..]);
+        Encrypted { inner, keys: Arc::new(Keys { slots, log }) }
+    }
+
+    /// The header of a new file. Nonces need not be secret, only different.
+    fn begin(&self, kind: Kind) -> (Header, [u8; 24]) {
+        let (mut header, mut nonce) = ([0; HEADER as usize], [0; 24]);
+        nonce.chunks_mut(8).for_each(|n| n.copy_from_slice(&self.inner.random().to_le_bytes()));
+        header[..8].copy_from_slice(MAGIC);
+        header[8] = kind as u8;
+        header[16..40].copy_from_slice(&nonce);
+        let tag = self.keys.seal(&nonce, NO_SLOT, &header[..40], &mut []);
+        header[40..56].copy_from_slice(&tag);
+        (header, nonce)
+    }
+
+    /// What a header says; `None` where none has reached the disk.
+    fn begun(&self, file: &dyn ReadFile, path: &Path) -> Result<Option<Begun>> {
+        let mut header: Header = [0; HEADER as usize];
+        if file.len() < HEADER {
+            return Ok(None);
+        }
+        file.read_at(0, &mut header)?;
+        if header.iter().all(|b| *b == 0) {
+            return Ok(None);
+        }
+        let kind = match (&header[..8] == MAGIC, header[8]) {
+            (true, 1) => Kind::Slots,
+            (true, 2) => Kind::Log,
+            _ => return Err(Error::corruption("this is no encrypted file, or its header is damaged").at(path, 0)),
+        };
+        let mut nonce = [0; 24];
+        nonce.copy_from_slice(&header[16..40]);
+        if !self.keys.open(&nonce, NO_SLOT, &header[..40], &mut [], &header[40..56]) {
+            let words = "the file was encrypted with another key, or its header has been changed";
+            return Err(Error::new(ErrorKind::Incompatible, words).in_file(path));
+        }
+        Ok(Some(Begun { kind, nonce }))
+    }
+
+    fn open(&self, path: &Path) -> Result<Opened> {
+        let file = self.inner.open_read(path, false)?;
+        let raw = file.len().saturating_sub(HEADER);
+        let content = match self.begun(&*file, path)? {
+            None => Content::Blank(raw),
+            Some(Begun { kind: Kind::Log, nonce }) => Content::Log(raw, self.keys.clone(), nonce),
+            Some(Begun { kind: Kind::Slots, nonce }) => Content::Slots(Slots::of(&*file, nonce, self.keys.clone())?),
+        };
+        Ok(Opened { file, path: path.to_path_buf(), content })
+    }
+
+    fn writer(&self, mut file: Box<dyn WriteFile>) -> Result<Box<dyn WriteFile>> {
+        let (header, nonce) = self.begin(Kind::Slots);
+        file.append(&header)?;
+        Ok(Box::new(Sealing { file, keys: self.keys.clone(), nonce, slot: 0, start: 0, rest: vec![], gap: 0 }))
+    }
+
+    fn log(&self, file: Box<dyn LogFile>, nonce: Option<[u8; 24]>) -> Result<Box<dyn LogFile>> {
+        let nonce = match nonce {
+            Some(nonce) => nonce,
+            None => {
+                let (header, nonce) = self.begin(Kind::Log);
+                file.write_at(0, &header)?;
+                nonce
+            }
+        };
+        Ok(Box::new(EncryptedLog { file, keys: self.keys.clone(), nonce }))
+    }
+}
+
+/// A file of slots that is read.
+struct Slots {
+    keys: Arc<Keys>,
+    nonce: [u8; 24],
+    /// Bytes of slots.
+    raw: u64,
+    /// Bytes of content.
+    len: u64,
+    /// Where each slot's content begins, unless all but the last are full.
+    starts: Option<Vec<u64>>,
+}
+
+/// Where a slot says that its content begins, and ends.
+fn place(head: &[u8]) -> (u64, u64) {
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
+    (number(0), number(0).saturating_add(number(8).min(CHUNK)))
+}
+
+impl Slots {
+    fn of(file: &dyn ReadFile, nonce: [u8; 24], keys: Arc<Keys>) -> Result<Slots> {
+        let raw = file.len().saturating_sub(HEADER);
+        // What is too short for a slot holds nothing.
+        let count = raw / SLOT + u64::from(raw % SLOT > SLOT_HEADER as u64);
+        let mut slots = Slots { keys, nonce, raw, len: 0, starts: None };
+        let Some(last) = count.checked_sub(1) else { return Ok(slots) };
+        let mut head = [0; 16];
+        file.read_at(HEADER + last * SLOT, &mut head)?;
+        let (start, end) = place(&head);
+        if start == last * CHUNK {
+            slots.len = end;
+            return Ok(slots);
+        }
+        let mut starts = vec![];
+        for slot in 0..count {
+            file.read_at(HEADER + slot * SLOT, &mut head)?;
+            let (start, end) = place(&head);
+            // One that never reached the disk has nothing in it.
+            let is_there = start >= slots.len && start <= slot * CHUNK;
+            starts.push(if is_there { start } else { slots.len });
+            slots.len = if is_there { end } else { slots.len };
+        }
+        slots.starts = Some(starts);
+        Ok(slots)
+    }
+
+    fn start(&self, slot: u64) -> Option<u64> {
+        match &self.starts {
+            Some(starts) => starts.get(usize::try_from(slot).ok()?).copied(),
+            None => Some(slot * CHUNK).filter(|start| *start < self.len),
+        }
+    }
+
+    /// The slot that has the byte at `offset`, or would have it.
+    fn slot_at(&self, offset: u64) -> u64 {
+        match &self.starts {
+            Some(starts) => starts.partition_point(|s| *s <= offset).saturating_sub(1) as u64,
+            None => offset / CHUNK,
+        }
+    }
+
+    /// The content of a slot, where it begins, and where that of the next one does. Nothing where it is not as it was written.
+    fn content(&self, file: &dyn ReadFile, slot: u64) -> Result<(u64, u64, Vec<u8>)> {
+        let start = self.start(slot).unwrap_or(self.len);
+        let next = self.start(slot + 1).unwrap_or(self.len);
+        let mut bytes = vec![0; self.raw.saturating_sub(slot * SLOT).min(SLOT) as usize];
+        file.read_at(HEADER + slot * SLOT, &mut bytes)?;
+        let Some((head, text)) = bytes.split_at_mut_checked(SLOT_HEADER) else { return Ok((start, next, vec![])) };
+        let (from, until) = place(head);
+        let text = text.get_mut(..(until - from) as usize).unwrap_or_default();
+        let (clear, tag) = head.split_at(16);
+        let sound = from == start && self.keys.open(&self.nonce, slot, clear, text, tag);
+        Ok((start, next, if sound { text.to_vec() } else { vec![] }))
+    }
+
+    fn read(&self, file: &dyn ReadFile, mut offset: u64, mut buf: &mut [u8]) -> Result<()> {
+        buf.fill(0);
+        while !buf.is_empty() {
+            let (start, next, text) = self.content(file, self.slot_at(offset))?;
+            let n = (next.saturating_sub(offset).max(1) as usize).min(buf.len());
+            let (now, later) = buf.split_at_mut(n);
+            let here = text.get((offset - start) as usize..).unwrap_or_default();
+            now.iter_mut().zip(here).for_each(|(to, from)| *to = *from);
+            (buf, offset) = (later, offset + n as u64);
+        }
+        Ok(())
+    }
+}
+
+enum Content {
+    /// Its header never reached the disk.
+    Blank(u64),
+    Log(u64, Arc<Keys>, [u8; 24]),
+    Slots(Slots),
+}
+
+/// A file that is read.
+struct Opened {
+    file: Arc<dyn ReadFile>,
+    path: std::path::PathBuf,
+    content: Content,
+}
+
+impl ReadFile for Opened {
+    fn len(&self) -> u64 {
+        match &self.content {
+            Content::Blank(len) | Content::Log(len, ..) => *len,
+            Content::Slots(slots) => slots.len,
+        }
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len()) {
+            let words = format!("the file ends before the {} bytes that should be there", buf.len());
+            return Err(Error::corruption(words).at(&self.path, offset));
+        }
+        match &self.content {
+            Content::Blank(_) => buf.fill(0),
+            Content::Log(_, keys, nonce) => {
+                self.file.read_at(HEADER + offset, buf)?;
+                keys.stream(nonce, offset, buf);
+            }
+            Content::Slots(slots) => slots.read(&*self.file, offset, buf)?,
+        }
+        Ok(())
+    }
+
+    fn map(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// A file of slots that is written.
+struct Sealing {
+    file: Box<dyn WriteFile>,
+    keys: Arc<Keys>,
+    nonce: [u8; 24],
+    /// The number of the next slot, and where its content begins.
+    slot: u64,
+    start: u64,
+    /// What is not in a slot yet.
+    rest: Vec<u8>,
+    /// Bytes to the end of the last slot, which is short.
+    gap: u64,
+}
+
+impl Sealing {
+    /// Seals what makes whole slots, or all there is.
+    fn seal(&mut self, all: bool) -> Result<()> {
+        let (mut out, mut done) = (vec![], 0);
+        while self.rest.len() - done >= CHUNK as usize || (all && done < self.rest.len()) {
+            let text = &self.rest[done..self.rest.len().min(done + CHUNK as usize)];
+            out.resize(out.len() + self.gap as usize, 0);
+            let at = out.len();
+            out.extend_from_slice(&self.start.to_le_bytes());
+            out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            out.resize(at + SLOT_HEADER, 0);
+            out.extend_from_slice(text);
+            let (head, sealed) = out[at..].split_at_mut(SLOT_HEADER);
+            let tag = self.keys.seal(&self.nonce, self.slot, &head[..16], sealed);
+            head[16..].copy_from_slice(&tag);
+            done += text.len();
+            (self.slot, self.start, self.gap) = (self.slot + 1, self.start + text.len() as u64, CHUNK - text.len() as u64);
+        }
+        self.rest.drain(..done);
+        if out.is_empty() { Ok(()) } else { self.file.append(&out) }
+    }
+}
+
+impl WriteFile for Sealing {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.rest.extend_from_slice(bytes);
+        self.seal(false)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.seal(true)?;
+        self.file.sync()
+    }
+
+    fn len(&self) -> u64 {
+        self.start + self.rest.len() as u64
+    }
+}
+
+impl Drop for Sealing {
+    fn drop(&mut self) {
+        // Nobody relies on what was not synced.
+        let _ = self.seal(true);
+    }
+}
+
+struct EncryptedLog {
+    file: Box<dyn LogFile>,
+    keys: Arc<Keys>,
+    nonce: [u8; 24],
+}
+
+impl LogFile for EncryptedLog {
+    fn capacity(&self) -> u64 {
+        self.file.capacity().saturating_sub(HEADER)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.capacity()) {
+            return Err(Error::invalid(format!("a write of {} bytes at {offset} does not fit into the log", bytes.len())));
+        }
+        let mut text = bytes.to_vec();
+        self.keys.stream(&self.nonce, offset, &mut text);
+        self.file.write_at(HEADER + offset, &text)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn prepare(&self, offset: u64, len: u64) {
+        self.file.prepare(HEADER + offset, len);
+    }
+
+    fn shorten(&mut self, len: u64) -> Result<()> {
+        self.file.shorten(HEADER + len)
+    }
+}
+
+impl Env for Encrypted {
+    fn file_len(&self, file: &Path) -> Result<u64> {
+        Ok(self.open(file)?.len())
+    }
+    fn open_read(&self, file: &Path, _map: bool) -> Result<Arc<dyn ReadFile>> {
+        Ok(Arc::new(self.open(file)?))
+    }
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
+        let opened = self.open(file)?;
+        if opened.len() > cap {
+            let words = format!("the file has {} bytes, more than the {cap} that it can have", opened.len());
+            return Err(Error::corruption(words).at(file, cap));
+        }
+        let mut bytes = vec![0; opened.len() as usize];
+        opened.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.writer(self.inner.create(file)?)
+    }
+    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        let opened = match self.open(file) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            opened => opened.ok(),
+        };
+        let Some(Content::Slots(slots)) = opened.map(|o| o.content) else { return self.create(file) };
+        let gap = slots.raw.next_multiple_of(SLOT) - slots.raw;
+        let (slot, start) = (slots.raw.div_ceil(SLOT), slots.len);
+        let file = self.inner.append(file)?;
+        Ok(Box::new(Sealing { file, keys: self.keys.clone(), nonce: slots.nonce, slot, start, rest: vec![], gap }))
+    }
+    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.log(self.inner.create_log(file, capacity.saturating_add(HEADER))?, None)
+    }
+    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        self.log(self.inner.reuse_log(file)?, None)
+    }
+    fn rewrite_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        let begun = self.begun(&*self.inner.open_read(file, false)?, file)?;
+        self.log(self.inner.rewrite_log(file)?, begun.map(|b| b.nonce))
+    }
+
+    // All the rest is that of the environment beneath.
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.inner.sync_dir(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.hard_link(from, to)
+    }
+    fn remove(&self, file: &Path) -> Result<()> {
+        self.inner.remove(file)
+    }
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.inner.remove_dir(dir)
+    }
+    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
+        self.inner.lock(file)
+    }
+    fn free_space(&self, dir: &Path) -> Option<u64> {
+        self.inner.free_space(dir)
+    }
+    fn memory(&self) -> Option<u64> {
+        self.inner.memory()
+    }
+    fn wall_micros(&self) -> u64 {
+        self.inner.wall_micros()
+    }
+    fn monotonic_nanos(&self) -> u64 {
+        self.inner.monotonic_nanos()
+    }
+    fn sleep(&self, time: Duration) {
+        self.inner.sleep(time);
+    }
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        self.inner.spawn(name, work)
+    }
+    fn give_way(&self) {
+        self.inner.give_way();
+    }
+    fn is_forked(&self) -> bool {
+        self.inner.is_forked()
+    }
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+}

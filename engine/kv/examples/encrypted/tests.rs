@@ -1,0 +1,168 @@
+//! Files that are encrypted are files like any other, and nothing of what is in them shows or can be changed without notice.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::env::Env;
+use firn_kv::env::mem::MemEnv;
+use firn_kv::{Db, DbOptions, ErrorKind, TreeOptions};
+
+use super::env::Encrypted;
+
+const KEY: [u8; 32] = [3; 32];
+
+fn both() -> (MemEnv, Encrypted) {
+    let mem = MemEnv::new(5);
+    (mem.clone(), Encrypted::new(Arc::new(mem), KEY))
+}
+
+/// A little of everything, from a seed.
+fn noise(n: u64) -> u64 {
+    let z = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (z ^ (z >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 7
+}
+
+/// Appends of all sizes with syncs and reopenings anywhere between, and reads at any place.
+#[test]
+fn what_was_appended_is_read_at_any_place() {
+    let path = Path::new("/f");
+    for seed in 0..60 {
+        let (mem, env) = both();
+        let mut want = vec![];
+        let mut file = env.create(path).unwrap();
+        for step in 0..30 {
+            let r = noise(seed * 1000 + step);
+            let len = [1, 17, 400, 4063, 4064, 4065, 20_000][r as usize % 7];
+            // Some histories never sync early: then all slots but the last are full.
+            let early = seed % 3 > 0 && (r >> 8).is_multiple_of(4);
+            let bytes: Vec<u8> = (0..len).map(|i| (r + i) as u8).collect();
+            file.append(&bytes).unwrap();
+            want.extend(bytes);
+            assert_eq!(file.len(), want.len() as u64);
+            if early {
+                file.sync().unwrap();
+                assert_eq!(env.file_len(path).unwrap(), want.len() as u64);
+            }
+            if early && (r >> 12).is_multiple_of(3) {
+                drop(file);
+                file = env.append(path).unwrap();
+            }
+        }
+        drop(file);
+        assert_eq!(env.read_all(path, 1 << 20).unwrap(), want, "seed {seed}");
+        assert_eq!(env.read_all(path, 10).unwrap_err().kind(), ErrorKind::Corruption);
+        let read = env.open_read(path, true).unwrap();
+        assert_eq!((read.len(), read.map()), (want.len() as u64, None));
+        for step in 0..50 {
+            let from = noise(seed + step) as usize % want.len();
+            let mut buf = vec![0; noise(step * 31) as usize % (want.len() - from).min(9000)];
+            read.read_at(from as u64, &mut buf).unwrap();
+            assert_eq!(buf, want[from..from + buf.len()]);
+        }
+        let past = read.read_at(want.len() as u64 - 1, &mut [0; 2]).unwrap_err();
+        assert_eq!(past.kind(), ErrorKind::Corruption);
+        assert_eq!(mem.files(), [path]);
+    }
+}
+
+#[test]
+fn a_log_is_written_at_any_place_and_used_again_with_other_noise() {
+    let (mem, env) = both();
+    let path = Path::new("/log");
+    let mut log = env.create_log(path, 5000).unwrap();
+    assert_eq!(log.capacity(), 5000);
+    log.write_at(100, b"a record").unwrap();
+    log.write_at(3000, b"another").unwrap();
+    assert_eq!(log.write_at(4999, b"too long").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let at = |env: &dyn Env, offset, n: usize| {
+        let mut buf = vec![0; n];
+        env.open_read(path, false).unwrap().read_at(offset, &mut buf).unwrap();
+        buf
+    };
+    assert_eq!((at(&env, 100, 8), at(&env, 3000, 7)), (b"a record".to_vec(), b"another".to_vec()));
+    log.sync().unwrap();
+    log.shorten(4000).unwrap();
+    assert_eq!(env.file_len(path).unwrap(), 4000);
+    drop(log);
+    // Written again as it is: the same bytes on the disk.
+    let before = mem.read_file(path).unwrap();
+    env.rewrite_log(path).unwrap().write_at(100, b"a record").unwrap();
+    assert!(mem.read_file(path).unwrap() == before);
+    // Used again: the same text is other bytes.
+    env.reuse_log(path).unwrap().write_at(100, b"a record").unwrap();
+    assert_eq!(at(&env, 100, 8), b"a record");
+    assert!(mem.read_file(path).unwrap()[164..172] != before[164..172]);
+    assert!(at(&env, 3000, 7) != b"another", "stale bytes are noise");
+}
+
+fn store(env: Arc<dyn Env>) -> Db {
+    let options = DbOptions { background_threads: 0, wal_segment: 64 << 10, memory_budget: 1 << 20, ..DbOptions::default() };
+    Db::open_in(env, "/db", options).unwrap()
+}
+
+#[test]
+fn no_text_stands_in_the_files_and_another_key_is_told() {
+    let (mem, env) = both();
+    let env: Arc<dyn Env> = Arc::new(env);
+    let db = store(env.clone());
+    let tree = db.tree("a tree of letters", TreeOptions::default()).unwrap();
+    (0..2000).for_each(|n| tree.put(format!("a letter {n}"), "dear reader ".repeat(9)).unwrap());
+    tree.flush().unwrap();
+    tree.put("the last letter", "goodbye").unwrap();
+    db.close().unwrap();
+    for file in mem.files() {
+        let bytes = mem.read_file(&file).unwrap();
+        for text in ["letter", "dear", "goodbye", "MANIFEST", "flush"] {
+            assert!(!bytes.windows(text.len()).any(|w| w == text.as_bytes()), "{text:?} stands in {}", file.display());
+        }
+    }
+    let other = Arc::new(Encrypted::new(Arc::new(mem.clone()), [4; 32]));
+    let e = Db::open_in(other, "/db", DbOptions::default()).unwrap_err();
+    assert!(e.kind() == ErrorKind::Incompatible && e.to_string().contains("another key"), "{e}");
+    let e = Db::open_in(Arc::new(mem), "/db", DbOptions::default()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    assert_eq!(store(env).existing_tree("a tree of letters").unwrap().len().unwrap(), 2001);
+}
+
+/// A changed bit anywhere in a table, two slots exchanged, and a table cut short: each is corruption, or changes nothing.
+#[test]
+fn a_table_that_was_changed_is_never_read_wrong() {
+    let (mem, env) = both();
+    let env: Arc<dyn Env> = Arc::new(env);
+    let db = store(env.clone());
+    let tree = db.tree("t", TreeOptions::default()).unwrap();
+    (0..600u32)
+        .for_each(|n| tree.put(n.to_be_bytes(), (0..80).map(|i| noise(n as u64 * 80 + i) as u8).collect::<Vec<_>>()).unwrap());
+    tree.flush().unwrap();
+    db.close().unwrap();
+    drop((tree, db));
+    let table = mem.files().into_iter().find(|f| f.extension().is_some_and(|e| e == "sst")).unwrap();
+    let whole = mem.read_file(&table).unwrap();
+    let content = |db: &Db| db.existing_tree("t").and_then(|t| t.iter().collect::<firn_kv::Result<Vec<_>>>());
+    let want = content(&store(env.clone())).unwrap();
+    let check = |bytes: &[u8], what: String| {
+        mem.write_file(&table, bytes).unwrap();
+        let options = DbOptions { read_only: true, ..DbOptions::default() };
+        let got = Db::open_in(env.clone(), "/db", options).and_then(|db| content(&db));
+        match got {
+            Ok(all) => assert!(all == want, "{what}: read wrong"),
+            Err(e) => assert!(matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible), "{what}: {e}"),
+        }
+    };
+    let mut noticed = 0;
+    for at in (0..whole.len()).step_by(97) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        check(&bytes, format!("a bit of byte {at}"));
+        noticed += 1;
+    }
+    assert!(noticed > 500, "{noticed}");
+    let mut bytes = whole.clone();
+    bytes[64..64 + 8192].rotate_left(4096);
+    check(&bytes, "two slots exchanged".into());
+    for len in [0, 30, 64, 4000, whole.len() - 1] {
+        check(&whole[..len], format!("cut to {len} bytes"));
+    }
+    mem.write_file(&table, &whole).unwrap();
+    assert!(store(env).verify(|_, _| {}).unwrap().errors.is_empty());
+}
