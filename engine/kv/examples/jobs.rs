@@ -293,7 +293,8 @@ fn main() -> Result<()> {
         Some(dir) => Db::open(dir)?,
         None => Db::in_memory()?,
     };
-    run(&db, 500)
+    run(&db, 500)?;
+    db.close()
 }
 
 #[cfg(test)]
