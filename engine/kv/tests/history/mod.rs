@@ -39,11 +39,24 @@ pub enum Change {
     DeleteRange(&'static str, Vec<u8>, Vec<u8>),
 }
 
+/// What looks at a tree and then writes to it as one.
+#[derive(Clone, Debug)]
+pub enum One {
+    PopFirst,
+    PopLast,
+    InsertIfAbsent(Vec<u8>, Vec<u8>),
+    /// Sets a key to a value, or deletes it, by naming the value that is there.
+    CompareAndSwap(Vec<u8>, Option<Vec<u8>>),
+    /// Appends to a value that is there, but not to long ones, which are deleted.
+    Update(Vec<u8>, Vec<u8>),
+}
+
 /// One operation.
 #[derive(Clone, Debug)]
 pub enum Step {
     Open,
     Write(Vec<Change>, Durability),
+    One(&'static str, One),
     Sync,
     Flush(&'static str),
     Compact(&'static str),
@@ -133,6 +146,46 @@ impl Change {
     }
 }
 
+/// What [`One::Update`] makes of a value.
+fn updated(old: Option<&[u8]>, more: &[u8]) -> Option<Vec<u8>> {
+    old.filter(|v| v.len() < 200).map(|v| [v, more].concat())
+}
+
+impl One {
+    fn apply(&self, map: &mut Map) {
+        match self {
+            One::PopFirst => drop(map.pop_first()),
+            One::PopLast => drop(map.pop_last()),
+            One::InsertIfAbsent(k, v) => drop(map.entry(k.clone()).or_insert_with(|| v.as_slice().into())),
+            One::CompareAndSwap(k, Some(v)) => drop(map.insert(k.clone(), v.as_slice().into())),
+            One::CompareAndSwap(k, None) => drop(map.remove(k)),
+            One::Update(k, more) => match updated(map.get(k).map(|v| &v[..]), more) {
+                Some(v) => drop(map.insert(k.clone(), v.into())),
+                None => drop(map.remove(k)),
+            },
+        }
+    }
+
+    fn run(&self, tree: &Tree) -> Result<()> {
+        match self {
+            One::PopFirst => tree.pop_first().map(|_| ()),
+            One::PopLast => tree.pop_last().map(|_| ()),
+            One::InsertIfAbsent(k, v) => tree.insert_if_absent(k, v).map(|_| ()),
+            One::CompareAndSwap(k, new) => {
+                let old = tree.get(k)?;
+                let swapped = tree.compare_and_swap(k, old.as_deref(), new.as_deref())?;
+                assert!(swapped.is_ok(), "nobody else writes, and {} was another value", k.escape_ascii());
+                Ok(())
+            }
+            One::Update(k, more) => {
+                let done = tree.update(k, |old| updated(old, more))?;
+                assert_eq!(done.new.as_deref(), updated(done.old.as_deref(), more).as_deref());
+                Ok(())
+            }
+        }
+    }
+}
+
 impl Step {
     /// What the step makes of the trees.
     pub fn apply(&self, trees: &mut Trees) {
@@ -142,6 +195,7 @@ impl Step {
                     c.apply(Arc::make_mut(trees.get_mut(c.tree()).unwrap()));
                 }
             }
+            Step::One(t, one) => one.apply(Arc::make_mut(trees.get_mut(t).unwrap())),
             Step::Create(t) => drop(trees.insert(t, Arc::default())),
             Step::Drop(t) => drop(trees.remove(t)),
             Step::Ingest(t, pairs) => {
@@ -164,7 +218,7 @@ impl Step {
     pub fn is_durable(&self, before: &Trees) -> bool {
         match self {
             Step::Write(_, durability) => *durability == Durability::Power,
-            Step::Flush(_) | Step::Compact(_) | Step::Options(..) | Step::Snapshot => false,
+            Step::One(..) | Step::Flush(_) | Step::Compact(_) | Step::Options(..) | Step::Snapshot => false,
             // Of nothing no table is made.
             Step::Copy(from, ..) => !before[from].is_empty(),
             _ => true,
@@ -175,7 +229,7 @@ impl Step {
     pub fn touches(&self, tree: &str) -> bool {
         match self {
             Step::Write(changes, _) => changes.iter().any(|c| c.tree() == tree),
-            Step::Create(t) | Step::Ingest(t, _) | Step::DropRange(t, ..) | Step::Copy(_, t, _) => *t == tree,
+            Step::One(t, _) | Step::Create(t) | Step::Ingest(t, _) | Step::DropRange(t, ..) | Step::Copy(_, t, _) => *t == tree,
             _ => false,
         }
     }
@@ -216,6 +270,17 @@ fn change(rng: &mut Rng, trees: &Trees) -> Change {
     }
 }
 
+fn one(rng: &mut Rng) -> One {
+    match rng.below(5) {
+        0 => One::PopFirst,
+        1 => One::PopLast,
+        2 => One::InsertIfAbsent(key(rng), value(rng)),
+        3 if rng.one_in(3) => One::CompareAndSwap(key(rng), None),
+        3 => One::CompareAndSwap(key(rng), Some(value(rng))),
+        _ => One::Update(key(rng), value(rng)),
+    }
+}
+
 /// A step that can be taken now.
 pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
     let names: Vec<_> = trees.keys().copied().collect();
@@ -241,6 +306,7 @@ pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
         15 if rng.one_in(2) => Step::Copy(tree, rng.choose(&names).unwrap(), n),
         16 => Step::Options(tree, rng.next_u64()),
         17 if rng.one_in(2) => Step::Snapshot,
+        18..=20 => Step::One(tree, one(rng)),
         d => {
             let n = if d < 40 { 1 } else { 2 + rng.below(4) };
             let durability = if rng.one_in(4) { Durability::Power } else { Durability::Process };
@@ -318,6 +384,7 @@ impl Store {
                 closed
             }
             Step::Write(changes, durability) => self.write(changes, *durability),
+            Step::One(t, one) => one.run(self.tree(t)),
             Step::Sync => {
                 let _pause = self.db().pause_background()?;
                 self.db().sync()
@@ -341,7 +408,7 @@ impl Store {
             Step::Options(t, seed) => {
                 let drawn = draw::tree(&mut Rng::new(*seed));
                 self.db().set_background_rate((seed % 2 == 0).then_some(1 << 20))?;
-                self.db().tree(t, TreeOptions { merge: tree_options(t).merge, ..drawn }).map(|_| ())
+                self.tree(t).set_options(TreeOptions { merge: tree_options(t).merge, ..drawn })
             }
             Step::Snapshot => {
                 let snapshot = self.db().snapshot_named("of the history");

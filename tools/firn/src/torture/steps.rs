@@ -19,6 +19,8 @@ pub enum How {
     BatchSynced,
     /// By a transaction that reads what it writes.
     Transaction,
+    /// By a call that looks and writes as one: `insert_if_absent`, `compare_and_swap` or `update`.
+    OneStep,
     /// By `delete_range`.
     DeleteRange,
     /// By `drop_range`.
@@ -123,12 +125,13 @@ pub struct Space {
     pub keys: u32,
 }
 
-const WRITES: [(How, u64); 14] = [
+const WRITES: [(How, u64); 15] = [
     (How::Single, 5000),
     (How::SingleSynced, 20),
     (How::Batch, 900),
     (How::BatchSynced, 5),
     (How::Transaction, 150),
+    (How::OneStep, 200),
     (How::DeleteRange, 60),
     (How::DropRange, 3),
     (How::Ingest, 8),
@@ -248,6 +251,7 @@ impl Space {
                 let (from, to) = self.span(rng);
                 vec![Change::UnsetRange { tree: ROWS, shard, from, to }]
             }
+            How::OneStep => vec![self.single(rng, plain, shard, version)],
             How::Count => vec![Change::Add { tree: COUNTS, shard, index: self.index(rng), by: rng.bits() >> 50 }],
             How::Single | How::SingleSynced => vec![self.single(rng, tree, shard, version)],
             How::Batch | How::BatchSynced | How::Transaction => {

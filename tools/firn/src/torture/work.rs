@@ -181,6 +181,7 @@ impl Worker {
             },
             (How::BatchSynced, _) => s.db.with(Durability::Power).write(batch(s.trees(), changes)?)?,
             (How::Transaction, _) => self.transaction(changes)?,
+            (How::OneStep, [change]) => self.one_step(change)?,
             (How::DeleteRange, [Change::UnsetRange { tree, shard, from, to }]) => {
                 s.trees()[*tree].delete_range(&key(*shard, *from)..&key(*shard, *to))?;
             }
@@ -219,6 +220,31 @@ impl Worker {
             _ => s.db.write(batch(s.trees(), changes)?)?,
         }
         Ok(())
+    }
+
+    /// Writes a change by a call that looks at the value first, which must be the one that is expected: nobody else writes it.
+    fn one_step(&self, change: &Change) -> Checked {
+        let (tree, shard, index, new) = match change {
+            Change::Set { tree, shard, index, version } => {
+                (*tree, *shard, *index, Some(value(*tree, *shard, *index, *version)))
+            }
+            Change::Unset { tree, shard, index } => (*tree, *shard, *index, None),
+            other => return wrong(format!("{other:?} is no change of one key")),
+        };
+        let (t, k) = (&self.shared.trees()[tree], key(shard, index));
+        let expected = self.keys(tree, shard).get(&index).copied();
+        let found = match (expected, &new) {
+            (None, Some(new)) => t.insert_if_absent(&k, new)?,
+            (Some(_), Some(new)) => t.update(&k, |_| Some(new.clone()))?.old,
+            (_, None) => {
+                let found = t.get(&k)?;
+                if t.compare_and_swap(&k, found.as_deref(), None)?.is_err() {
+                    return wrong(format!("somebody else has written key {index} of shard {shard}"));
+                }
+                found
+            }
+        };
+        check_value("in one step", tree, shard, index, expected, found.as_deref())
     }
 
     /// Writes changes by a transaction, which reads them first. Nobody else writes these keys, so it never conflicts.
