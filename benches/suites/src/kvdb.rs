@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Instant;
 
 use ::kvdb::{DBKey, DBKeyValue, DBOp, DBTransaction, DBValue, IoStats, IoStatsKind, KeyValueDB, end_prefix};
 use firn_kv::{Batch, Db, Error, Range, Tree, TreeOptions, Value};
@@ -137,7 +136,7 @@ impl KeyValueDB for Columns {
             IoStatsKind::Overall => counts.overall.clone(),
             IoStatsKind::SincePrevious => std::mem::replace(&mut counts.since_previous, IoStats::empty()),
         };
-        stats.span = Instant::now() - stats.started;
+        stats.span = stats.started.elapsed();
         stats
     }
 }

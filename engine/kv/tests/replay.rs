@@ -162,7 +162,7 @@ fn an_opening_that_fails_leaves_no_tables() {
 
 #[test]
 fn a_crash_of_an_opening_that_flushes_loses_nothing() {
-    let (env, want) = long_log(7, 900);
+    let (env, want) = long_log(7, 500);
     let mut rng = Rng::new(7);
     let open = |env: &MemEnv| {
         let db = Db::open_in(Arc::new(env.clone()), "/db", options(1 << 20, 0)).unwrap();

@@ -1,7 +1,8 @@
 //! Optimistic transactions: read at a snapshot, write into a batch, commit if nothing that was read has changed.
 //!
 //! Invariants:
-//! - T1: a transaction reads its snapshot with its own writes on top. Iterators are lazy: they see what it wrote until they get there.
+//! - T1: a transaction reads its snapshot with its own writes on top. Iterators are lazy, and see what it had written
+//!   when they began.
 //! - T2: at commit, under the write lock and with every earlier write visible, each key read must have no version newer than the
 //!   snapshot, and each range walked nothing that could be seen newer than it, and no range deletion. So the committed transactions are
 //!   serializable in the order of their commits.
@@ -33,8 +34,8 @@ pub(super) use walk::Overlay;
 /// An optimistic, serializable transaction. See [`Db::transact`] for the loop that most programs want, and [`Readable`](crate::Readable) for
 /// what can be read.
 ///
-/// It reads the state at its beginning with its own writes on top, and commits when nothing that it read has changed since. Of a range it
-/// has read what its iterator has come to: whoever takes the first item of a queue depends on the queue up to there, not on its tail. What it
+/// It reads the state at its beginning with its own writes on top (an iterator with those before the iterator), and commits when nothing that it
+/// read has changed since. Of a range it has read what its iterator has come to: whoever takes the first item of a queue depends on the queue up to there, not on its tail. What it
 /// read and wrote is kept in memory until it ends; its writes may take as much as a [`Batch`](crate::Batch) may.
 ///
 /// ```

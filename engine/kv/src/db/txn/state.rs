@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_BATCH_LEN, Seq, successor};
@@ -36,12 +37,20 @@ struct Inside {
 
 struct Touched {
     tree: Tree,
-    writes: BTreeMap<Vec<u8>, Pending>,
-    deleted: Vec<Deleted>,
+    own: Own,
     keys: BTreeSet<Vec<u8>>,
     walks: Vec<Walked>,
 }
 
+/// Pending writes to a tree, as they are or as they were when an iterator began. They are copied where something is written while an
+/// iterator holds them, once for each.
+#[derive(Clone, Default)]
+pub struct Own {
+    writes: Arc<BTreeMap<Vec<u8>, Pending>>,
+    deleted: Arc<Vec<Deleted>>,
+}
+
+#[derive(Clone)]
 struct Deleted {
     bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     range: KeyRange,
@@ -62,8 +71,7 @@ impl Inside {
     fn of(&mut self, tree: &Tree) -> &mut Touched {
         self.trees.entry(tree.core.id).or_insert_with(|| Touched {
             tree: tree.clone(),
-            writes: BTreeMap::new(),
-            deleted: vec![],
+            own: Own::default(),
             keys: BTreeSet::new(),
             walks: vec![],
         })
@@ -89,10 +97,10 @@ impl State {
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let mut s = self.0.lock();
         let t = s.of(tree);
-        if let Some(own) = t.writes.get(key) {
+        if let Some(own) = t.own.writes.get(key) {
             return Some(own.clone());
         }
-        if t.deleted.iter().any(|d| d.range.contains(key)) {
+        if t.own.deleted.iter().any(|d| d.range.contains(key)) {
             return Some(None);
         }
         if !t.keys.contains(key) {
@@ -103,9 +111,9 @@ impl State {
 
     pub fn write(&self, tree: &Tree, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let mut s = self.0.lock();
-        let before = s.of(tree).writes.get(key).map_or(0, |b| size(key, b.as_deref()));
+        let before = s.of(tree).own.writes.get(key).map_or(0, |b| size(key, b.as_deref()));
         s.charge(size(key, value), before)?;
-        s.of(tree).writes.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        Arc::make_mut(&mut s.of(tree).own.writes).insert(key.to_vec(), value.map(<[u8]>::to_vec));
         Ok(())
     }
 
@@ -118,12 +126,12 @@ impl State {
         }
         let mut s = self.0.lock();
         let range = key_range(bounds);
-        let gone = s.of(tree).writes.iter().filter(|(k, _)| range.contains(k)).map(|(k, v)| size(k, v.as_deref())).sum();
+        let gone = s.of(tree).own.writes.iter().filter(|(k, _)| range.contains(k)).map(|(k, v)| size(k, v.as_deref())).sum();
         s.charge(alone.size() + OVERHEAD, gone)?;
         let bounds = (bounds.start_key().map(<[u8]>::to_vec), bounds.end_key().map(<[u8]>::to_vec));
         let t = s.of(tree);
-        t.writes.retain(|k, _| !range.contains(k));
-        t.deleted.push(Deleted { bounds, range });
+        Arc::make_mut(&mut t.own.writes).retain(|k, _| !range.contains(k));
+        Arc::make_mut(&mut t.own.deleted).push(Deleted { bounds, range });
         Ok(())
     }
 
@@ -131,10 +139,10 @@ impl State {
     pub fn batch(&self) -> Result<Batch> {
         let mut batch = Batch::new();
         for t in self.0.lock().trees.values() {
-            for d in &t.deleted {
+            for d in &*t.own.deleted {
                 batch.delete_range(&t.tree, &d.bounds)?;
             }
-            for (key, value) in &t.writes {
+            for (key, value) in &*t.own.writes {
                 match value {
                     Some(v) => batch.put(&t.tree, key, v)?,
                     None => batch.delete(&t.tree, key)?,
@@ -165,15 +173,15 @@ impl State {
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
         let count = |f: fn(&Touched) -> usize| s.trees.values().map(f).sum();
-        (count(|t| t.keys.len() + t.walks.len()), count(|t| t.writes.len() + t.deleted.len()))
+        (count(|t| t.keys.len() + t.walks.len()), count(|t| t.own.writes.len() + t.own.deleted.len()))
     }
 
-    /// Begins a walk; gives its number.
-    pub fn begin_walk(&self, tree: &Tree, range: KeyRange) -> usize {
+    /// Begins a walk; gives its number, and what is written by now.
+    pub fn begin_walk(&self, tree: &Tree, range: KeyRange) -> (usize, Own) {
         let mut s = self.0.lock();
-        let walks = &mut s.of(tree).walks;
-        walks.push(Walked { range, front: None, back: None, all: false });
-        walks.len() - 1
+        let t = s.of(tree);
+        t.walks.push(Walked { range, front: None, back: None, all: false });
+        (t.walks.len() - 1, t.own.clone())
     }
 
     /// A walk has come to `key`, or, without one, to its end.
@@ -188,11 +196,11 @@ impl State {
         to.clear();
         to.extend_from_slice(key);
     }
+}
 
+impl Own {
     /// The next pending write of a range behind `passed`, seen from one end.
-    pub fn next(&self, tree: TreeId, range: &KeyRange, passed: Option<&[u8]>, forward: bool) -> Option<(Vec<u8>, Pending)> {
-        let s = self.0.lock();
-        let writes = &s.trees.get(&tree)?.writes;
+    pub fn next(&self, range: &KeyRange, passed: Option<&[u8]>, forward: bool) -> Option<(Vec<u8>, Pending)> {
         let from = range.from.as_slice();
         let until = range.until.as_deref();
         let (start, end) = match (passed, forward) {
@@ -206,16 +214,14 @@ impl State {
         {
             return None;
         }
-        let mut found = writes.range::<[u8], _>((start, end.map_or(Bound::Unbounded, Bound::Excluded)));
+        let mut found = self.writes.range::<[u8], _>((start, end.map_or(Bound::Unbounded, Bound::Excluded)));
         let (key, value) = if forward { found.next() } else { found.next_back() }?;
         Some((key.clone(), value.clone()))
     }
 
     /// The deleted range that hides what a key had.
-    pub fn hidden(&self, tree: TreeId, key: &[u8]) -> Option<KeyRange> {
-        let s = self.0.lock();
-        let mut deleted = s.trees.get(&tree)?.deleted.iter().map(|d| &d.range);
-        deleted.find(|r| r.contains(key)).cloned()
+    pub fn hidden(&self, key: &[u8]) -> Option<&KeyRange> {
+        self.deleted.iter().map(|d| &d.range).find(|r| r.contains(key))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Iterators of a transaction: the snapshot's entries and the transaction's own, merged as they are walked.
+//! Iterators of a transaction: the snapshot's entries and what the transaction had written when they began, merged as they are walked.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::db::Tree;
 use crate::db::iter::{Here, Range};
 use crate::merge::visible::KeyRange;
 
-use super::state::State;
+use super::state::{Own, State};
 
 /// What makes an iterator of a snapshot one of a transaction.
 pub struct Overlay {
@@ -16,6 +16,8 @@ pub struct Overlay {
     tree: TreeId,
     /// The number by which the transaction knows what was walked.
     walk: usize,
+    /// What it had written when the walk began.
+    own: Own,
     /// From the front and from the back: the last key, and whether the snapshot has no more.
     front: End,
     back: End,
@@ -37,8 +39,8 @@ enum Next {
 impl Overlay {
     /// For a new iterator over `range`.
     pub fn new(state: &Arc<State>, tree: &Tree, range: KeyRange) -> Overlay {
-        let walk = state.begin_walk(tree, range);
-        Overlay { state: state.clone(), tree: tree.core.id, walk, front: End::default(), back: End::default() }
+        let (walk, own) = state.begin_walk(tree, range);
+        Overlay { state: state.clone(), tree: tree.core.id, walk, own, front: End::default(), back: End::default() }
     }
 
     fn end(&mut self, forward: bool) -> &mut End {
@@ -73,7 +75,7 @@ impl Range {
             let seen = cursor.as_ref().filter(|v| v.valid() && !end.is_over).map(|v| v.key());
             let is_behind = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
             // Of two equal keys the own one counts.
-            let own = o.state.next(o.tree, &self.range, end.passed.as_deref(), forward);
+            let own = o.own.next(&self.range, end.passed.as_deref(), forward);
             let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_behind(key, s)));
             let key = own.as_ref().map(|(key, _)| key.as_slice()).or(seen);
             // Where the other end has been is the end.
@@ -104,7 +106,7 @@ impl Range {
         }
         while v.valid()
             && !o.end(forward).is_over
-            && let Some(hidden) = o.state.hidden(o.tree, v.key())
+            && let Some(hidden) = o.own.hidden(v.key())
         {
             match (forward, &hidden.until) {
                 (true, Some(until)) => v.seek(until)?,
