@@ -1,5 +1,6 @@
 //! What fjall's own tests ask of a store with named keyspaces, asked of Firn. Its package on the registry has no tests, so these are ours, in our
 //! words; what is about its own files (fixtures of old versions, separated values, names of folders) has no counterpart here.
+#![allow(clippy::disallowed_methods, reason = "a test makes and removes its own folder")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! The shared tests of `kvdb`, in memory and on the disk.
+#![allow(clippy::disallowed_methods, reason = "a test makes and removes its own folder")]
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
