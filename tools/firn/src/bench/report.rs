@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::BenchArgs;
 use super::advice::{Facts, advise};
 use super::run::{Bench, Measured};
-use crate::inspect::stats_json;
 use crate::store::Global;
 use firn_tools::io::stdout;
 use firn_tools::options::policy_text;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
+use firn_tools::stats::stats_json;
 
 /// Prints it all.
 pub fn print(global: &Global, args: &BenchArgs, bench: &Bench) -> Done {

@@ -1,0 +1,254 @@
+/* A walk through Firn from C: trees, batches, iterators, snapshots, transactions, CQL. It ends with 1 where anything is not as it says. */
+#include <firn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failures = 0;
+
+/* Says where a call did not give the code that is wanted. */
+static void expect_at(int line, FirnCode got, FirnCode want) {
+    if (got != want) {
+        fprintf(stderr, "line %d: %d instead of %d: %s\n", line, (int)got, (int)want, firn_error_message());
+        failures++;
+    }
+}
+#define EXPECT(call, code) expect_at(__LINE__, (call), (code))
+#define OK(call) EXPECT((call), FIRN_CODE_OK)
+
+static void expect_true_at(int line, bool holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "line %d: not so: %s\n", line, what);
+        failures++;
+    }
+}
+#define HOLDS(what) expect_true_at(__LINE__, (what), #what)
+
+static bool is(const uint8_t *data, size_t len, const char *text) {
+    return len == strlen(text) && memcmp(data, text, len) == 0;
+}
+
+static bool has(const FirnTree *tree, const char *key, const char *value) {
+    FirnBytes found;
+    FirnCode code = firn_tree_get(tree, firn_str(key), &found);
+    if (code == FIRN_CODE_NONE) {
+        return value == NULL;
+    }
+    EXPECT(code, FIRN_CODE_OK);
+    bool same = value != NULL && is(found.data, found.len, value);
+    firn_bytes_free(found);
+    return same;
+}
+
+static void trees(const char *dir) {
+    FirnOptions options = {0};
+    options.memory_budget = 16 << 20;
+    FirnDb *db;
+    FirnTree *fruit;
+    OK(firn_db_open(firn_str(dir), &options, &db));
+    OK(firn_db_tree(db, firn_str("fruit"), &fruit));
+    OK(firn_tree_put(fruit, firn_str("apple"), firn_str("red"), FIRN_DURABILITY_POWER));
+    OK(firn_tree_put(fruit, firn_str("pear"), firn_str("green"), FIRN_DURABILITY_DEFAULT));
+    OK(firn_tree_put(fruit, firn_str("empty"), firn_str(""), FIRN_DURABILITY_DEFAULT));
+    HOLDS(has(fruit, "apple", "red"));
+    HOLDS(has(fruit, "empty", ""));
+    HOLDS(has(fruit, "plum", NULL));
+    EXPECT(firn_tree_insert_if_absent(fruit, firn_str("pear"), firn_str("x"), 0), FIRN_CODE_NONE);
+    OK(firn_tree_compare_and_swap(fruit, firn_str("plum"), firn_str(NULL), firn_str("blue"), 0));
+    EXPECT(firn_tree_compare_and_swap(fruit, firn_str("plum"), firn_str("green"), firn_str("x"), 0), FIRN_CODE_NONE);
+    OK(firn_tree_compare_and_swap(fruit, firn_str("plum"), firn_str("blue"), firn_str(NULL), 0));
+
+    FirnSnapshot *before;
+    OK(firn_db_snapshot(db, &before));
+    FirnBatch *batch;
+    OK(firn_batch_new(&batch));
+    OK(firn_batch_put(batch, fruit, firn_str("fig"), firn_str("brown")));
+    OK(firn_batch_delete(batch, fruit, firn_str("empty")));
+    OK(firn_batch_delete_range(batch, fruit, firn_str("p"), firn_str(NULL)));
+    OK(firn_db_write(db, batch, FIRN_DURABILITY_PROCESS));
+    firn_batch_free(batch);
+    HOLDS(has(fruit, "pear", NULL) && has(fruit, "fig", "brown"));
+    FirnBytes pear;
+    OK(firn_snapshot_get(before, fruit, firn_str("pear"), &pear));
+    HOLDS(is(pear.data, pear.len, "green"));
+    firn_bytes_free(pear);
+
+    FirnIter *iter;
+    FirnSlice key, value;
+    OK(firn_snapshot_iter(before, fruit, firn_str("b"), firn_str(NULL), &iter));
+    OK(firn_iter_next(iter, &key, &value));
+    HOLDS(is(key.data, key.len, "empty") && value.len == 0);
+    OK(firn_iter_next_back(iter, &key, NULL));
+    HOLDS(is(key.data, key.len, "pear"));
+    EXPECT(firn_iter_next(iter, &key, &value), FIRN_CODE_NONE);
+    firn_iter_free(iter);
+    firn_snapshot_free(before);
+
+    FirnTransaction *one, *two;
+    OK(firn_db_transaction(db, &one));
+    OK(firn_db_transaction(db, &two));
+    FirnBytes found;
+    OK(firn_transaction_get(one, fruit, firn_str("fig"), &found));
+    firn_bytes_free(found);
+    OK(firn_transaction_put(one, fruit, firn_str("kiwi"), firn_str("1")));
+    OK(firn_transaction_put(two, fruit, firn_str("fig"), firn_str("2")));
+    OK(firn_transaction_iter(one, fruit, firn_str("k"), firn_str(NULL), &iter));
+    OK(firn_iter_next(iter, &key, &value));
+    HOLDS(is(key.data, key.len, "kiwi") && is(value.data, value.len, "1"));
+    firn_iter_free(iter);
+    OK(firn_transaction_commit(two));
+    EXPECT(firn_transaction_commit(one), FIRN_CODE_CONFLICT);
+    OK(firn_db_transaction(db, &one));
+    OK(firn_transaction_delete(one, fruit, firn_str("fig")));
+    OK(firn_transaction_delete_range(one, fruit, firn_str("a"), firn_str("b")));
+    firn_transaction_free(one);
+    HOLDS(has(fruit, "kiwi", NULL) && has(fruit, "fig", "2") && has(fruit, "apple", "red"));
+
+    OK(firn_tree_delete_range(fruit, firn_str(NULL), firn_str(NULL), FIRN_DURABILITY_DEFAULT));
+    OK(firn_tree_iter(fruit, firn_str(NULL), firn_str(NULL), &iter));
+    EXPECT(firn_iter_next(iter, &key, &value), FIRN_CODE_NONE);
+    firn_iter_free(iter);
+    FirnBytes json;
+    OK(firn_db_stats(db, &json));
+    HOLDS(json.len > 100 && json.data[0] == '{');
+    firn_bytes_free(json);
+    OK(firn_db_tree_names(db, &json));
+    HOLDS(is(json.data, json.len, "[\"fruit\"]"));
+    firn_bytes_free(json);
+    OK(firn_tree_put(fruit, firn_str("kept"), firn_str("1"), FIRN_DURABILITY_DEFAULT));
+    OK(firn_db_sync(db));
+
+    /* Handles may go in any order: the store is open until the last one has gone. */
+    firn_db_free(db);
+    EXPECT(firn_db_open(firn_str(dir), NULL, &db), FIRN_CODE_LOCKED);
+    firn_tree_free(fruit);
+    OK(firn_db_open(firn_str(dir), NULL, &db));
+    OK(firn_db_tree(db, firn_str("fruit"), &fruit));
+    HOLDS(has(fruit, "kept", "1"));
+    OK(firn_db_drop_tree(db, firn_str("fruit")));
+    EXPECT(firn_tree_put(fruit, firn_str("x"), firn_str("1"), FIRN_DURABILITY_DEFAULT), FIRN_CODE_CLOSED);
+    firn_tree_free(fruit);
+    firn_db_free(db);
+}
+
+static void wrong_arguments(void) {
+    FirnDb *db;
+    FirnTree *tree;
+    EXPECT(firn_db_open(firn_str("/nowhere/at all"), NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_db_tree(NULL, firn_str("t"), &tree), FIRN_CODE_INVALID_ARGUMENT);
+    HOLDS(strcmp(firn_error_message(), "the store is NULL") == 0);
+    OK(firn_db_open_memory(&db));
+    OK(firn_db_tree(db, firn_str("t"), &tree));
+    FirnSlice bad = {NULL, 3};
+    EXPECT(firn_tree_put(tree, bad, firn_str(""), FIRN_DURABILITY_DEFAULT), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_tree_put(tree, firn_str("k"), firn_str(""), 7), FIRN_CODE_INVALID_ARGUMENT);
+    FirnSlice huge = {(const uint8_t *)"", SIZE_MAX};
+    EXPECT(firn_tree_delete(tree, huge, FIRN_DURABILITY_DEFAULT), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_iter_next(NULL, NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_transaction_commit(NULL), FIRN_CODE_INVALID_ARGUMENT);
+    firn_tree_free(NULL);
+    firn_tree_free(tree);
+    firn_db_free(db);
+}
+
+static void cql(void) {
+    FirnSession *session, *other;
+    OK(firn_session_open_memory(&session));
+    OK(firn_session_execute(session, firn_str("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")));
+    OK(firn_session_execute(session, firn_str("USE k")));
+    OK(firn_session_clone(session, &other));
+    OK(firn_session_execute(other, firn_str("CREATE TABLE songs (id int PRIMARY KEY, title text, tags set<text>, length double, live boolean, raw blob, u uuid)")));
+    EXPECT(firn_session_execute(other, firn_str("CREATE TABLE songs (id int PRIMARY KEY)")), FIRN_CODE_ALREADY_EXISTS);
+    EXPECT(firn_session_execute(other, firn_str("SELEC")), FIRN_CODE_SYNTAX);
+    EXPECT(firn_session_execute(other, firn_str("SELECT * FROM songs WHERE title = 'x'")), FIRN_CODE_INVALID_REQUEST);
+    HOLDS(strstr(firn_error_message(), "CREATE INDEX ON k.songs (title)") != NULL);
+    firn_session_free(session);
+
+    FirnStatement *insert;
+    OK(firn_session_prepare(other, firn_str("INSERT INTO songs (id, title, tags, length, live, raw, u) VALUES (?, ?, ?, ?, ?, ?, ?)"), &insert));
+    HOLDS(firn_statement_markers(insert) == 7);
+    uint8_t uuid[16] = {7};
+    FirnSlice uuid_bytes = {uuid, 16};
+    for (int i = 0; i < 25; i++) {
+        OK(firn_statement_bind_int(insert, 0, i));
+        OK(firn_statement_bind_text(insert, 1, firn_str(i % 2 ? "odd" : "even")));
+        OK(firn_statement_bind_json(insert, 2, firn_str("[\"b\", \"a\"]")));
+        OK(firn_statement_bind_double(insert, 3, 2.5));
+        OK(firn_statement_bind_bool(insert, 4, i == 3));
+        OK(firn_statement_bind_blob(insert, 5, firn_str("\x01\x02")));
+        OK(firn_statement_bind_uuid(insert, 6, uuid_bytes));
+        OK(firn_statement_execute(insert));
+    }
+    EXPECT(firn_statement_bind_int(insert, 7, 1), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_statement_bind_uuid(insert, 6, firn_str("x")), FIRN_CODE_INVALID_ARGUMENT);
+    OK(firn_statement_bind_text(insert, 0, firn_str("no number")));
+    EXPECT(firn_statement_execute(insert), FIRN_CODE_INVALID_REQUEST);
+    HOLDS(strstr(firn_error_message(), "bind marker 1, id int: ") != NULL);
+    firn_statement_free(insert);
+
+    FirnStatement *select;
+    FirnRows *rows;
+    OK(firn_session_prepare(other, firn_str("SELECT id, title, tags, length, live, raw, u FROM songs WHERE id IN (3, 4, 5, 99)"), &select));
+    OK(firn_statement_query(select, 2, &rows));
+    HOLDS(firn_rows_columns(rows) == 7);
+    FirnSlice name;
+    OK(firn_rows_column_name(rows, 1, &name));
+    HOLDS(is(name.data, name.len, "title"));
+    FirnBytes text;
+    OK(firn_rows_column_type(rows, 2, &text));
+    HOLDS(is(text.data, text.len, "set<text>"));
+    firn_bytes_free(text);
+    int64_t id;
+    EXPECT(firn_rows_int(rows, 0, &id), FIRN_CODE_INVALID_ARGUMENT);
+    int count = 0, sum = 0;
+    FirnCode code;
+    while ((code = firn_rows_next(rows)) == FIRN_CODE_OK) {
+        double length;
+        bool live;
+        FirnSlice bytes;
+        OK(firn_rows_int(rows, 0, &id));
+        OK(firn_rows_double(rows, 3, &length));
+        OK(firn_rows_bool(rows, 4, &live));
+        HOLDS(length == 2.5 && live == (id == 3));
+        OK(firn_rows_bytes(rows, 1, &bytes));
+        HOLDS(is(bytes.data, bytes.len, id % 2 ? "odd" : "even"));
+        OK(firn_rows_bytes(rows, 6, &bytes));
+        HOLDS(bytes.len == 16 && bytes.data[0] == 7);
+        OK(firn_rows_json(rows, 2, &text));
+        HOLDS(is(text.data, text.len, "[\"a\", \"b\"]"));
+        firn_bytes_free(text);
+        EXPECT(firn_rows_int(rows, 1, &id), FIRN_CODE_INVALID_REQUEST);
+        EXPECT(firn_rows_int(rows, 9, &id), FIRN_CODE_INVALID_REQUEST);
+        OK(firn_rows_int(rows, 0, &id));
+        sum += (int)id;
+        count++;
+    }
+    EXPECT(code, FIRN_CODE_NONE);
+    HOLDS(count == 3 && sum == 12);
+    firn_rows_free(rows);
+    firn_statement_free(select);
+
+    OK(firn_session_query(other, firn_str("SELECT title FROM songs WHERE id = 200"), &rows));
+    EXPECT(firn_rows_next(rows), FIRN_CODE_NONE);
+    firn_rows_free(rows);
+    OK(firn_session_execute(other, firn_str("INSERT INTO songs (id) VALUES (200)")));
+    OK(firn_session_query(other, firn_str("SELECT title FROM songs WHERE id = 200"), &rows));
+    OK(firn_rows_next(rows));
+    FirnSlice none;
+    EXPECT(firn_rows_bytes(rows, 0, &none), FIRN_CODE_NONE);
+    firn_rows_free(rows);
+    firn_session_free(other);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: tour DIR\n");
+        return 2;
+    }
+    trees(argv[1]);
+    wrong_arguments();
+    cql();
+    if (failures == 0) {
+        printf("firn %s: all is as it should be\n", firn_version());
+    }
+    return failures != 0;
+}

@@ -1,0 +1,336 @@
+//! Sessions, statements, rows.
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use firn_cql::session::{OwnedRow, Run};
+use firn_cql::values::{from_json, json};
+use firn_cql::{FromValue, Prepared, Session, Value, Walk};
+use firn_kv::env::mem::MemEnv;
+use firn_wide::{Options, Wide};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::call::{Failure, FirnBytes, FirnCode, FirnOwner, FirnSlice, Outcome, call, free, give, give_some, there};
+use crate::store::FirnOptions;
+
+/// A conversation in CQL with a database.
+pub struct FirnSession(Session);
+
+/// A compiled statement with the values that are bound to its markers.
+pub struct FirnStatement {
+    session: Session,
+    prepared: Prepared,
+    values: Vec<Value>,
+}
+
+/// The rows of a result, which are fetched a page at a time.
+pub struct FirnRows {
+    walk: Walk,
+    row: Option<OwnedRow>,
+}
+
+/// Opens the database in the directory `path`, creating it where it is missing or empty. `options` may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_open(
+    path: FirnSlice,
+    options: Option<&FirnOptions>,
+    out: Option<&mut MaybeUninit<Box<FirnSession>>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let mut with = Options::default();
+            with.store.db = FirnOptions::read(options)?;
+            Ok(Box::new(FirnSession(Session::open_with(path.text()?, with)?)))
+        })
+    })
+}
+
+/// Opens an empty database in memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_open_memory(out: Option<&mut MaybeUninit<Box<FirnSession>>>) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let mut with = Options::default();
+            with.store.db.event_log = false;
+            let wide = Wide::open_in(Arc::new(MemEnv::new(0)), "/", with).map_err(firn_cql::Error::from)?;
+            Ok(Box::new(FirnSession(Session::new(wide)?)))
+        })
+    })
+}
+
+/// Another session with the same database; each has its own keyspace.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_clone(
+    session: Option<&FirnSession>,
+    out: Option<&mut MaybeUninit<Box<FirnSession>>>,
+) -> FirnCode {
+    call(|| give(out, || Ok(Box::new(FirnSession(there(session, "the session")?.0.clone())))))
+}
+
+/// Gives a session back. The database is closed with the last handle of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_free(session: Option<Box<FirnSession>>) {
+    free(session);
+}
+
+/// Runs a statement without bind markers and forgets its rows.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_execute(session: Option<&FirnSession>, cql: FirnSlice) -> FirnCode {
+    call(|| {
+        there(session, "the session")?.0.query(cql.text()?, ())?;
+        Ok(FirnCode::Ok)
+    })
+}
+
+/// Runs a statement without bind markers, for its rows.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_query(
+    session: Option<&FirnSession>,
+    cql: FirnSlice,
+    out: Option<&mut MaybeUninit<Box<FirnRows>>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let walk = there(session, "the session")?.0.query(cql.text()?, ())?;
+            Ok(Box::new(FirnRows { walk, row: None }))
+        })
+    })
+}
+
+/// Compiles a statement about rows.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_prepare(
+    session: Option<&FirnSession>,
+    cql: FirnSlice,
+    out: Option<&mut MaybeUninit<Box<FirnStatement>>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let session = there(session, "the session")?.0.clone();
+            let prepared = session.prepare(cql.text()?)?;
+            let values = vec![Value::Unset; prepared.markers().len()];
+            Ok(Box::new(FirnStatement { session, prepared, values }))
+        })
+    })
+}
+
+/// Gives a statement back.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_free(statement: Option<Box<FirnStatement>>) {
+    free(statement);
+}
+
+/// How many bind markers there are; 0 for NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_markers(statement: Option<&FirnStatement>) -> usize {
+    statement.map_or(0, |s| s.values.len())
+}
+
+fn bind(statement: Option<&mut FirnStatement>, marker: usize, value: Value) -> Outcome {
+    let statement = there(statement, "the statement")?;
+    let markers = statement.values.len();
+    let place = statement.values.get_mut(marker);
+    *place
+        .ok_or_else(|| Failure::argument(format!("there is no bind marker {marker}; there are {markers}, counted from 0")))? =
+        value;
+    Ok(FirnCode::Ok)
+}
+
+/// Binds null to a marker; the first one is 0. What is bound stays bound for the next run.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_null(statement: Option<&mut FirnStatement>, marker: usize) -> FirnCode {
+    call(|| bind(statement, marker, Value::Null))
+}
+
+/// Binds a truth value.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_bool(statement: Option<&mut FirnStatement>, marker: usize, value: bool) -> FirnCode {
+    call(|| bind(statement, marker, Value::Boolean(value)))
+}
+
+/// Binds a whole number: to tinyint, smallint, int, bigint, varint, counter, timestamp (milliseconds since 1970) or time (nanoseconds).
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_int(statement: Option<&mut FirnStatement>, marker: usize, value: i64) -> FirnCode {
+    call(|| bind(statement, marker, Value::BigInt(value)))
+}
+
+/// Binds a number: to float or double.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_double(statement: Option<&mut FirnStatement>, marker: usize, value: f64) -> FirnCode {
+    call(|| bind(statement, marker, Value::Double(value)))
+}
+
+/// Binds a text; also to types that are written as one: uuid, inet, timestamp, date, time, duration, decimal, varint.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_text(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+    call(|| bind(statement, marker, Value::Text(value.text()?.to_owned())))
+}
+
+/// Binds bytes: to blob.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_blob(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+    call(|| bind(statement, marker, Value::Blob(value.bytes()?.to_vec())))
+}
+
+/// Binds the 16 bytes of a uuid.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_uuid(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+    call(|| {
+        let uuid = Uuid::from_slice(value.bytes()?).map_err(|_| Failure::argument("a uuid has 16 bytes"))?;
+        bind(statement, marker, Value::Uuid(uuid))
+    })
+}
+
+/// Binds a value of any type, collections too, as `INSERT … JSON` has it.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_bind_json(statement: Option<&mut FirnStatement>, marker: usize, value: FirnSlice) -> FirnCode {
+    call(|| {
+        let statement = there(statement, "the statement")?;
+        let raw: Box<RawValue> = serde_json::from_str(value.text()?).map_err(|e| Failure::argument(format!("no JSON: {e}")))?;
+        let value = match statement.prepared.markers().get(marker) {
+            Some(spec) => Value::decode(&spec.of.of, from_json(&spec.of.of, &raw)?.bytes())?,
+            None => Value::Null,
+        };
+        bind(Some(statement), marker, value)
+    })
+}
+
+/// Runs a statement with what is bound to it. What nothing was bound to stays as it is. `page_size` is how many rows are fetched at once; 0: 1000.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_query(
+    statement: Option<&FirnStatement>,
+    page_size: usize,
+    out: Option<&mut MaybeUninit<Box<FirnRows>>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let FirnStatement { session, prepared, values } = there(statement, "the statement")?;
+            let how = Run { page_size: (page_size > 0).then_some(page_size), ..Run::default() };
+            Ok(Box::new(FirnRows { walk: session.walk(prepared, values, &how)?, row: None }))
+        })
+    })
+}
+
+/// Runs a statement with what is bound to it, and forgets its rows.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_execute(statement: Option<&FirnStatement>) -> FirnCode {
+    call(|| {
+        let FirnStatement { session, prepared, values } = there(statement, "the statement")?;
+        session.walk(prepared, values, &Run::default())?;
+        Ok(FirnCode::Ok)
+    })
+}
+
+/// Gives a result back.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_free(rows: Option<Box<FirnRows>>) {
+    free(rows);
+}
+
+/// Goes on to the next row, the first one at first; `FIRN_CODE_NONE` behind the last one.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_next(rows: Option<&mut FirnRows>) -> FirnCode {
+    call(|| {
+        let rows = there(rows, "the result")?;
+        rows.row = None;
+        rows.row = rows.walk.next().transpose()?;
+        Ok(if rows.row.is_some() { FirnCode::Ok } else { FirnCode::None })
+    })
+}
+
+/// How many columns there are; 0 for NULL, and for what is no rows.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_columns(rows: Option<&FirnRows>) -> usize {
+    rows.map_or(0, |r| r.walk.page().columns().len())
+}
+
+/// The name of a column; good until the next row.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_column_name(
+    rows: Option<&FirnRows>,
+    column: usize,
+    out: Option<&mut MaybeUninit<FirnSlice>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let columns = there(rows, "the result")?.walk.page().columns();
+            let spec = columns.get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))?;
+            Ok(FirnSlice::lend(spec.name.as_bytes()))
+        })
+    })
+}
+
+/// The type of a column as CQL writes it.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_column_type(
+    rows: Option<&FirnRows>,
+    column: usize,
+    out: Option<&mut MaybeUninit<FirnBytes>>,
+) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let columns = there(rows, "the result")?.walk.page().columns();
+            let spec = columns.get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))?;
+            Ok(spec.of.to_string().into())
+        })
+    })
+}
+
+fn row(rows: Option<&FirnRows>) -> Outcome<&OwnedRow> {
+    let row = there(rows, "the result")?.row.as_ref();
+    row.ok_or_else(|| Failure::argument("the result is at no row; firn_rows_next goes on to one"))
+}
+
+fn value<T: FromValue>(rows: Option<&FirnRows>, column: usize) -> Outcome<Option<T>> {
+    Ok(row(rows)?.row().at::<Option<T>>(column)?)
+}
+
+/// A truth value of the row; `FIRN_CODE_NONE` for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_bool(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<bool>>) -> FirnCode {
+    call(|| give_some(out, || value(rows, column)))
+}
+
+/// A whole number of the row, also a counter, a timestamp or a time; `FIRN_CODE_NONE` for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_int(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<i64>>) -> FirnCode {
+    call(|| give_some(out, || value(rows, column)))
+}
+
+/// A float or double of the row; `FIRN_CODE_NONE` for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_double(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<f64>>) -> FirnCode {
+    call(|| give_some(out, || value(rows, column)))
+}
+
+/// A value of the row as it is stored, whatever its type: a text or a blob is its bytes, a uuid its 16. Good until the next row;
+/// `FIRN_CODE_NONE` for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_bytes(
+    rows: Option<&FirnRows>,
+    column: usize,
+    out: Option<&mut MaybeUninit<FirnSlice>>,
+) -> FirnCode {
+    call(|| {
+        give_some(out, || {
+            let row = row(rows)?.row();
+            if column >= row.columns().len() {
+                return Err(Failure::argument(format!("there is no column {column}")));
+            }
+            Ok(row.bytes(column).map(FirnSlice::lend))
+        })
+    })
+}
+
+/// A value of the row as JSON, whatever its type; null is `null`.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_rows_json(rows: Option<&FirnRows>, column: usize, out: Option<&mut MaybeUninit<FirnBytes>>) -> FirnCode {
+    call(|| {
+        give(out, || {
+            let row = row(rows)?.row();
+            let spec = row.columns().get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))?;
+            Ok(FirnOwner::Bytes(json(&spec.of.of, row.bytes(column)).into_bytes()).into())
+        })
+    })
+}

@@ -1,0 +1,288 @@
+//! Sessions, statements, rows.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use firn_cql::session::{OwnedRow, Run};
+use firn_cql::{Named, Prepared, ToValue, Value, Walk};
+use firn_kv::env::mem::MemEnv;
+use firn_wide::{Options, Wide};
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use crate::db::options;
+use crate::error::{closed, of_cql};
+use crate::value::{of_python, to_python};
+
+/// A conversation in CQL with a database, in a directory or in memory.
+#[pyclass(frozen, module = "firn")]
+pub struct Session(RwLock<Option<firn_cql::Session>>);
+
+impl Session {
+    fn of(session: firn_cql::Session) -> Session {
+        Session(RwLock::new(Some(session)))
+    }
+
+    fn get(&self) -> PyResult<firn_cql::Session> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| closed("session"))
+    }
+
+    /// With the session's own keyspace, which a clone would not choose for it.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&firn_cql::Session) -> firn_cql::Result<T> + Send,
+    ) -> PyResult<T> {
+        let done = py.detach(|| self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(work));
+        done.ok_or_else(|| closed("session"))?.map_err(of_cql)
+    }
+}
+
+#[pymethods]
+impl Session {
+    #[new]
+    #[pyo3(signature = (path, *, memory_budget=None, background_threads=None, durability=None, read_only=false, create=true))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        memory_budget: Option<usize>,
+        background_threads: Option<usize>,
+        durability: Option<&str>,
+        read_only: bool,
+        create: bool,
+    ) -> PyResult<Session> {
+        let mut with = Options::default();
+        with.store.db = options(memory_budget, background_threads, durability, read_only, create)?;
+        py.detach(|| firn_cql::Session::open_with(path, with)).map(Session::of).map_err(of_cql)
+    }
+
+    /// An empty database in memory.
+    #[staticmethod]
+    fn in_memory(py: Python<'_>) -> PyResult<Session> {
+        let opened = py.detach(|| {
+            let mut with = Options::default();
+            with.store.db.event_log = false;
+            firn_cql::Session::new(Wide::open_in(Arc::new(MemEnv::new(0)), "/", with)?)
+        });
+        opened.map(Session::of).map_err(of_cql)
+    }
+
+    /// Another session with the same database, with a keyspace of its own.
+    fn clone(&self) -> PyResult<Session> {
+        self.get().map(Session::of)
+    }
+
+    #[getter]
+    fn keyspace(&self) -> PyResult<Option<String>> {
+        Ok(self.get()?.keyspace().map(|k| (*k).to_owned()))
+    }
+
+    /// Runs a statement, with values for its markers: a list or tuple in their order, or a dict by their names, of which those that are left
+    /// out stay as they are. Rows are fetched a page at a time.
+    #[pyo3(signature = (cql, values=None, *, page_size=None, timestamp=None))]
+    fn execute(
+        &self,
+        py: Python<'_>,
+        cql: &str,
+        values: Option<&Bound<'_, PyAny>>,
+        page_size: Option<usize>,
+        timestamp: Option<i64>,
+    ) -> PyResult<Rows> {
+        let how = Run { page_size, timestamp, ..Run::default() };
+        let Some(values) = values else { return self.with(py, |s| s.query_as(cql, (), &how)).map(Rows::of) };
+        let prepared = self.with(py, |s| s.prepare(cql))?;
+        run(py, &self.get()?, &prepared, Some(values), &how)
+    }
+
+    /// Compiles a statement about rows.
+    fn prepare(&self, py: Python<'_>, cql: &str) -> PyResult<Statement> {
+        let prepared = self.with(py, |s| s.prepare(cql))?;
+        Ok(Statement { session: self.get()?, prepared })
+    }
+
+    /// Gives the session back. The database is closed when its other sessions, statements and rows are gone too.
+    fn close(&self, py: Python<'_>) {
+        let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(held));
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_why))]
+    fn __exit__(&self, py: Python<'_>, _why: &Bound<'_, PyTuple>) {
+        self.close(py);
+    }
+}
+
+/// A compiled statement, which is called with its values.
+#[pyclass(frozen, module = "firn")]
+pub struct Statement {
+    session: firn_cql::Session,
+    prepared: Prepared,
+}
+
+#[pymethods]
+impl Statement {
+    /// What its markers want: pairs of name and type.
+    #[getter]
+    fn markers(&self) -> Vec<(String, String)> {
+        self.prepared.markers().iter().map(|m| (m.name.clone(), m.of.to_string())).collect()
+    }
+
+    /// Runs it with these values, as `Session.execute` takes them.
+    #[pyo3(signature = (values=None, *, page_size=None, timestamp=None))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        values: Option<&Bound<'_, PyAny>>,
+        page_size: Option<usize>,
+        timestamp: Option<i64>,
+    ) -> PyResult<Rows> {
+        run(py, &self.session, &self.prepared, values, &Run { page_size, timestamp, ..Run::default() })
+    }
+}
+
+fn run(
+    py: Python<'_>,
+    session: &firn_cql::Session,
+    prepared: &Prepared,
+    values: Option<&Bound<'_, PyAny>>,
+    how: &Run,
+) -> PyResult<Rows> {
+    let markers = prepared.markers();
+    if let Some(Ok(dict)) = values.map(|v| v.cast::<PyDict>()) {
+        let mut named: Vec<(String, Value)> = vec![];
+        for (name, value) in dict.iter() {
+            let name: String = name.extract()?;
+            // What has no marker is refused by its name, whatever its value.
+            let of = markers.iter().find(|m| m.name == name);
+            named.push((name, of.map_or(Ok(Value::Null), |m| of_python(&value, &m.of.of))?));
+        }
+        let named: Vec<(&str, &(dyn ToValue + Sync))> = named.iter().map(|(n, v)| (n.as_str(), v as _)).collect();
+        return py
+            .detach(|| {
+                let named: Vec<(&str, &dyn ToValue)> = named.iter().map(|(n, v)| (*n, *v as &dyn ToValue)).collect();
+                session.walk(prepared, Named(&named), how)
+            })
+            .map(Rows::of)
+            .map_err(of_cql);
+    }
+    let mut in_order: Vec<Value> = vec![];
+    for (at, value) in values.map(|v| v.try_iter()).transpose()?.into_iter().flatten().enumerate() {
+        // More than there are markers are refused by their number.
+        in_order.push(markers.get(at).map_or(Ok(Value::Null), |m| of_python(&value?, &m.of.of))?);
+    }
+    py.detach(|| session.walk(prepared, in_order, how)).map(Rows::of).map_err(of_cql)
+}
+
+/// The rows of a statement: an iterator that fetches the next page as it comes to it.
+#[pyclass(frozen, module = "firn")]
+pub struct Rows {
+    walk: Mutex<Walk>,
+    columns: Arc<[String]>,
+}
+
+impl Rows {
+    fn of(walk: Walk) -> Rows {
+        let columns = walk.page().columns().iter().map(|c| c.name.clone()).collect();
+        Rows { walk: Mutex::new(walk), columns }
+    }
+
+    fn row(&self, py: Python<'_>) -> PyResult<Option<Row>> {
+        let next = py.detach(|| self.walk.lock().unwrap_or_else(PoisonError::into_inner).next());
+        next.transpose().map_err(of_cql)?.map(|row| Row::of(py, &row, &self.columns)).transpose()
+    }
+}
+
+#[pymethods]
+impl Rows {
+    /// Names of the columns.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.columns.to_vec()
+    }
+
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Row>> {
+        self.row(py)
+    }
+
+    /// The next row, or None.
+    fn one(&self, py: Python<'_>) -> PyResult<Option<Row>> {
+        self.row(py)
+    }
+}
+
+/// A row: values by position, by name (`row["title"]`, `row.title`), and as a tuple.
+#[pyclass(frozen, sequence, module = "firn")]
+pub struct Row {
+    columns: Arc<[String]>,
+    values: Py<PyTuple>,
+}
+
+impl Row {
+    fn of(py: Python<'_>, row: &OwnedRow, columns: &Arc<[String]>) -> PyResult<Row> {
+        let row = row.row();
+        let value = |i| to_python(py, &row.at::<Value>(i).map_err(of_cql)?, false);
+        let values = (0..row.columns().len()).map(value).collect::<PyResult<Vec<_>>>()?;
+        // Definitions may have changed between two pages.
+        let same = row.columns().len() == columns.len() && row.columns().iter().zip(&**columns).all(|(c, n)| c.name == *n);
+        let columns = if same { columns.clone() } else { row.columns().iter().map(|c| c.name.clone()).collect() };
+        Ok(Row { columns, values: PyTuple::new(py, values)?.unbind() })
+    }
+
+    fn named<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {
+        let at = self.columns.iter().position(|c| c == name)?;
+        self.values.bind(py).get_item(at).ok()
+    }
+}
+
+#[pymethods]
+impl Row {
+    fn __len__(&self) -> usize {
+        self.columns.len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.values.bind(py).try_iter()?.into_any())
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match key.cast::<PyString>() {
+            Ok(name) => self.named(py, &name.to_cow()?).ok_or_else(|| PyKeyError::new_err(key.clone().unbind())),
+            Err(_) => self.values.bind(py).as_any().get_item(key).map_err(|e| {
+                if e.is_instance_of::<PyIndexError>(py) { PyIndexError::new_err("there is no such column") } else { e }
+            }),
+        }
+    }
+
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.named(py, name).ok_or_else(|| PyAttributeError::new_err(format!("there is no column {name}")))
+    }
+
+    /// Names of the columns.
+    fn keys(&self) -> Vec<String> {
+        self.columns.to_vec()
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match other.cast::<Row>() {
+            Ok(row) => self.values.bind(py).eq(row.get().values.bind(py)),
+            Err(_) => self.values.bind(py).eq(other),
+        }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let mut shown = vec![];
+        for (name, value) in self.columns.iter().zip(self.values.bind(py).iter()) {
+            shown.push(format!("{name}={}", value.repr()?.to_cow()?));
+        }
+        Ok(format!("Row({})", shown.join(", ")))
+    }
+}

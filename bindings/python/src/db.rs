@@ -1,0 +1,331 @@
+//! Stores and trees.
+
+use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock};
+
+use firn_kv::{DbOptions, Durability, ErrorKind, TreeOptions};
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::error::{closed, of_kv};
+use crate::read::{Batch, Items, Kind, Snapshot, Transaction, limits};
+
+/// The durability of this name.
+pub fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
+    match name {
+        None => Ok(None),
+        Some("process") => Ok(Some(Durability::Process)),
+        Some("power") => Ok(Some(Durability::Power)),
+        Some(other) => Err(PyValueError::new_err(format!("{other:?} is no durability: there are \"process\" and \"power\""))),
+    }
+}
+
+/// How a store is opened.
+pub fn options(
+    memory_budget: Option<usize>,
+    background_threads: Option<usize>,
+    durable: Option<&str>,
+    read_only: bool,
+    create: bool,
+) -> PyResult<DbOptions> {
+    let mut options = DbOptions { read_only, create, ..DbOptions::default() };
+    options.memory_budget = memory_budget.unwrap_or(options.memory_budget);
+    options.background_threads = background_threads.unwrap_or(options.background_threads);
+    options.durability = durability(durable)?.unwrap_or(options.durability);
+    Ok(options)
+}
+
+/// A store: trees of bytes in a directory, or in memory.
+#[pyclass(frozen, module = "firn")]
+pub struct Db(RwLock<Option<firn_kv::Db>>);
+
+impl Db {
+    fn open(db: firn_kv::Db) -> Db {
+        Db(RwLock::new(Some(db)))
+    }
+
+    pub fn get(&self) -> PyResult<firn_kv::Db> {
+        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        held.clone().ok_or_else(|| closed("store"))
+    }
+}
+
+#[pymethods]
+impl Db {
+    #[new]
+    #[pyo3(signature = (path, *, memory_budget=None, background_threads=None, durability=None, read_only=false, create=true))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        memory_budget: Option<usize>,
+        background_threads: Option<usize>,
+        durability: Option<&str>,
+        read_only: bool,
+        create: bool,
+    ) -> PyResult<Db> {
+        let options = options(memory_budget, background_threads, durability, read_only, create)?;
+        py.detach(|| firn_kv::Db::open_with(path, options)).map(Db::open).map_err(of_kv)
+    }
+
+    /// An empty store in memory.
+    #[staticmethod]
+    fn in_memory(py: Python<'_>) -> PyResult<Db> {
+        py.detach(firn_kv::Db::in_memory).map(Db::open).map_err(of_kv)
+    }
+
+    /// The tree of this name, made where it is not there.
+    fn tree(&self, py: Python<'_>, name: &str) -> PyResult<Tree> {
+        let db = self.get()?;
+        let tree = py.detach(|| match db.existing_tree(name) {
+            Err(e) if e.kind() == ErrorKind::NotFound => db.tree(name, TreeOptions::default()),
+            other => other,
+        });
+        tree.map(|tree| Tree { tree, name: name.to_owned() }).map_err(of_kv)
+    }
+
+    fn tree_names(&self) -> PyResult<Vec<String>> {
+        Ok(self.get()?.tree_names())
+    }
+
+    fn drop_tree(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let db = self.get()?;
+        py.detach(|| db.drop_tree(name)).map_err(of_kv)
+    }
+
+    /// Does all that the batch says, or nothing; the batch is empty afterwards.
+    #[pyo3(signature = (batch, *, durability=None))]
+    fn write(&self, py: Python<'_>, batch: &Batch, durability: Option<&str>) -> PyResult<()> {
+        let durability = self::durability(durability)?;
+        let (db, batch) = (self.get()?, batch.take());
+        let db = durability.map_or_else(|| db.clone(), |d| db.with(d));
+        py.detach(|| db.write(batch)).map_err(of_kv)
+    }
+
+    fn snapshot(&self) -> PyResult<Snapshot> {
+        Ok(Snapshot::new(self.get()?.snapshot()))
+    }
+
+    /// A transaction: `with db.transaction() as tx` commits it, unless an exception leaves the block.
+    fn transaction(&self) -> PyResult<Transaction> {
+        Ok(Transaction::new(self.get()?.transaction()))
+    }
+
+    /// Calls `work(tx)` with a transaction and commits it; again when it conflicts, so often at most.
+    #[pyo3(signature = (work, *, attempts=32))]
+    fn transact(&self, py: Python<'_>, work: &Bound<'_, PyAny>, attempts: u32) -> PyResult<Py<PyAny>> {
+        for attempt in 1.. {
+            let tx = Bound::new(py, self.transaction()?)?;
+            let done = work.call1((&tx,)).and_then(|out| tx.get().commit(py).map(|()| out));
+            match done {
+                Err(e) if e.is_instance_of::<crate::error::ConflictError>(py) && attempt < attempts => {
+                    tx.get().rollback();
+                    // Somebody else is faster: leave them a moment.
+                    let pause = std::time::Duration::from_micros(50 << attempt.min(8));
+                    py.detach(|| std::thread::sleep(pause));
+                }
+                other => return other.map(Bound::unbind),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Waits until all that was written is on the device.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let db = self.get()?;
+        py.detach(|| db.sync()).map_err(of_kv)
+    }
+
+    /// Statistics, as `firn stats --json` has them.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let db = self.get()?;
+        let text = py.detach(|| firn_tools::stats::stats_json(&db.stats()).to_string());
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    /// Gives the handle back. The store itself is closed when its trees, snapshots and iterators are gone too.
+    fn close(&self, py: Python<'_>) {
+        let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(held));
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_why))]
+    fn __exit__(&self, py: Python<'_>, _why: &Bound<'_, PyTuple>) {
+        self.close(py);
+    }
+}
+
+/// A tree of a store: an ordered map from bytes to bytes, used like a dict.
+#[pyclass(frozen, module = "firn")]
+pub struct Tree {
+    pub tree: firn_kv::Tree,
+    name: String,
+}
+
+impl Tree {
+    /// The tree with this durability.
+    fn with(&self, name: Option<&str>) -> PyResult<firn_kv::Tree> {
+        Ok(durability(name)?.map_or_else(|| self.tree.clone(), |d| self.tree.with(d)))
+    }
+
+    fn read<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = py.detach(|| self.tree.get(key)).map_err(of_kv)?;
+        Ok(found.map(|v| PyBytes::new(py, &v)))
+    }
+
+    fn walk(&self, bounds: crate::read::Limits, kind: Kind) -> PyResult<Items> {
+        Ok(Items::new(self.tree.range(bounds.range()), kind, bounds.reverse, true))
+    }
+}
+
+/// A pair of bytes.
+type Pair<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+fn pair<'py>(py: Python<'py>, entry: firn_kv::Result<Option<(firn_kv::Value, firn_kv::Value)>>) -> PyResult<Option<Pair<'py>>> {
+    Ok(entry.map_err(of_kv)?.map(|(k, v)| (PyBytes::new(py, &k), PyBytes::new(py, &v))))
+}
+
+#[pymethods]
+impl Tree {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<firn.Tree {:?}>", self.name)
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
+        self.read(py, &key)?.ok_or_else(|| PyKeyError::new_err(PyBytes::new(py, &key).unbind()))
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<()> {
+        py.detach(|| self.tree.put(&key, &value)).map_err(of_kv)
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: PyBackedBytes) -> PyResult<()> {
+        if !self.__contains__(py, key.clone_ref(py))? {
+            return Err(PyKeyError::new_err(PyBytes::new(py, &key).unbind()));
+        }
+        py.detach(|| self.tree.delete(&key)).map_err(of_kv)
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: PyBackedBytes) -> PyResult<bool> {
+        py.detach(|| self.tree.contains(&key)).map_err(of_kv)
+    }
+
+    /// How many keys there are, which are counted one by one.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        py.detach(|| self.tree.len()).map(|n| usize::try_from(n).unwrap_or(usize::MAX)).map_err(of_kv)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.tree.is_empty()).map(|empty| !empty).map_err(of_kv)
+    }
+
+    fn __iter__(&self) -> PyResult<Items> {
+        self.walk(limits(None, None, None, false)?, Kind::Keys)
+    }
+
+    #[pyo3(signature = (key, default=None))]
+    fn get(&self, py: Python<'_>, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.read(py, &key)?.map(|v| v.into_any().unbind()).or(default))
+    }
+
+    /// Sets a key to a value; `durability` is "process" or "power".
+    #[pyo3(signature = (key, value, *, durability=None))]
+    fn put(&self, py: Python<'_>, key: PyBackedBytes, value: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
+        let tree = self.with(durability)?;
+        py.detach(|| tree.put(&key, &value)).map_err(of_kv)
+    }
+
+    /// Deletes a key, whether it is there or not.
+    #[pyo3(signature = (key, *, durability=None))]
+    fn delete(&self, py: Python<'_>, key: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
+        let tree = self.with(durability)?;
+        py.detach(|| tree.delete(&key)).map_err(of_kv)
+    }
+
+    /// Deletes all keys from `start` on, before `end`.
+    #[pyo3(signature = (start=None, end=None, *, durability=None))]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+        durability: Option<&str>,
+    ) -> PyResult<()> {
+        let (tree, bounds) = (self.with(durability)?, limits(start, end, None, false)?);
+        py.detach(|| tree.delete_range(bounds.range())).map_err(of_kv)
+    }
+
+    /// Sets a key that has no value, as one step; gives the value that it has then.
+    fn setdefault<'py>(&self, py: Python<'py>, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
+        let before = py.detach(|| self.tree.insert_if_absent(&key, &value)).map_err(of_kv)?;
+        Ok(before.map_or_else(|| PyBytes::new(py, &value), |v| PyBytes::new(py, &v)))
+    }
+
+    /// Sets a key that has the value `old` to `new`, as one step; None stands for no value. Whether it had it.
+    fn compare_and_swap(
+        &self,
+        py: Python<'_>,
+        key: PyBackedBytes,
+        old: Option<PyBackedBytes>,
+        new: Option<PyBackedBytes>,
+    ) -> PyResult<bool> {
+        let done = py.detach(|| self.tree.compare_and_swap(&key, old.as_deref(), new.as_deref()));
+        done.map(|swapped| swapped.is_ok()).map_err(of_kv)
+    }
+
+    fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
+        pair(py, py.detach(|| self.tree.first()))
+    }
+
+    fn last<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
+        pair(py, py.detach(|| self.tree.last()))
+    }
+
+    /// Takes the first entry out, as one step.
+    fn pop_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
+        pair(py, py.detach(|| self.tree.pop_first()))
+    }
+
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn items(
+        &self,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+        prefix: Option<PyBackedBytes>,
+        reverse: bool,
+    ) -> PyResult<Items> {
+        self.walk(limits(start, end, prefix, reverse)?, Kind::Items)
+    }
+
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn keys(
+        &self,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+        prefix: Option<PyBackedBytes>,
+        reverse: bool,
+    ) -> PyResult<Items> {
+        self.walk(limits(start, end, prefix, reverse)?, Kind::Keys)
+    }
+
+    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
+    fn values(
+        &self,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+        prefix: Option<PyBackedBytes>,
+        reverse: bool,
+    ) -> PyResult<Items> {
+        self.walk(limits(start, end, prefix, reverse)?, Kind::Values)
+    }
+}

@@ -1,0 +1,36 @@
+//! Firn for Python: `firn._firn`, which the package `firn` shows.
+//!
+//! Invariants: no call of the engine is made with the interpreter's lock held; a handle that Python shares among threads is behind a lock of its
+//! own where the engine wants one user at a time; a panic becomes an exception (PyO3 sees to it).
+//!
+//! | module | what |
+//! |---|---|
+//! | `error` | the exceptions |
+//! | `db` | stores and trees |
+//! | `read` | iterators, snapshots, transactions, batches |
+//! | `cql` | sessions, statements, rows |
+//! | `value` | Python's values as CQL's, and back |
+
+mod cql;
+mod db;
+mod error;
+mod read;
+mod value;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _firn(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    error::add(module)?;
+    module.add_class::<db::Db>()?;
+    module.add_class::<db::Tree>()?;
+    module.add_class::<read::Batch>()?;
+    module.add_class::<read::Items>()?;
+    module.add_class::<read::Snapshot>()?;
+    module.add_class::<read::Transaction>()?;
+    module.add_class::<cql::Session>()?;
+    module.add_class::<cql::Statement>()?;
+    module.add_class::<cql::Rows>()?;
+    module.add_class::<cql::Row>()
+}

@@ -1,0 +1,308 @@
+//! Iterators, snapshots, transactions, batches.
+
+use std::collections::VecDeque;
+use std::ops::Bound as End;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use firn_kv::{Range, Readable, Value};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::db::Tree;
+use crate::error::{closed, of_kv};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is walked through.
+pub struct Limits {
+    start: End<Vec<u8>>,
+    end: End<Vec<u8>>,
+    /// From the end to the beginning.
+    pub reverse: bool,
+}
+
+impl Limits {
+    /// The range of keys.
+    pub fn range(&self) -> (End<&[u8]>, End<&[u8]>) {
+        (self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice))
+    }
+}
+
+/// The keys from `start` on, before `end`, or those with a prefix.
+pub fn limits(
+    start: Option<PyBackedBytes>,
+    end: Option<PyBackedBytes>,
+    prefix: Option<PyBackedBytes>,
+    reverse: bool,
+) -> PyResult<Limits> {
+    if prefix.is_some() && (start.is_some() || end.is_some()) {
+        return Err(PyValueError::new_err("keys are chosen by a prefix, or by start and end"));
+    }
+    if let Some(prefix) = prefix {
+        // What has the prefix is before the prefix with its last byte that can grow grown by one.
+        let grows = prefix.iter().rposition(|b| *b < u8::MAX);
+        let end = grows.map_or(End::Unbounded, |at| End::Excluded([&prefix[..at], &[prefix[at] + 1]].concat()));
+        return Ok(Limits { start: End::Included(prefix.to_vec()), end, reverse });
+    }
+    let start = start.map_or(End::Unbounded, |b| End::Included(b.to_vec()));
+    Ok(Limits { start, end: end.map_or(End::Unbounded, |b| End::Excluded(b.to_vec())), reverse })
+}
+
+/// What an iterator gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Items,
+    Keys,
+    Values,
+}
+
+/// How many entries are fetched at once, so that the interpreter's lock is given up once for them.
+const AHEAD: usize = 64;
+
+struct Walk {
+    range: Range,
+    /// What was fetched and not yet given.
+    ready: VecDeque<(Value, Value)>,
+    /// What ended the range.
+    failed: Option<firn_kv::Error>,
+    /// How many are fetched next.
+    step: usize,
+}
+
+/// Entries of a range of keys, as they were when it was made.
+#[pyclass(frozen, module = "firn")]
+pub struct Items {
+    walk: Mutex<Walk>,
+    kind: Kind,
+    reverse: bool,
+    ahead: bool,
+}
+
+impl Items {
+    /// `ahead`: whether more may be fetched than is asked for. In a transaction that would be more than it has read.
+    pub fn new(range: Range, kind: Kind, reverse: bool, ahead: bool) -> Items {
+        Items { walk: Mutex::new(Walk { range, ready: VecDeque::new(), failed: None, step: 1 }), kind, reverse, ahead }
+    }
+
+    fn entry(&self) -> firn_kv::Result<Option<(Value, Value)>> {
+        let mut walk = lock(&self.walk);
+        if walk.ready.is_empty() && walk.failed.is_none() {
+            for _ in 0..walk.step {
+                let next = if self.reverse { walk.range.next_back() } else { walk.range.next() };
+                match next.transpose() {
+                    Ok(Some(entry)) => walk.ready.push_back(entry),
+                    Ok(None) => break,
+                    Err(e) => {
+                        walk.failed = Some(e);
+                        break;
+                    }
+                }
+            }
+            if self.ahead {
+                walk.step = (walk.step * 2).min(AHEAD);
+            }
+        }
+        match walk.ready.pop_front() {
+            Some(entry) => Ok(Some(entry)),
+            // What was fetched before it has been given.
+            None => walk.failed.take().map_or(Ok(None), Err),
+        }
+    }
+}
+
+#[pymethods]
+impl Items {
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some((key, value)) = py.detach(|| self.entry()).map_err(of_kv)? else { return Ok(None) };
+        let (key, value) = (|| PyBytes::new(py, &key), || PyBytes::new(py, &value));
+        Ok(Some(match self.kind {
+            Kind::Items => PyTuple::new(py, [key(), value()])?.into_any(),
+            Kind::Keys => key().into_any(),
+            Kind::Values => value().into_any(),
+        }))
+    }
+}
+
+/// Writes that are done together or not at all, with `Db.write`.
+#[pyclass(frozen, module = "firn")]
+pub struct Batch(Mutex<firn_kv::Batch>);
+
+impl Batch {
+    /// All that it says; it is empty then.
+    pub fn take(&self) -> firn_kv::Batch {
+        std::mem::take(&mut lock(&self.0))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    #[new]
+    fn new() -> Batch {
+        Batch(Mutex::new(firn_kv::Batch::new()))
+    }
+
+    fn __len__(&self) -> usize {
+        lock(&self.0).len()
+    }
+
+    fn put(&self, tree: &Tree, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<()> {
+        lock(&self.0).put(&tree.tree, &key, &value).map_err(of_kv)
+    }
+
+    fn delete(&self, tree: &Tree, key: PyBackedBytes) -> PyResult<()> {
+        lock(&self.0).delete(&tree.tree, &key).map_err(of_kv)
+    }
+
+    #[pyo3(signature = (tree, start=None, end=None))]
+    fn delete_range(&self, tree: &Tree, start: Option<PyBackedBytes>, end: Option<PyBackedBytes>) -> PyResult<()> {
+        let limits = limits(start, end, None, false)?;
+        lock(&self.0).delete_range(&tree.tree, limits.range()).map_err(of_kv)
+    }
+}
+
+/// A store as it was at one moment. `with` gives it back at the end of the block.
+#[pyclass(frozen, module = "firn")]
+pub struct Snapshot(Mutex<Option<firn_kv::Snapshot>>);
+
+impl Snapshot {
+    pub fn new(snapshot: firn_kv::Snapshot) -> Snapshot {
+        Snapshot(Mutex::new(Some(snapshot)))
+    }
+
+    fn held(&self) -> PyResult<firn_kv::Snapshot> {
+        lock(&self.0).clone().ok_or_else(|| closed("snapshot"))
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    #[pyo3(signature = (tree, key, default=None))]
+    fn get(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+        let held = self.held()?;
+        let found = py.detach(|| held.get(&tree.tree, &key)).map_err(of_kv)?;
+        Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
+    }
+
+    #[pyo3(signature = (tree, start=None, end=None, *, prefix=None, reverse=false))]
+    fn items(
+        &self,
+        tree: &Tree,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+        prefix: Option<PyBackedBytes>,
+        reverse: bool,
+    ) -> PyResult<Items> {
+        let limits = limits(start, end, prefix, reverse)?;
+        Ok(Items::new(self.held()?.range(&tree.tree, limits.range()), Kind::Items, reverse, true))
+    }
+
+    /// Gives it back: until then the store keeps what it shows.
+    fn close(&self) {
+        lock(&self.0).take();
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_why))]
+    fn __exit__(&self, _why: &Bound<'_, PyTuple>) {
+        self.close();
+    }
+}
+
+/// Reads and writes as one step. `with` commits it at the end of the block, and gives it up when an exception leaves it.
+#[pyclass(frozen, module = "firn")]
+pub struct Transaction(Mutex<Option<firn_kv::Transaction>>);
+
+impl Transaction {
+    pub fn new(transaction: firn_kv::Transaction) -> Transaction {
+        Transaction(Mutex::new(Some(transaction)))
+    }
+
+    fn held<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut firn_kv::Transaction) -> firn_kv::Result<T> + Send,
+    ) -> PyResult<T> {
+        // The lock is taken without the interpreter's, so that nobody waits for one with the other.
+        py.detach(|| lock(&self.0).as_mut().map(work)).ok_or_else(|| closed("transaction"))?.map_err(of_kv)
+    }
+}
+
+#[pymethods]
+impl Transaction {
+    #[pyo3(signature = (tree, key, default=None))]
+    fn get(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+        let found = self.held(py, |tx| tx.get(&tree.tree, &key))?;
+        Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
+    }
+
+    fn put(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<()> {
+        self.held(py, |tx| tx.put(&tree.tree, &key, &value))
+    }
+
+    fn delete(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes) -> PyResult<()> {
+        self.held(py, |tx| tx.delete(&tree.tree, &key))
+    }
+
+    #[pyo3(signature = (tree, start=None, end=None))]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        tree: &Tree,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+    ) -> PyResult<()> {
+        let limits = limits(start, end, None, false)?;
+        self.held(py, |tx| tx.delete_range(&tree.tree, limits.range()))
+    }
+
+    #[pyo3(signature = (tree, start=None, end=None, *, prefix=None, reverse=false))]
+    fn items(
+        &self,
+        py: Python<'_>,
+        tree: &Tree,
+        start: Option<PyBackedBytes>,
+        end: Option<PyBackedBytes>,
+        prefix: Option<PyBackedBytes>,
+        reverse: bool,
+    ) -> PyResult<Items> {
+        let limits = limits(start, end, prefix, reverse)?;
+        let range = self.held(py, |tx| Ok(tx.range(&tree.tree, limits.range())))?;
+        Ok(Items::new(range, Kind::Items, reverse, false))
+    }
+
+    /// Does all that it wrote; on `ConflictError` or another failure nothing. It is over in any case.
+    pub fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let held = py.detach(|| lock(&self.0).take().map(firn_kv::Transaction::commit));
+        held.ok_or_else(|| closed("transaction"))?.map_err(of_kv)
+    }
+
+    /// Gives it up.
+    pub fn rollback(&self) {
+        lock(&self.0).take();
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (kind, *_why))]
+    fn __exit__(&self, py: Python<'_>, kind: &Bound<'_, PyAny>, _why: &Bound<'_, PyTuple>) -> PyResult<()> {
+        if !kind.is_none() {
+            self.rollback();
+            return Ok(());
+        }
+        // Who has committed or given it up in the block wants no more.
+        if lock(&self.0).is_some() { self.commit(py) } else { Ok(()) }
+    }
+}
