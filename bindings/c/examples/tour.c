@@ -126,7 +126,9 @@ static void trees(const char *dir) {
     HOLDS(has(fruit, "kept", "1"));
     OK(firn_db_drop_tree(db, firn_str("fruit")));
     EXPECT(firn_tree_put(fruit, firn_str("x"), firn_str("1"), FIRN_DURABILITY_DEFAULT), FIRN_CODE_CLOSED);
+    OK(firn_db_close(db));
     firn_tree_free(fruit);
+    EXPECT(firn_db_tree(db, firn_str("new"), &fruit), FIRN_CODE_CLOSED);
     firn_db_free(db);
 }
 
@@ -236,6 +238,8 @@ static void cql(void) {
     FirnSlice none;
     EXPECT(firn_rows_bytes(rows, 0, &none), FIRN_CODE_NONE);
     firn_rows_free(rows);
+    OK(firn_session_close(other));
+    EXPECT(firn_session_execute(other, firn_str("INSERT INTO songs (id) VALUES (201)")), FIRN_CODE_CLOSED);
     firn_session_free(other);
 }
 

@@ -3,7 +3,7 @@
  *
  * Every call that can fail gives a FirnCode; firn_error_message() has the words for the last one that failed on this thread. What a call makes is
  * written behind its last argument, only when it gives FIRN_CODE_OK. Handles are freed by their own function, in any order: a store stays open
- * until the last handle of it is gone. NULL in the place of a handle or a result is FIRN_CODE_INVALID_ARGUMENT, and freeing NULL does nothing.
+ * until it is closed, or the last handle of it is gone. NULL in the place of a handle or a result is FIRN_CODE_INVALID_ARGUMENT, and freeing NULL does nothing.
  *
  * Threads: FirnDb, FirnTree, FirnSnapshot and FirnSession may be used by many at once. FirnBatch, FirnIter, FirnTransaction, FirnStatement and
  * FirnRows may go from thread to thread, but are used by one at a time. No handle may be used after, or while, it is freed.
@@ -258,7 +258,12 @@ FirnCode firn_session_open_memory(FirnSession **out);
 FirnCode firn_session_clone(const FirnSession *session, FirnSession **out);
 
 /**
- * Gives a session back. The database is closed with the last handle of it.
+ * Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls with them give `FIRN_CODE_CLOSED`.
+ */
+FirnCode firn_session_close(const FirnSession *session);
+
+/**
+ * Gives a session back. A database that was not closed is closed with the last handle of it.
  */
 void firn_session_free(FirnSession *session);
 
@@ -481,7 +486,13 @@ FirnCode firn_db_open(FirnSlice path, const FirnOptions *options, FirnDb **out);
 FirnCode firn_db_open_memory(FirnDb **out);
 
 /**
- * Gives a handle back. The store is closed with the last handle of it or of anything that was got from it.
+ * Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls with
+ * them give `FIRN_CODE_CLOSED`.
+ */
+FirnCode firn_db_close(const FirnDb *db);
+
+/**
+ * Gives a handle back. A store that was not closed is closed with the last handle of it or of anything that was got from it.
  */
 void firn_db_free(FirnDb *db);
 

@@ -68,7 +68,16 @@ pub extern "C" fn firn_session_clone(
     call(|| give(out, || Ok(Box::new(FirnSession(there(session, "the session")?.0.clone())))))
 }
 
-/// Gives a session back. The database is closed with the last handle of it.
+/// Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls with them give `FIRN_CODE_CLOSED`.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_session_close(session: Option<&FirnSession>) -> FirnCode {
+    call(|| {
+        there(session, "the session")?.0.engine().close()?;
+        Ok(FirnCode::Ok)
+    })
+}
+
+/// Gives a session back. A database that was not closed is closed with the last handle of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_free(session: Option<Box<FirnSession>>) {
     free(session);

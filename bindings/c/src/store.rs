@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Bound;
 
-use firn_kv::{Batch, Db, DbOptions, Durability, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Durability, KeyBounds, Tree, TreeOptions};
 
 use crate::call::{Failure, FirnBytes, FirnCode, FirnOwner, FirnSlice, Outcome, call, free, give, give_some, there};
 
@@ -82,7 +82,7 @@ fn with<T>(tree: Option<&FirnTree>, durability: FirnDurability, work: impl FnOnc
 }
 
 /// The range from `from` on, before `to`; open where they are nothing at all.
-pub(crate) fn range<'a>(from: &'a FirnSlice, to: &'a FirnSlice) -> Outcome<(Bound<&'a [u8]>, Bound<&'a [u8]>)> {
+pub(crate) fn range<'a>(from: &'a FirnSlice, to: &'a FirnSlice) -> Outcome<impl KeyBounds + 'a> {
     let from = from.some()?.map_or(Bound::Unbounded, Bound::Included);
     Ok((from, to.some()?.map_or(Bound::Unbounded, Bound::Excluded)))
 }
@@ -103,7 +103,17 @@ pub extern "C" fn firn_db_open_memory(out: Option<&mut MaybeUninit<Box<FirnDb>>>
     call(|| give(out, || Ok(Box::new(FirnDb(Db::in_memory()?)))))
 }
 
-/// Gives a handle back. The store is closed with the last handle of it or of anything that was got from it.
+/// Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls with
+/// them give `FIRN_CODE_CLOSED`.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_db_close(db: Option<&FirnDb>) -> FirnCode {
+    call(|| {
+        there(db, "the store")?.0.close()?;
+        Ok(FirnCode::Ok)
+    })
+}
+
+/// Gives a handle back. A store that was not closed is closed with the last handle of it or of anything that was got from it.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_free(db: Option<Box<FirnDb>>) {
     free(db);

@@ -101,10 +101,10 @@ impl Session {
         Ok(Statement { session: self.get()?, prepared })
     }
 
-    /// Gives the session back. The database is closed when its other sessions, statements and rows are gone too.
-    fn close(&self, py: Python<'_>) {
+    /// Closes the database, for all its sessions: all that was written is safe when it returns.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(held));
+        py.detach(|| held.map_or(Ok(()), |s| s.engine().close())).map_err(of_cql)
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -112,8 +112,8 @@ impl Session {
     }
 
     #[pyo3(signature = (*_why))]
-    fn __exit__(&self, py: Python<'_>, _why: &Bound<'_, PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _why: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 }
 

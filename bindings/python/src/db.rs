@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
+use firn_kv::env::os::OsEnv;
 use firn_kv::{DbOptions, Durability, ErrorKind, TreeOptions};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -123,7 +124,7 @@ impl Db {
                     tx.get().rollback();
                     // Somebody else is faster: leave them a moment.
                     let pause = std::time::Duration::from_micros(50 << attempt.min(8));
-                    py.detach(|| std::thread::sleep(pause));
+                    py.detach(|| OsEnv::new().sleep(pause));
                 }
                 other => return other.map(Bound::unbind),
             }
@@ -144,10 +145,10 @@ impl Db {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// Gives the handle back. The store itself is closed when its trees, snapshots and iterators are gone too.
-    fn close(&self, py: Python<'_>) {
+    /// Closes the store: all that was written is safe when it returns. What was got from it raises `ClosedError` from now on.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(held));
+        py.detach(|| held.map_or(Ok(()), |db| db.close())).map_err(of_kv)
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -155,8 +156,8 @@ impl Db {
     }
 
     #[pyo3(signature = (*_why))]
-    fn __exit__(&self, py: Python<'_>, _why: &Bound<'_, PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _why: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 }
 

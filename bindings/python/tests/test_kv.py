@@ -119,7 +119,7 @@ def test_threads_count_right_in_transactions(db):
     assert t[b"n"] == b"200"
 
 
-def test_a_store_is_closed_with_its_last_handle(tmp_path):
+def test_a_store_is_closed_with_what_was_got_from_it(tmp_path):
     path = tmp_path / "db"
     with firn.Db(path, memory_budget=16 << 20, durability="power") as db:
         t = db.tree("t")
@@ -128,9 +128,12 @@ def test_a_store_is_closed_with_its_last_handle(tmp_path):
         db.sync()
     with pytest.raises(firn.ClosedError):
         db.tree("t")
-    with pytest.raises(firn.LockedError):
-        firn.Db(path)
-    del t
+    with pytest.raises(firn.ClosedError):
+        t[b"k"] = b"w"
+    db.close()
+    with firn.Db(path):
+        with pytest.raises(firn.LockedError):
+            firn.Db(path)
     with firn.Db(str(path), read_only=True) as db:
         assert db.tree("t")[b"k"] == b"v"
         with pytest.raises(firn.ReadOnlyError):
