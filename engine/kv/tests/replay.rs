@@ -189,3 +189,18 @@ fn a_crash_of_an_opening_that_flushes_loses_nothing() {
         open(&image.crash_image(0, &Cut::PowerNone));
     }
 }
+
+#[test]
+fn empty_memtables_do_not_make_an_opening_flush_each_record() {
+    let env = MemEnv::new(5);
+    let open = || Db::open_in(Arc::new(env.clone()), "/db", options(3 << 20, 0)).unwrap();
+    let db = open();
+    let trees: Vec<Tree> = (0..400).map(|i| db.tree(&format!("t{i}"), TreeOptions::default()).unwrap()).collect();
+    for n in 0..1500u64 {
+        trees[n as usize % 5].put(n.to_be_bytes(), [1; 20]).unwrap();
+    }
+    drop((trees, db));
+    let db = open();
+    assert!(db.stats().flushes < 30, "{}", db.stats().flushes);
+    assert_eq!((0..5).map(|i| db.existing_tree(&format!("t{i}")).unwrap().len().unwrap()).sum::<u64>(), 1500);
+}

@@ -92,11 +92,18 @@ impl Budget {
         share
     }
 
-    /// The shares of the Dbs that are open.
-    fn members(&self) -> Vec<Arc<Share>> {
+    /// The shares of all Dbs of which somebody has a handle.
+    fn held(&self) -> Vec<Arc<Share>> {
         let mut members = self.members.lock();
         members.retain(|m| m.strong_count() > 0);
         members.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Those of the Dbs that are open. One that has been closed wants no memory for writes.
+    fn members(&self) -> Vec<Arc<Share>> {
+        let mut members = self.held();
+        members.retain(|m| !m.work.closed.load(Ordering::Acquire));
+        members
     }
 
     /// What a Db's memtables that take writes may have beside the others'.
@@ -293,7 +300,7 @@ impl Core {
     /// is kept for what is not counted one by one: buffers of compactions, views, the allocator's own.
     pub fn rebalance(&self) {
         let budget = &self.memory.budget;
-        let members = budget.members();
+        let members = budget.held();
         let mut openers: Vec<_> = members.iter().map(|m| &m.opener).collect();
         // Readers that came of one another have one.
         openers.sort_unstable_by_key(|o| Arc::as_ptr(o));

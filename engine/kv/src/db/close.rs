@@ -54,8 +54,13 @@ impl Handle {
             core.events.forget();
             return core.check_process();
         }
-        let mut closed = self.closed.lock();
-        closed.get_or_insert_with(|| core.close()).clone()
+        let mut outcome = if core.events.is_told_here() {
+            // Who closes waits for the listener, which must not wait for that.
+            self.closed.try_lock().ok_or_else(closed)?
+        } else {
+            self.closed.lock()
+        };
+        outcome.get_or_insert_with(|| core.close()).clone()
     }
 }
 
@@ -77,7 +82,8 @@ impl Db {
     /// with what they hold; where they need a file that they have not opened yet and that is gone since, they give that error too. They keep
     /// its memory and files open until they are dropped. Closing twice gives the first outcome again.
     ///
-    /// Not to be called from a hook or a listener, or from the pairs that [`Tree::ingest`](crate::Tree::ingest) is given: it would wait for itself.
+    /// Not to be called from a hook, or from the pairs that [`Tree::ingest`](crate::Tree::ingest) is given: it would wait for itself. A listener that
+    /// calls it while somebody else closes the store gets `Closed` at once.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-close-{}", std::process::id()));

@@ -74,9 +74,14 @@ impl Events {
         delivery.queue.lock().closed = true;
         delivery.came.notify_all();
         let thread = self.thread.lock().take();
-        if delivery.who.get() != Some(&std::thread::current().id()) {
+        if !self.is_told_here() {
             thread.into_iter().for_each(|t| t.join());
         }
+    }
+
+    /// Whether this is the listener's own thread.
+    pub fn is_told_here(&self) -> bool {
+        self.delivery.as_ref().is_some_and(|d| d.who.get() == Some(&std::thread::current().id()))
     }
 
     /// In a child process, which has no such thread.

@@ -211,6 +211,8 @@ impl Core {
             f.tree.fill.flush_ended(from + nanos, memory);
             self.tell_of(f, from, nanos / all.len() as u64);
         }
+        // Writers have been given their room already.
+        drop(all);
         let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
         match unneeded.map_or(Ok(()), Unneeded::remove) {
             // What stays is removed after the next opening.

@@ -371,8 +371,8 @@ impl Core {
             // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
             // garbage, and the last edits of the one that was found may not be durable.
             let own = manifest_name(c.manifest_number);
-            let gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
-            gone.map(|n| self.dir.join(n)).try_for_each(|n| self.env.remove(&n))?;
+            let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
+            gone.try_for_each(|n| remove_if_there(&*self.env, &self.dir.join(n)))?;
             if has_flushed {
                 // What stays is removed after the next opening.
                 let unneeded = self.write.lock().wal.as_mut().map(|wal| wal.retire(floor));
@@ -392,7 +392,12 @@ impl Core {
 /// Removes a `CURRENT.tmp` that a crash left, before another is written: the power may have gone in the middle of its renaming, and then it
 /// is a second name of `CURRENT`.
 fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
-    match env.remove(&dir.join(CURRENT_NEW)) {
+    remove_if_there(env, &dir.join(CURRENT_NEW))
+}
+
+/// A handle of an earlier opening, in this process, may remove a table just now.
+fn remove_if_there(env: &dyn Env, file: &Path) -> Result<()> {
+    match env.remove(file) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }

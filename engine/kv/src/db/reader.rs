@@ -62,6 +62,7 @@ impl Db {
     /// else as [`open_with`](Db::open_with). This handle stays as it is.
     pub fn refresh(&self) -> Result<Db> {
         let fresh = Handle::new(self.core().refreshed()?);
+        fresh.core.events.start()?;
         Ok(Db { handle: Arc::new(fresh), durability: self.durability })
     }
 }

@@ -44,6 +44,8 @@ const CHUNK: usize = if cfg!(debug_assertions) { 4 << 10 } else { 1 << 20 };
 /// How many chunks may wait for a thread.
 const AHEAD: usize = 4;
 
+/// What a memtable takes in which nothing was put, at most.
+const EMPTY: u64 = 1 << 10;
 /// Bytes of memtables that each thread may have at least: less would make tables of a few records.
 const LEAST: u64 = 40 << 10;
 
@@ -104,6 +106,8 @@ impl Inserter {
         let mut trees: Vec<Place> = trees.into_iter().map(place).collect();
         trees.sort_unstable_by_key(|p| p.tree.id);
         let taken = trees.iter().map(|p| p.taken).sum();
+        // As much as empty ones take must be there for what is in them.
+        let most = most.max(2 * EMPTY * trees.len() as u64);
         Inserter { core: core.clone(), trees, touched: vec![], taken, most }
     }
 
@@ -160,10 +164,12 @@ impl Inserter {
                 break;
             }
             let place = &self.trees[i];
-            left -= place.taken;
             if place.active.is_touched() {
                 place.seal(begin, &self.core.arenas)?;
+            } else if place.tree.view.load_full().sealed.is_empty() {
+                continue;
             }
+            left -= place.taken.saturating_sub(EMPTY);
             chosen.push(i);
         }
         let flushed = {

@@ -357,7 +357,10 @@ impl Core {
         self.watch.meters.end(Timed::Write, turn);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is tried again with the next one, which is refused when all memtables are full.
-            self.work_inline().map(|_| ()).or_else(|e| if self.is_closing() { Ok(()) } else { self.put_off(e) })?;
+            self.work_inline().map(|_| ()).or_else(|e| {
+                let is_cut_short = e.kind() == ErrorKind::Closed && self.is_closing();
+                if is_cut_short { Ok(()) } else { self.put_off(e) }
+            })?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 
 use firn_kv::env::fault::{Fault, FaultEnv};
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Db, DbOptions, Event, Listener, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, Event, Listener, Tree, TreeOptions};
 
 use super::{key, options, piling};
 
@@ -163,4 +163,47 @@ fn a_listener_that_is_too_slow_is_told_how_much_it_missed_and_nobody_waits_for_i
     let heard = events.iter().filter(|e| !matches!(e, Event::Missed { .. })).count();
     assert!(missed > 0 && heard > 4000, "{missed} {heard}");
     assert_eq!(heard as u64 + missed, all);
+}
+
+/// Closes the store at each event, as somebody else may just do.
+#[derive(Default)]
+struct Closer(OnceLock<Db>);
+
+impl Listener for Closer {
+    fn event(&self, _: &Event) {
+        if let Some(db) = self.0.get() {
+            match db.close() {
+                Err(e) => assert_eq!(e.kind(), ErrorKind::Closed),
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_listener_and_another_thread_close_the_store_at_once() {
+    for _ in 0..100 {
+        let closer = Arc::new(Closer::default());
+        let (_env, db) = super::open(DbOptions { listener: Some(closer.clone()), ..options() });
+        let tree = db.tree("t", TreeOptions::default()).unwrap();
+        tree.put("k", "v").unwrap();
+        assert!(closer.0.set(db.clone()).is_ok());
+        // Whoever is first closes it; neither waits for the other for ever.
+        let flushed = tree.flush();
+        assert!(flushed.is_ok() || flushed.unwrap_err().kind() == ErrorKind::Closed);
+        let closed = db.close();
+        assert!(closed.is_ok(), "{closed:?}");
+    }
+}
+
+#[test]
+fn the_listener_of_a_reader_hears_of_each_opening() {
+    let env = Arc::new(MemEnv::new(1));
+    let writer = Db::open_in(env.clone(), "db", options()).unwrap();
+    let (tell, told) = told();
+    let listener = Arc::new(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
+    let reader = Db::open_in(env, "db", DbOptions { read_only: true, listener: Some(listener), ..options() }).unwrap();
+    let fresh = reader.refresh().unwrap();
+    drop((reader, fresh, writer));
+    assert_eq!(told.iter().map(|e| name(&e)).collect::<Vec<_>>(), ["Opened", "Opened"]);
 }

@@ -191,3 +191,17 @@ fn memory_that_nobody_fills_is_let_go() {
     db.core().rest(Wal::rest);
     assert_eq!(db.stats().memory.memtables, idle);
 }
+
+#[test]
+fn a_closed_db_has_no_part_in_the_budget() {
+    let memory = MemoryBudget::new(BUDGET);
+    let env = MemEnv::new(1);
+    let shared = DbOptions { shared: Some(memory.clone()), ..options(0) };
+    let dbs: Vec<_> = ["/a", "/b"].map(|name| open(Arc::new(env.clone()), name, shared.clone())).into();
+    let tree = dbs[0].tree("t", TreeOptions::default()).unwrap();
+    let budget: Arc<Budget> = memory.inside(Budget::new);
+    assert_eq!(budget.members().len(), 2);
+    dbs[0].close().unwrap();
+    assert_eq!((budget.members().len(), budget.held().len()), (1, 2), "its handles are still there");
+    drop(tree);
+}

@@ -11,7 +11,7 @@ pub struct ReadContext(Recording);
 
 impl ReadContext {
     fn begin(meters: Arc<Meters>) -> ReadContext {
-        ReadContext(Recording::of(meters, Some(std::thread::current().id())))
+        ReadContext(Recording::of_this_thread(meters))
     }
 
     /// The sum of what the reads of this operation have done until now, those of iterators and cursors as far as they have been walked. Of

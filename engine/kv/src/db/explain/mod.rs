@@ -21,15 +21,17 @@
 //! Invariants:
 //! - A recorded read gives what it would have given: a cursor is the same [`Visible`](crate::merge::visible::Visible), over sources that
 //!   count; a get asks the same sources in the same order, and ends where a get ends.
-//! - A read that nobody records asks one flag, once for a get or a cursor; while somebody records another thread's reads, it asks whose.
+//! - A read that nobody records asks one flag, once for a get or a cursor; while other threads' reads are recorded, one of its own thread more. It
+//!   takes no lock.
 //! - What is kept is bounded: of more than [`MOST_READS`] reads the others are only counted.
 
 mod context;
 mod get;
 mod walk;
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::ThreadId;
 
 use crate::base::sync::Mutex;
@@ -117,10 +119,17 @@ struct List {
 /// A list, and the thread whose reads it is of; `None` for those of all.
 type Kept = (Option<ThreadId>, Arc<Mutex<List>>);
 
+thread_local! {
+    /// How many recordings there are of this thread's reads, of all stores.
+    static OWN: Cell<usize> = const { Cell::new(0) };
+}
+
 /// A recording under way: see [`Db::record_reads`](super::Db::record_reads). It ends when it goes.
 pub struct Recording {
     meters: Arc<Meters>,
     list: Arc<Mutex<List>>,
+    /// The only thread whose reads are recorded.
+    thread: Option<ThreadId>,
 }
 
 impl Recording {
@@ -128,14 +137,19 @@ impl Recording {
         Recording::of(meters, None)
     }
 
-    /// Of the reads of one thread, or of all.
+    /// Of the reads of this thread, which ends it, too.
+    fn of_this_thread(meters: Arc<Meters>) -> Recording {
+        OWN.set(OWN.get() + 1);
+        Recording::of(meters, Some(std::thread::current().id()))
+    }
+
     fn of(meters: Arc<Meters>, thread: Option<ThreadId>) -> Recording {
         let list = Arc::default();
         let mut lists = meters.recorder.lists.lock();
         lists.push((thread, Arc::clone(&list)));
-        meters.recorder.on.store(true, Ordering::Relaxed);
+        meters.recorder.mark(&lists);
         drop(lists);
-        Recording { meters, list }
+        Recording { meters, list, thread }
     }
 
     /// Ends it: what was recorded. Of a cursor that still lives what it has cost so far.
@@ -162,33 +176,50 @@ impl Drop for Recording {
         let recorder = &self.meters.recorder;
         let mut lists = recorder.lists.lock();
         lists.retain(|(_, l)| !Arc::ptr_eq(l, &self.list));
-        recorder.on.store(!lists.is_empty(), Ordering::Relaxed);
+        recorder.mark(&lists);
+        if self.thread.is_some() {
+            OWN.set(OWN.get() - 1);
+        }
     }
 }
 
+/// Whose reads are recorded: nobody's, those of some threads, everybody's.
+const NOBODY: u8 = 0;
+const SOME: u8 = 1;
+const ALL: u8 = 2;
+
 /// Where reads tell their cost.
 pub struct Recorder {
-    /// Whether anybody records. Of the standard library, so that schedules and models do not grow by a choice that decides nothing.
-    on: AtomicBool,
+    /// Of the standard library, so that schedules and models do not grow by a choice that decides nothing.
+    on: AtomicU8,
     lists: Mutex<Vec<Kept>>,
     env: Arc<dyn Env>,
 }
 
 impl Recorder {
     pub(super) fn new(env: Arc<dyn Env>) -> Recorder {
-        Recorder { on: AtomicBool::new(false), lists: Mutex::default(), env }
+        Recorder { on: AtomicU8::new(NOBODY), lists: Mutex::default(), env }
     }
 
     /// Whether anybody records what this thread reads.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed) && self.concerns_me()
+        self.on.load(Ordering::Relaxed) != NOBODY && self.concerns_me()
     }
 
     #[cold]
     fn concerns_me(&self) -> bool {
+        if self.on.load(Ordering::Relaxed) == ALL {
+            return true;
+        }
         let me = std::thread::current().id();
-        self.lists.lock().iter().any(|(thread, _)| thread.is_none_or(|t| t == me))
+        // It may be one of another store.
+        OWN.get() > 0 && self.lists.lock().iter().any(|(thread, _)| *thread == Some(me))
+    }
+
+    fn mark(&self, lists: &[Kept]) {
+        let of = |(thread, _): &Kept| if thread.is_some() { SOME } else { ALL };
+        self.on.store(lists.iter().map(of).max().unwrap_or(NOBODY), Ordering::Relaxed);
     }
 
     fn note(&self, read: impl Fn() -> Noted) {
