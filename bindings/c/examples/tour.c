@@ -65,6 +65,11 @@ static void trees(const char *dir) {
     OK(firn_batch_delete(batch, fruit, firn_str("empty")));
     OK(firn_batch_delete_range(batch, fruit, firn_str("p"), firn_str(NULL)));
     OK(firn_db_write(db, batch, FIRN_DURABILITY_PROCESS));
+    /* A batch is empty when it was handed over, also where it could not be written. */
+    OK(firn_batch_put(batch, fruit, firn_str("lost"), firn_str("")));
+    EXPECT(firn_db_write(db, batch, 7), FIRN_CODE_INVALID_ARGUMENT);
+    OK(firn_db_write(db, batch, FIRN_DURABILITY_PROCESS));
+    HOLDS(has(fruit, "lost", NULL));
     firn_batch_free(batch);
     HOLDS(has(fruit, "pear", NULL) && has(fruit, "fig", "brown"));
     FirnBytes pear;
@@ -150,6 +155,33 @@ static void wrong_arguments(void) {
     firn_tree_free(NULL);
     firn_tree_free(tree);
     firn_db_free(db);
+}
+
+/* A uuid that a database in memory makes; it writes it down with the time. */
+static void uuid_and_time(uint8_t uuid[16], int64_t *millis) {
+    FirnSession *session;
+    FirnRows *rows;
+    FirnSlice bytes;
+    OK(firn_session_open_memory(&session));
+    OK(firn_session_execute(session, firn_str("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")));
+    OK(firn_session_execute(session, firn_str("CREATE TABLE k.t (id uuid PRIMARY KEY, at timestamp)")));
+    OK(firn_session_execute(session, firn_str("INSERT INTO k.t (id, at) VALUES (uuid(), toTimestamp(now()))")));
+    OK(firn_session_query(session, firn_str("SELECT id, at FROM k.t"), &rows));
+    OK(firn_rows_next(rows));
+    OK(firn_rows_bytes(rows, 0, &bytes));
+    memcpy(uuid, bytes.data, 16);
+    OK(firn_rows_int(rows, 1, millis));
+    firn_rows_free(rows);
+    firn_session_free(session);
+}
+
+static void time_and_chance(void) {
+    uint8_t one[16], two[16];
+    int64_t millis;
+    uuid_and_time(one, &millis);
+    HOLDS(millis > INT64_C(1735689600000)); /* 2025-01-01 */
+    uuid_and_time(two, &millis);
+    HOLDS(memcmp(one, two, 16) != 0);
 }
 
 static void cql(void) {
@@ -251,6 +283,7 @@ int main(int argc, char **argv) {
     trees(argv[1]);
     wrong_arguments();
     cql();
+    time_and_chance();
     if (failures == 0) {
         printf("firn %s: all is as it should be\n", firn_version());
     }

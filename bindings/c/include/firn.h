@@ -258,7 +258,8 @@ FirnCode firn_session_open_memory(FirnSession **out);
 FirnCode firn_session_clone(const FirnSession *session, FirnSession **out);
 
 /**
- * Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls with them give `FIRN_CODE_CLOSED`.
+ * Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls that need the
+ * database's store give `FIRN_CODE_CLOSED`.
  */
 FirnCode firn_session_close(const FirnSession *session);
 
@@ -486,8 +487,8 @@ FirnCode firn_db_open(FirnSlice path, const FirnOptions *options, FirnDb **out);
 FirnCode firn_db_open_memory(FirnDb **out);
 
 /**
- * Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls with
- * them give `FIRN_CODE_CLOSED`.
+ * Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls that
+ * need the store give `FIRN_CODE_CLOSED`.
  */
 FirnCode firn_db_close(const FirnDb *db);
 

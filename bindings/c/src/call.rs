@@ -246,6 +246,12 @@ impl From<FirnOwner> for FirnBytes {
     }
 }
 
+impl From<Value> for FirnBytes {
+    fn from(value: Value) -> FirnBytes {
+        FirnBytes::from(FirnOwner::Value(value))
+    }
+}
+
 impl From<String> for FirnBytes {
     fn from(text: String) -> FirnBytes {
         FirnBytes::from(FirnOwner::Bytes(text.into_bytes()))

@@ -1,13 +1,11 @@
 //! Sessions, statements, rows.
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
 use firn_cql::session::{OwnedRow, Run};
-use firn_cql::values::{from_json, json};
+use firn_cql::values::{ColumnSpec, from_json, json};
 use firn_cql::{FromValue, Prepared, Session, Value, Walk};
-use firn_kv::env::mem::MemEnv;
-use firn_wide::{Options, Wide};
+use firn_wide::Options;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -49,14 +47,7 @@ pub extern "C" fn firn_session_open(
 /// Opens an empty database in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_open_memory(out: Option<&mut MaybeUninit<Box<FirnSession>>>) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let mut with = Options::default();
-            with.store.db.event_log = false;
-            let wide = Wide::open_in(Arc::new(MemEnv::new(0)), "/", with).map_err(firn_cql::Error::from)?;
-            Ok(Box::new(FirnSession(Session::new(wide)?)))
-        })
-    })
+    call(|| give(out, || Ok(Box::new(FirnSession(Session::in_memory()?)))))
 }
 
 /// Another session with the same database; each has its own keyspace.
@@ -68,7 +59,8 @@ pub extern "C" fn firn_session_clone(
     call(|| give(out, || Ok(Box::new(FirnSession(there(session, "the session")?.0.clone())))))
 }
 
-/// Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls with them give `FIRN_CODE_CLOSED`.
+/// Closes the database, for all its sessions, and says what came of it. Handles are still to be freed; calls that need the
+/// database's store give `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_close(session: Option<&FirnSession>) -> FirnCode {
     call(|| {
@@ -248,6 +240,10 @@ pub extern "C" fn firn_rows_next(rows: Option<&mut FirnRows>) -> FirnCode {
     })
 }
 
+fn spec(columns: &[ColumnSpec], column: usize) -> Outcome<&ColumnSpec> {
+    columns.get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))
+}
+
 /// How many columns there are; 0 for NULL, and for what is no rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_columns(rows: Option<&FirnRows>) -> usize {
@@ -263,8 +259,7 @@ pub extern "C" fn firn_rows_column_name(
 ) -> FirnCode {
     call(|| {
         give(out, || {
-            let columns = there(rows, "the result")?.walk.page().columns();
-            let spec = columns.get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))?;
+            let spec = spec(there(rows, "the result")?.walk.page().columns(), column)?;
             Ok(FirnSlice::lend(spec.name.as_bytes()))
         })
     })
@@ -279,8 +274,7 @@ pub extern "C" fn firn_rows_column_type(
 ) -> FirnCode {
     call(|| {
         give(out, || {
-            let columns = there(rows, "the result")?.walk.page().columns();
-            let spec = columns.get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))?;
+            let spec = spec(there(rows, "the result")?.walk.page().columns(), column)?;
             Ok(spec.of.to_string().into())
         })
     })
@@ -324,9 +318,7 @@ pub extern "C" fn firn_rows_bytes(
     call(|| {
         give_some(out, || {
             let row = row(rows)?.row();
-            if column >= row.columns().len() {
-                return Err(Failure::argument(format!("there is no column {column}")));
-            }
+            spec(row.columns(), column)?;
             Ok(row.bytes(column).map(FirnSlice::lend))
         })
     })
@@ -338,7 +330,7 @@ pub extern "C" fn firn_rows_json(rows: Option<&FirnRows>, column: usize, out: Op
     call(|| {
         give(out, || {
             let row = row(rows)?.row();
-            let spec = row.columns().get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))?;
+            let spec = spec(row.columns(), column)?;
             Ok(FirnOwner::Bytes(json(&spec.of.of, row.bytes(column)).into_bytes()).into())
         })
     })

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use firn_kv::{Range, Readable, Snapshot, Transaction, Value};
 
-use crate::call::{Failure, FirnBytes, FirnCode, FirnOwner, FirnSlice, Outcome, call, free, give, give_some, there};
+use crate::call::{Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there};
 use crate::store::{FirnDb, FirnTree, range};
 
 /// A store as it was at one moment.
@@ -20,13 +20,16 @@ pub struct FirnIter {
     shown: Option<(Value, Value)>,
 }
 
-fn found(value: Option<Value>) -> Option<FirnBytes> {
-    value.map(|v| FirnOwner::Value(v).into())
+fn walk(range: Range) -> Box<FirnIter> {
+    Box::new(FirnIter { range, shown: None })
 }
 
-fn walk(at: &impl Readable, tree: Option<&FirnTree>, from: FirnSlice, to: FirnSlice) -> Outcome<Box<FirnIter>> {
-    let range = at.range(&there(tree, "the tree")?.0, range(&from, &to)?);
-    Ok(Box::new(FirnIter { range, shown: None }))
+fn walk_at(at: &impl Readable, tree: Option<&FirnTree>, from: FirnSlice, to: FirnSlice) -> Outcome<Box<FirnIter>> {
+    Ok(walk(at.range(&there(tree, "the tree")?.0, range(&from, &to)?)))
+}
+
+fn get_at(at: &impl Readable, tree: Option<&FirnTree>, key: FirnSlice) -> Outcome<Option<FirnBytes>> {
+    Ok(at.get(&there(tree, "the tree")?.0, key.bytes()?)?.map(FirnBytes::from))
 }
 
 /// The keys of a tree from `from` on, before `to`, as they are now.
@@ -37,12 +40,7 @@ pub extern "C" fn firn_tree_iter(
     to: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnIter>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let range = there(tree, "the tree")?.0.range(range(&from, &to)?);
-            Ok(Box::new(FirnIter { range, shown: None }))
-        })
-    })
+    call(|| give(out, || Ok(walk(there(tree, "the tree")?.0.range(range(&from, &to)?)))))
 }
 
 /// The next entry; `FIRN_CODE_NONE` behind the last one. Its bytes are good until the next call on the iterator. `value` may be NULL.
@@ -101,7 +99,7 @@ pub extern "C" fn firn_snapshot_get(
     key: FirnSlice,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| give_some(out, || Ok(found(there(snapshot, "the snapshot")?.0.get(&there(tree, "the tree")?.0, key.bytes()?)?))))
+    call(|| give_some(out, || get_at(&there(snapshot, "the snapshot")?.0, tree, key)))
 }
 
 /// The keys that a tree had from `from` on, before `to`.
@@ -113,7 +111,7 @@ pub extern "C" fn firn_snapshot_iter(
     to: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnIter>>>,
 ) -> FirnCode {
-    call(|| give(out, || walk(&there(snapshot, "the snapshot")?.0, tree, from, to)))
+    call(|| give(out, || walk_at(&there(snapshot, "the snapshot")?.0, tree, from, to)))
 }
 
 /// Gives a snapshot back; until then the store keeps what it shows.
@@ -136,9 +134,7 @@ pub extern "C" fn firn_transaction_get(
     key: FirnSlice,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| {
-        give_some(out, || Ok(found(there(transaction, "the transaction")?.0.get(&there(tree, "the tree")?.0, key.bytes()?)?)))
-    })
+    call(|| give_some(out, || get_at(&there(transaction, "the transaction")?.0, tree, key)))
 }
 
 /// The keys of a tree in the transaction from `from` on, before `to`.
@@ -150,7 +146,7 @@ pub extern "C" fn firn_transaction_iter(
     to: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnIter>>>,
 ) -> FirnCode {
-    call(|| give(out, || walk(&there(transaction, "the transaction")?.0, tree, from, to)))
+    call(|| give(out, || walk_at(&there(transaction, "the transaction")?.0, tree, from, to)))
 }
 
 /// Sets a key to a value, when it is committed.

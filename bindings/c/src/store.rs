@@ -3,9 +3,9 @@
 use std::mem::MaybeUninit;
 use std::ops::Bound;
 
-use firn_kv::{Batch, Db, DbOptions, Durability, KeyBounds, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Durability, KeyBounds, Tree};
 
-use crate::call::{Failure, FirnBytes, FirnCode, FirnOwner, FirnSlice, Outcome, call, free, give, give_some, there};
+use crate::call::{Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there};
 
 /// An open store.
 pub struct FirnDb(pub(crate) Db);
@@ -103,8 +103,8 @@ pub extern "C" fn firn_db_open_memory(out: Option<&mut MaybeUninit<Box<FirnDb>>>
     call(|| give(out, || Ok(Box::new(FirnDb(Db::in_memory()?)))))
 }
 
-/// Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls with
-/// them give `FIRN_CODE_CLOSED`.
+/// Closes the store and says what came of it: all that was written is safe when it gives `FIRN_CODE_OK`. Handles are still to be freed; calls that
+/// need the store give `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_close(db: Option<&FirnDb>) -> FirnCode {
     call(|| {
@@ -124,12 +124,7 @@ pub extern "C" fn firn_db_free(db: Option<Box<FirnDb>>) {
 pub extern "C" fn firn_db_tree(db: Option<&FirnDb>, name: FirnSlice, out: Option<&mut MaybeUninit<Box<FirnTree>>>) -> FirnCode {
     call(|| {
         give(out, || {
-            let (db, name) = (&there(db, "the store")?.0, name.text()?);
-            // A tree that is there keeps its options.
-            let tree = match db.existing_tree(name) {
-                Err(e) if e.kind() == firn_kv::ErrorKind::NotFound => db.tree(name, TreeOptions::default())?,
-                other => other?,
-            };
+            let tree = firn_tools::trees::there_or_new(&there(db, "the store")?.0, name.text()?)?;
             Ok(Box::new(FirnTree(tree)))
         })
     })
@@ -154,8 +149,8 @@ pub extern "C" fn firn_db_drop_tree(db: Option<&FirnDb>, name: FirnSlice) -> Fir
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_write(db: Option<&FirnDb>, batch: Option<&mut FirnBatch>, durability: FirnDurability) -> FirnCode {
     call(|| {
-        let (db, durability) = (&there(db, "the store")?.0, durability_of(durability)?);
         let batch = std::mem::take(&mut there(batch, "the batch")?.0);
+        let (db, durability) = (&there(db, "the store")?.0, durability_of(durability)?);
         match durability {
             None => db.write(batch)?,
             Some(durability) => db.with(durability).write(batch)?,
@@ -225,7 +220,7 @@ pub extern "C" fn firn_tree_delete_range(
 /// The value of a key; `FIRN_CODE_NONE` without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_get(tree: Option<&FirnTree>, key: FirnSlice, out: Option<&mut MaybeUninit<FirnBytes>>) -> FirnCode {
-    call(|| give_some(out, || Ok(there(tree, "the tree")?.0.get(key.bytes()?)?.map(|v| FirnOwner::Value(v).into()))))
+    call(|| give_some(out, || Ok(there(tree, "the tree")?.0.get(key.bytes()?)?.map(FirnBytes::from))))
 }
 
 /// Sets a key that has no value, as one step. `FIRN_CODE_NONE` when it has one, which stays.

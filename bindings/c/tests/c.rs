@@ -83,6 +83,9 @@ fn the_example_in_c_is_compiled_and_runs() {
 
 #[test]
 fn the_header_is_one_for_cpp_too() {
+    if Command::new("c++").arg("--version").output().is_err() {
+        return eprintln!("passed over: there is no c++");
+    }
     let temp = Temp::new("cpp");
     let source = temp.0.join("use.cpp");
     std::fs::write(&source, "#include <firn.h>\nint main() { return firn_version() == nullptr; }\n").unwrap();

@@ -5,37 +5,38 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use firn_cql::session::{OwnedRow, Run};
 use firn_cql::{Named, Prepared, ToValue, Value, Walk};
-use firn_kv::env::mem::MemEnv;
-use firn_wide::{Options, Wide};
+use firn_wide::Options;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::db::options;
 use crate::error::{closed, of_cql};
+use crate::handle::Handle;
 use crate::value::{of_python, to_python};
 
 /// A conversation in CQL with a database, in a directory or in memory.
 #[pyclass(frozen, module = "firn")]
-pub struct Session(RwLock<Option<firn_cql::Session>>);
+pub struct Session(Handle<RwLock<Option<Arc<firn_cql::Session>>>>);
 
 impl Session {
     fn of(session: firn_cql::Session) -> Session {
-        Session(RwLock::new(Some(session)))
+        Session(Handle::new(RwLock::new(Some(Arc::new(session)))))
     }
 
-    fn get(&self) -> PyResult<firn_cql::Session> {
+    /// The session itself: a clone of it would choose a keyspace of its own. The lock is held for this moment only, so that `close` does not
+    /// wait for a statement that runs.
+    fn get(&self) -> PyResult<Arc<firn_cql::Session>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| closed("session"))
     }
 
-    /// With the session's own keyspace, which a clone would not choose for it.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&firn_cql::Session) -> firn_cql::Result<T> + Send,
     ) -> PyResult<T> {
-        let done = py.detach(|| self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(work));
-        done.ok_or_else(|| closed("session"))?.map_err(of_cql)
+        let session = self.get()?;
+        py.detach(move || work(&session)).map_err(of_cql)
     }
 }
 
@@ -60,17 +61,12 @@ impl Session {
     /// An empty database in memory.
     #[staticmethod]
     fn in_memory(py: Python<'_>) -> PyResult<Session> {
-        let opened = py.detach(|| {
-            let mut with = Options::default();
-            with.store.db.event_log = false;
-            firn_cql::Session::new(Wide::open_in(Arc::new(MemEnv::new(0)), "/", with)?)
-        });
-        opened.map(Session::of).map_err(of_cql)
+        py.detach(firn_cql::Session::in_memory).map(Session::of).map_err(of_cql)
     }
 
     /// Another session with the same database, with a keyspace of its own.
     fn clone(&self) -> PyResult<Session> {
-        self.get().map(Session::of)
+        Ok(Session::of((*self.get()?).clone()))
     }
 
     #[getter]
@@ -90,15 +86,24 @@ impl Session {
         timestamp: Option<i64>,
     ) -> PyResult<Rows> {
         let how = Run { page_size, timestamp, ..Run::default() };
-        let Some(values) = values else { return self.with(py, |s| s.query_as(cql, (), &how)).map(Rows::of) };
-        let prepared = self.with(py, |s| s.prepare(cql))?;
-        run(py, &self.get()?, &prepared, Some(values), &how)
+        // Definitions take no values, and are not compiled: an empty dict, list or tuple is as good as none.
+        match values.filter(|v| !v.len().is_ok_and(|n| n == 0)) {
+            None if values.is_some_and(|v| v.is_instance_of::<PyDict>()) => {
+                self.with(py, |s| s.query_as(cql, Named(&[]), &how))
+            }
+            None => self.with(py, |s| s.query_as(cql, (), &how)),
+            Some(values) => {
+                let prepared = self.with(py, |s| s.prepare(cql))?;
+                return run(py, &*self.get()?, &prepared, Some(values), &how);
+            }
+        }
+        .map(Rows::of)
     }
 
     /// Compiles a statement about rows.
     fn prepare(&self, py: Python<'_>, cql: &str) -> PyResult<Statement> {
         let prepared = self.with(py, |s| s.prepare(cql))?;
-        Ok(Statement { session: self.get()?, prepared })
+        Ok(Statement { session: Handle::new((*self.get()?).clone()), prepared })
     }
 
     /// Closes the database, for all its sessions: all that was written is safe when it returns.
@@ -120,7 +125,7 @@ impl Session {
 /// A compiled statement, which is called with its values.
 #[pyclass(frozen, module = "firn")]
 pub struct Statement {
-    session: firn_cql::Session,
+    session: Handle<firn_cql::Session>,
     prepared: Prepared,
 }
 
@@ -181,14 +186,14 @@ fn run(
 /// The rows of a statement: an iterator that fetches the next page as it comes to it.
 #[pyclass(frozen, module = "firn")]
 pub struct Rows {
-    walk: Mutex<Walk>,
+    walk: Handle<Mutex<Walk>>,
     columns: Arc<[String]>,
 }
 
 impl Rows {
     fn of(walk: Walk) -> Rows {
         let columns = walk.page().columns().iter().map(|c| c.name.clone()).collect();
-        Rows { walk: Mutex::new(walk), columns }
+        Rows { walk: Handle::new(Mutex::new(walk)), columns }
     }
 
     fn row(&self, py: Python<'_>) -> PyResult<Option<Row>> {

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
 use firn_kv::env::os::OsEnv;
-use firn_kv::{DbOptions, Durability, ErrorKind, TreeOptions};
+use firn_kv::{DbOptions, Durability};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::error::{closed, of_kv};
-use crate::read::{Batch, Items, Kind, Snapshot, Transaction, limits};
+use crate::handle::Handle;
+use crate::read::{Batch, Items, Kind, Limits, Snapshot, Transaction, limits};
 
 /// The durability of this name.
 pub fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
@@ -40,14 +41,14 @@ pub fn options(
 
 /// A store: trees of bytes in a directory, or in memory.
 #[pyclass(frozen, module = "firn")]
-pub struct Db(RwLock<Option<firn_kv::Db>>);
+pub struct Db(Handle<RwLock<Option<firn_kv::Db>>>);
 
 impl Db {
     fn open(db: firn_kv::Db) -> Db {
-        Db(RwLock::new(Some(db)))
+        Db(Handle::new(RwLock::new(Some(db))))
     }
 
-    pub fn get(&self) -> PyResult<firn_kv::Db> {
+    fn get(&self) -> PyResult<firn_kv::Db> {
         let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
         held.clone().ok_or_else(|| closed("store"))
     }
@@ -79,15 +80,13 @@ impl Db {
     /// The tree of this name, made where it is not there.
     fn tree(&self, py: Python<'_>, name: &str) -> PyResult<Tree> {
         let db = self.get()?;
-        let tree = py.detach(|| match db.existing_tree(name) {
-            Err(e) if e.kind() == ErrorKind::NotFound => db.tree(name, TreeOptions::default()),
-            other => other,
-        });
-        tree.map(|tree| Tree { tree, name: name.to_owned() }).map_err(of_kv)
+        let tree = py.detach(|| firn_tools::trees::there_or_new(&db, name)).map_err(of_kv)?;
+        Ok(Tree { tree: Handle::new(tree), name: name.to_owned() })
     }
 
-    fn tree_names(&self) -> PyResult<Vec<String>> {
-        Ok(self.get()?.tree_names())
+    fn tree_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let db = self.get()?;
+        Ok(py.detach(|| db.tree_names()))
     }
 
     fn drop_tree(&self, py: Python<'_>, name: &str) -> PyResult<()> {
@@ -95,33 +94,35 @@ impl Db {
         py.detach(|| db.drop_tree(name)).map_err(of_kv)
     }
 
-    /// Does all that the batch says, or nothing; the batch is empty afterwards.
+    /// Does all that the batch says, or nothing; the batch is empty afterwards, also when it fails.
     #[pyo3(signature = (batch, *, durability=None))]
     fn write(&self, py: Python<'_>, batch: &Batch, durability: Option<&str>) -> PyResult<()> {
-        let durability = self::durability(durability)?;
-        let (db, batch) = (self.get()?, batch.take());
+        let batch = batch.take();
+        let (durability, db) = (self::durability(durability)?, self.get()?);
         let db = durability.map_or_else(|| db.clone(), |d| db.with(d));
         py.detach(|| db.write(batch)).map_err(of_kv)
     }
 
-    fn snapshot(&self) -> PyResult<Snapshot> {
-        Ok(Snapshot::new(self.get()?.snapshot()))
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        let db = self.get()?;
+        Ok(Snapshot::new(py.detach(|| db.snapshot())))
     }
 
     /// A transaction: `with db.transaction() as tx` commits it, unless an exception leaves the block.
-    fn transaction(&self) -> PyResult<Transaction> {
-        Ok(Transaction::new(self.get()?.transaction()))
+    fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
+        let db = self.get()?;
+        Ok(Transaction::new(py.detach(|| db.transaction())))
     }
 
     /// Calls `work(tx)` with a transaction and commits it; again when it conflicts, so often at most.
     #[pyo3(signature = (work, *, attempts=32))]
     fn transact(&self, py: Python<'_>, work: &Bound<'_, PyAny>, attempts: u32) -> PyResult<Py<PyAny>> {
         for attempt in 1.. {
-            let tx = Bound::new(py, self.transaction()?)?;
+            let tx = Bound::new(py, self.transaction(py)?)?;
             let done = work.call1((&tx,)).and_then(|out| tx.get().commit(py).map(|()| out));
             match done {
                 Err(e) if e.is_instance_of::<crate::error::ConflictError>(py) && attempt < attempts => {
-                    tx.get().rollback();
+                    tx.get().rollback(py);
                     // Somebody else is faster: leave them a moment.
                     let pause = std::time::Duration::from_micros(50 << attempt.min(8));
                     py.detach(|| OsEnv::new().sleep(pause));
@@ -164,14 +165,14 @@ impl Db {
 /// A tree of a store: an ordered map from bytes to bytes, used like a dict.
 #[pyclass(frozen, module = "firn")]
 pub struct Tree {
-    pub tree: firn_kv::Tree,
+    pub tree: Handle<firn_kv::Tree>,
     name: String,
 }
 
 impl Tree {
     /// The tree with this durability.
     fn with(&self, name: Option<&str>) -> PyResult<firn_kv::Tree> {
-        Ok(durability(name)?.map_or_else(|| self.tree.clone(), |d| self.tree.with(d)))
+        Ok(durability(name)?.map_or_else(|| (*self.tree).clone(), |d| self.tree.with(d)))
     }
 
     fn read<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
@@ -179,8 +180,8 @@ impl Tree {
         Ok(found.map(|v| PyBytes::new(py, &v)))
     }
 
-    fn walk(&self, bounds: crate::read::Limits, kind: Kind) -> PyResult<Items> {
-        Ok(Items::new(self.tree.range(bounds.range()), kind, bounds.reverse, true))
+    fn walk(&self, py: Python<'_>, bounds: &Limits, kind: Kind) -> Items {
+        Items::new(py.detach(|| self.tree.range(bounds.range())), kind, bounds.reverse, true)
     }
 }
 
@@ -230,8 +231,8 @@ impl Tree {
         py.detach(|| self.tree.is_empty()).map(|empty| !empty).map_err(of_kv)
     }
 
-    fn __iter__(&self) -> PyResult<Items> {
-        self.walk(limits(None, None, None, false)?, Kind::Keys)
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Items> {
+        Ok(self.walk(py, &limits(None, None, None, false)?, Kind::Keys))
     }
 
     #[pyo3(signature = (key, default=None))]
@@ -300,33 +301,36 @@ impl Tree {
     #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
     fn items(
         &self,
+        py: Python<'_>,
         start: Option<PyBackedBytes>,
         end: Option<PyBackedBytes>,
         prefix: Option<PyBackedBytes>,
         reverse: bool,
     ) -> PyResult<Items> {
-        self.walk(limits(start, end, prefix, reverse)?, Kind::Items)
+        Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Items))
     }
 
     #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
     fn keys(
         &self,
+        py: Python<'_>,
         start: Option<PyBackedBytes>,
         end: Option<PyBackedBytes>,
         prefix: Option<PyBackedBytes>,
         reverse: bool,
     ) -> PyResult<Items> {
-        self.walk(limits(start, end, prefix, reverse)?, Kind::Keys)
+        Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Keys))
     }
 
     #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
     fn values(
         &self,
+        py: Python<'_>,
         start: Option<PyBackedBytes>,
         end: Option<PyBackedBytes>,
         prefix: Option<PyBackedBytes>,
         reverse: bool,
     ) -> PyResult<Items> {
-        self.walk(limits(start, end, prefix, reverse)?, Kind::Values)
+        Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Values))
     }
 }

@@ -1,11 +1,14 @@
 //! Firn for Python: `firn._firn`, which the package `firn` shows.
 //!
-//! Invariants: no call of the engine is made with the interpreter's lock held; a handle that Python shares among threads is behind a lock of its
-//! own where the engine wants one user at a time; a panic becomes an exception (PyO3 sees to it).
+//! Invariants: nothing that may wait, for a device, another thread or a lock of the engine, is done with the interpreter's lock held, and neither
+//! is the last handle of a store dropped with it; what only touches memory of its own (batches, names, columns) is. A handle that Python shares
+//! among threads is behind a lock of its own where the engine wants one user at a time; such a lock is waited for only without the interpreter's,
+//! or is never held while somebody waits. A panic becomes an exception (PyO3 sees to it).
 //!
 //! | module | what |
 //! |---|---|
 //! | `error` | the exceptions |
+//! | `handle` | handles of the engine, which are dropped without the interpreter's lock |
 //! | `db` | stores and trees |
 //! | `read` | iterators, snapshots, transactions, batches |
 //! | `cql` | sessions, statements, rows |
@@ -14,6 +17,7 @@
 mod cql;
 mod db;
 mod error;
+mod handle;
 mod read;
 mod value;
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Bound as End;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use firn_kv::base::key::prefix_end;
 use firn_kv::{Range, Readable, Value};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,6 +13,7 @@ use pyo3::types::{PyBytes, PyTuple};
 
 use crate::db::Tree;
 use crate::error::{closed, of_kv};
+use crate::handle::Handle;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,9 +45,7 @@ pub fn limits(
         return Err(PyValueError::new_err("keys are chosen by a prefix, or by start and end"));
     }
     if let Some(prefix) = prefix {
-        // What has the prefix is before the prefix with its last byte that can grow grown by one.
-        let grows = prefix.iter().rposition(|b| *b < u8::MAX);
-        let end = grows.map_or(End::Unbounded, |at| End::Excluded([&prefix[..at], &[prefix[at] + 1]].concat()));
+        let end = prefix_end(&prefix).map_or(End::Unbounded, End::Excluded);
         return Ok(Limits { start: End::Included(prefix.to_vec()), end, reverse });
     }
     let start = start.map_or(End::Unbounded, |b| End::Included(b.to_vec()));
@@ -76,7 +76,7 @@ struct Walk {
 /// Entries of a range of keys, as they were when it was made.
 #[pyclass(frozen, module = "firn")]
 pub struct Items {
-    walk: Mutex<Walk>,
+    walk: Handle<Mutex<Walk>>,
     kind: Kind,
     reverse: bool,
     ahead: bool,
@@ -85,7 +85,8 @@ pub struct Items {
 impl Items {
     /// `ahead`: whether more may be fetched than is asked for. In a transaction that would be more than it has read.
     pub fn new(range: Range, kind: Kind, reverse: bool, ahead: bool) -> Items {
-        Items { walk: Mutex::new(Walk { range, ready: VecDeque::new(), failed: None, step: 1 }), kind, reverse, ahead }
+        let walk = Walk { range, ready: VecDeque::new(), failed: None, step: 1 };
+        Items { walk: Handle::new(Mutex::new(walk)), kind, reverse, ahead }
     }
 
     fn entry(&self) -> firn_kv::Result<Option<(Value, Value)>> {
@@ -170,11 +171,11 @@ impl Batch {
 
 /// A store as it was at one moment. `with` gives it back at the end of the block.
 #[pyclass(frozen, module = "firn")]
-pub struct Snapshot(Mutex<Option<firn_kv::Snapshot>>);
+pub struct Snapshot(Handle<Mutex<Option<firn_kv::Snapshot>>>);
 
 impl Snapshot {
     pub fn new(snapshot: firn_kv::Snapshot) -> Snapshot {
-        Snapshot(Mutex::new(Some(snapshot)))
+        Snapshot(Handle::new(Mutex::new(Some(snapshot))))
     }
 
     fn held(&self) -> PyResult<firn_kv::Snapshot> {
@@ -187,26 +188,29 @@ impl Snapshot {
     #[pyo3(signature = (tree, key, default=None))]
     fn get(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
         let held = self.held()?;
-        let found = py.detach(|| held.get(&tree.tree, &key)).map_err(of_kv)?;
+        // Another thread may close the snapshot meanwhile: then this is the last handle of it.
+        let found = py.detach(move || held.get(&tree.tree, &key)).map_err(of_kv)?;
         Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
     }
 
     #[pyo3(signature = (tree, start=None, end=None, *, prefix=None, reverse=false))]
     fn items(
         &self,
+        py: Python<'_>,
         tree: &Tree,
         start: Option<PyBackedBytes>,
         end: Option<PyBackedBytes>,
         prefix: Option<PyBackedBytes>,
         reverse: bool,
     ) -> PyResult<Items> {
-        let limits = limits(start, end, prefix, reverse)?;
-        Ok(Items::new(self.held()?.range(&tree.tree, limits.range()), Kind::Items, reverse, true))
+        let (limits, held) = (limits(start, end, prefix, reverse)?, self.held()?);
+        Ok(Items::new(py.detach(move || held.range(&tree.tree, limits.range())), Kind::Items, reverse, true))
     }
 
     /// Gives it back: until then the store keeps what it shows.
-    fn close(&self) {
-        lock(&self.0).take();
+    fn close(&self, py: Python<'_>) {
+        let held = lock(&self.0).take();
+        py.detach(|| drop(held));
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -214,18 +218,18 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (*_why))]
-    fn __exit__(&self, _why: &Bound<'_, PyTuple>) {
-        self.close();
+    fn __exit__(&self, py: Python<'_>, _why: &Bound<'_, PyTuple>) {
+        self.close(py);
     }
 }
 
 /// Reads and writes as one step. `with` commits it at the end of the block, and gives it up when an exception leaves it.
 #[pyclass(frozen, module = "firn")]
-pub struct Transaction(Mutex<Option<firn_kv::Transaction>>);
+pub struct Transaction(Handle<Mutex<Option<firn_kv::Transaction>>>);
 
 impl Transaction {
     pub fn new(transaction: firn_kv::Transaction) -> Transaction {
-        Transaction(Mutex::new(Some(transaction)))
+        Transaction(Handle::new(Mutex::new(Some(transaction))))
     }
 
     fn held<T: Send>(
@@ -288,8 +292,9 @@ impl Transaction {
     }
 
     /// Gives it up.
-    pub fn rollback(&self) {
-        lock(&self.0).take();
+    pub fn rollback(&self, py: Python<'_>) {
+        // Who waits for a call of another thread, or gives up what kept files, does it without the interpreter's lock.
+        py.detach(|| drop(lock(&self.0).take()));
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -299,10 +304,10 @@ impl Transaction {
     #[pyo3(signature = (kind, *_why))]
     fn __exit__(&self, py: Python<'_>, kind: &Bound<'_, PyAny>, _why: &Bound<'_, PyTuple>) -> PyResult<()> {
         if !kind.is_none() {
-            self.rollback();
+            self.rollback(py);
             return Ok(());
         }
         // Who has committed or given it up in the block wants no more.
-        if lock(&self.0).is_some() { self.commit(py) } else { Ok(()) }
+        py.detach(|| lock(&self.0).take().map_or(Ok(()), firn_kv::Transaction::commit)).map_err(of_kv)
     }
 }

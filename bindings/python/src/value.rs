@@ -1,22 +1,7 @@
-//! Python's values as CQL's, and back.
+//! Python's values as CQL's, and back. Which is which is the table of `README.md`.
 //!
-//! | CQL | Python |
-//! |---|---|
-//! | tinyint … bigint, varint, counter | int |
-//! | float, double | float |
-//! | decimal | decimal.Decimal |
-//! | text, ascii | str |
-//! | blob, and types that there is no other form for | bytes |
-//! | boolean | bool |
-//! | uuid, timeuuid | uuid.UUID |
-//! | inet | ipaddress.IPv4Address, IPv6Address |
-//! | timestamp | datetime.datetime in UTC; one without a time zone is taken for UTC |
-//! | date, time | datetime.date, datetime.time (what is below a microsecond is cut) |
-//! | duration | str, as CQL writes it |
-//! | list, set, map, tuple | list, set, dict, tuple |
-//! | user type | dict |
-//!
-//! Elements of sets and keys of maps are hashable: lists in them are tuples, sets frozen sets, maps and user types tuples of pairs.
+//! Invariant: what is read can be bound again. A timestamp, date or time that Python has no form for is a whole number, and a map or value of a
+//! user type that must be hashable is a tuple of pairs; `of_python` takes both.
 
 use std::net::IpAddr;
 
@@ -30,6 +15,8 @@ use pyo3::types::{
     IntoPyDict, PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
 };
 use uuid::Uuid;
+
+use crate::error::{InvalidRequest, ServerError};
 
 /// What of Python's own library values are made of.
 struct Known {
@@ -50,6 +37,15 @@ static KNOWN: PyOnceLock<Known> = PyOnceLock::new();
 
 /// The day 1970-01-01, as `date.toordinal` counts.
 const EPOCH_DAY: i64 = 719_163;
+/// The last day that Python knows, 9999-12-31; the first one is 1, 0001-01-01.
+const LAST_DAY: i64 = 3_652_059;
+const DAY_MILLIS: i64 = 86_400_000;
+const DAY_NANOS: i64 = DAY_MILLIS * 1_000_000;
+
+/// Whether Python knows the day, counted from 1970-01-01.
+fn known_day(day: i64) -> bool {
+    (1 - EPOCH_DAY..=LAST_DAY - EPOCH_DAY).contains(&day)
+}
 
 fn known(py: Python<'_>) -> PyResult<&Known> {
     KNOWN.get_or_try_init(py, || {
@@ -92,16 +88,17 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value, hashable: bool) -> PyResul
         Value::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
         Value::Uuid(uuid) => uuid.into_pyobject(py)?.into_any(),
         Value::Inet(address) => k.address.bind(py).call1((address.to_string(),))?,
-        Value::Date(days) => k.date.bind(py).call_method1("fromordinal", (days.saturating_add(EPOCH_DAY),))?,
-        Value::Time(nanos) => {
+        Value::Date(days) if known_day(*days) => k.date.bind(py).call_method1("fromordinal", (days + EPOCH_DAY,))?,
+        Value::Time(nanos) if (0..DAY_NANOS).contains(nanos) => {
             let micros = nanos / 1000;
             let (second, minute) = (micros / 1_000_000, micros / 60_000_000);
             k.time.bind(py).call1((minute / 60, minute % 60, second % 60, micros % 1_000_000))?
         }
-        Value::Timestamp(millis) => {
+        Value::Timestamp(millis) if known_day(millis.div_euclid(DAY_MILLIS)) => {
             let since = k.delta.bind(py).call1((0, 0, 0, *millis))?;
             k.epoch.bind(py).add(since)?
         }
+        Value::Date(n) | Value::Time(n) | Value::Timestamp(n) => n.into_pyobject(py)?.into_any(),
         Value::List(values) if hashable => PyTuple::new(py, all(values, true)?)?.into_any(),
         Value::List(values) => PyList::new(py, all(values, false)?)?.into_any(),
         Value::Set(values) if hashable => PyFrozenSet::new(py, all(values, true)?)?.into_any(),
@@ -129,7 +126,7 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value, hashable: bool) -> PyResul
             }
             dict.into_any()
         }
-        other => return Err(PyTypeError::new_err(format!("there is no value of Python for {other:?}"))),
+        other => return Err(ServerError::new_err(format!("there is no value of Python for {other:?}"))),
     })
 }
 
@@ -148,7 +145,13 @@ pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
         return match (object.extract::<i64>(), of) {
             (Ok(n), Type::Double | Type::Float) => Ok(Value::Double(n as f64)),
             (Ok(n), Type::Decimal) => Ok(Value::Decimal(n.to_string())),
+            (Ok(n), Type::SimpleDate) => Ok(Value::Date(n)),
             (Ok(n), _) => Ok(Value::BigInt(n)),
+            (Err(_), Type::Double | Type::Float) => object
+                .extract()
+                .map(Value::Double)
+                .map_err(|_| InvalidRequest::new_err(format!("a whole number is too great for {}", of.cql_name()))),
+            (Err(_), Type::Decimal) => object.extract::<BigInt>().map(|n| Value::Decimal(n.to_string())),
             (Err(_), _) => object.extract::<BigInt>().map(Value::VarInt),
         };
     }
@@ -194,32 +197,43 @@ pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
     collection(object, of)
 }
 
+/// A key or a name with its value.
+type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// The pairs of a dict, or of a list or tuple of them, as which a key is read that is a map or of a user type.
+fn pairs<'py>(object: &Bound<'py, PyAny>) -> Option<Vec<Pair<'py>>> {
+    if let Ok(dict) = object.cast::<PyDict>() {
+        return Some(dict.iter().collect());
+    }
+    let listed = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+    listed.then(|| object.try_iter().ok()?.map(|pair| pair.ok()?.extract().ok()).collect())?
+}
+
 fn collection(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
     let each = |of: &Type| object.try_iter()?.map(|item| of_python(&item?, of)).collect::<PyResult<Vec<_>>>();
     let is_row = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     let is_set = object.is_instance_of::<PySet>() || object.is_instance_of::<PyFrozenSet>();
-    match (of, object.cast::<PyDict>()) {
-        (Type::List(e), Err(_)) if is_row => each(e).map(Value::List),
-        (Type::Set(e), Err(_)) if is_row || is_set => each(e).map(Value::Set),
-        (Type::Tuple(types), Err(_)) if is_row => {
+    match (of, pairs(object)) {
+        (Type::List(e), _) if is_row => each(e).map(Value::List),
+        (Type::Set(e), _) if is_row || is_set => each(e).map(Value::Set),
+        (Type::Tuple(types), _) if is_row => {
             if object.len()? > types.len() {
                 return Err(PyTypeError::new_err(format!("a tuple of {} where {} is wanted", object.len()?, of.cql_name())));
             }
             let items = object.try_iter()?.zip(types.iter()).map(|(item, of)| of_python(&item?, of));
             items.collect::<PyResult<_>>().map(Value::Tuple)
         }
-        (Type::Map(kv), Ok(dict)) => {
-            let pair =
-                |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((of_python(&key, &kv.0)?, of_python(&value, &kv.1)?));
-            dict.iter().map(pair).collect::<PyResult<_>>().map(Value::Map)
+        (Type::Map(kv), Some(pairs)) => {
+            let pair = |(key, value): Pair<'_>| Ok((of_python(&key, &kv.0)?, of_python(&value, &kv.1)?));
+            pairs.into_iter().map(pair).collect::<PyResult<_>>().map(Value::Map)
         }
-        (Type::Udt(user), Ok(dict)) => {
-            let field = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        (Type::Udt(user), Some(pairs)) => {
+            let field = |(name, value): Pair<'_>| {
                 let name: String = name.extract()?;
                 let of = user.fields.iter().find(|f| f.0 == name).map_or(&Type::Bytes, |f| &f.1);
                 Ok((name, of_python(&value, of)?))
             };
-            dict.iter().map(field).collect::<PyResult<_>>().map(Value::User)
+            pairs.into_iter().map(field).collect::<PyResult<_>>().map(Value::User)
         }
         _ => {
             let class = object.get_type().qualname()?;

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import ipaddress
+import time
 import uuid
 
 import pytest
@@ -50,6 +51,22 @@ def session():
         ("frozen<place>", {"x": 1, "y": None}),
         ("list<frozen<place>>", [{"x": 1, "y": "z"}]),
         ("int", None),
+        ("map<frozen<place>, int>", {(("x", 1), ("y", None)): 2}),
+        ("set<frozen<map<text, int>>>", {(("a", 1), ("b", 2)), ()}),
+        ("map<frozen<map<int, frozen<list<frozen<place>>>>>, text>", {((7, ((("x", 1), ("y", "z")),)),): "v"}),
+        ("timestamp", (1 << 63) - 1),
+        ("timestamp", -62_135_596_800_001),
+        ("timestamp", datetime.datetime(1, 1, 1, tzinfo=UTC)),
+        ("timestamp", 253_402_300_800_000),
+        ("timestamp", datetime.datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)),
+        ("date", -(1 << 31)),
+        ("date", -719_163),
+        ("date", datetime.date.min),
+        ("date", datetime.date.max),
+        ("date", (1 << 31) - 1),
+        ("time", 86_400_000_000_000),
+        ("time", -1),
+        ("set<timestamp>", {datetime.datetime(2011, 3, 13, tzinfo=UTC), 1 << 62}),
     ],
 )
 def test_values_come_back_as_they_were_bound(session, of, value):
@@ -66,6 +83,56 @@ def test_what_can_be_bound_beside_that(session):
     session.execute("INSERT INTO t (k, ts, d, s, dec) VALUES (?, ?, ?, ?, ?)", [1, naive, 3, [2, 1, 2], 5])
     row = session.execute("SELECT ts, d, s, dec FROM t").one()
     assert tuple(row) == (naive.replace(tzinfo=UTC), 3.0, {1, 2}, decimal.Decimal(5))
+    session.execute("INSERT INTO t (k, ts, d, dec) VALUES (?, ?, ?, ?)", [1, 86_400_000, 1 << 64, -(1 << 70)])
+    row = session.execute("SELECT ts, d, dec FROM t").one()
+    assert tuple(row) == (datetime.datetime(1970, 1, 2, tzinfo=UTC), 2.0**64, decimal.Decimal(-(1 << 70)))
+    with pytest.raises(firn.InvalidRequest, match="too great for double"):
+        session.execute("INSERT INTO t (k, d) VALUES (?, ?)", [1, 10**400])
+
+
+def test_numbers_that_no_timestamp_or_date_can_be_are_refused(session):
+    session.execute("CREATE TABLE t (k int PRIMARY KEY, ts timestamp, d date)")
+    for values in ({"ts": 1 << 63}, {"d": 1 << 31}, {"d": (1 << 63) - 1}, {"d": -(1 << 63)}, {"d": 1 << 70}):
+        with pytest.raises(firn.InvalidRequest):
+            session.execute("INSERT INTO t (k, ts, d) VALUES (:k, :ts, :d)", {"k": 1, **values})
+
+
+def test_databases_in_memory_have_the_time_of_day_and_chance():
+    seen = set()
+    for _ in range(2):
+        session = firn.Session.in_memory()
+        session.execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        session.execute("CREATE TABLE k.t (id uuid PRIMARY KEY, at timestamp)")
+        session.execute("INSERT INTO k.t (id, at) VALUES (uuid(), toTimestamp(now()))")
+        row = session.execute("SELECT id, at, writetime(at) AS written FROM k.t").one()
+        seen.add(row.id)
+        assert row.at.year >= 2025 and row.written // 1_000_000 > 1_735_689_600
+    assert len(seen) == 2
+    session.execute("INSERT INTO k.t (id, at) VALUES (uuid(), 0) USING TTL 1")
+    # What is measured is the engine's clock, so it has to pass.
+    time.sleep(1.1)
+    assert [tuple(row) for row in session.execute("SELECT id FROM k.t")] == [(row.id,)]
+
+
+def test_no_values_are_as_good_as_none(session):
+    for none in (None, (), [], {}):
+        session.execute("USE k", none)
+        session.execute("CREATE TABLE IF NOT EXISTS t (k int PRIMARY KEY, v int)", none)
+        session.execute("INSERT INTO t (k) VALUES (1)", none)
+        assert session.execute("SELECT k FROM t", none).one().k == 1
+    for none in (None, (), []):
+        with pytest.raises(firn.InvalidRequest, match="1 is wanted, v int, and 0 came"):
+            session.execute("UPDATE t SET v = :v WHERE k = 1", none)
+    session.execute("UPDATE t SET v = :v WHERE k = 1", {})
+
+
+def test_pairs_are_taken_for_maps_and_user_types_only_where_they_are_pairs(session):
+    session.execute("CREATE TABLE t (k int PRIMARY KEY, v map<text, int>)")
+    session.execute("INSERT INTO t (k, v) VALUES (?, ?)", (1, [("a", 1)]))
+    assert session.execute("SELECT v FROM t").one().v == {"a": 1}
+    for wrong in (["a"], [("a",)], [("a", 1, 2)], "ab", {"a"}):
+        with pytest.raises((TypeError, firn.InvalidRequest)):
+            session.execute("INSERT INTO t (k, v) VALUES (?, ?)", (1, wrong))
 
 
 def test_rows_are_read_by_name_and_place(session):

@@ -78,6 +78,10 @@ def test_batches_and_snapshots(db):
     with pytest.raises(firn.ClosedError):
         before.get(one, b"k")
     assert one[b"k"] == b"new" and two[b"k"] == b"2"
+    batch.put(one, b"lost", b"")
+    with pytest.raises(ValueError, match="no durability"):
+        db.write(batch, durability="maybe")
+    assert len(batch) == 0
 
 
 def test_transactions_commit_at_the_end_of_their_block(db):

@@ -21,6 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use firn_kv::env::mem::MemEnv;
 use firn_wide::{Options, Wide};
 use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
@@ -134,6 +135,28 @@ impl Session {
     /// As [`open`](Session::open).
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Session> {
         Session::new(Wide::open_with(dir, options)?)
+    }
+
+    /// Opens an empty database in memory, which is gone with the last handle of it. Time and random numbers are the operating system's: `now()`
+    /// is now, a value with a TTL goes when it has passed, and no two `uuid()` are the same.
+    ///
+    /// ```
+    /// use firn_cql::Session;
+    /// let session = Session::in_memory()?;
+    /// session.execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+    /// session.execute("CREATE TABLE k.t (id uuid PRIMARY KEY, at timestamp)", ())?;
+    /// session.execute("INSERT INTO k.t (id, at) VALUES (uuid(), toTimestamp(now()))", ())?;
+    /// session.execute("INSERT INTO k.t (id, at) VALUES (uuid(), toTimestamp(now()))", ())?;
+    /// assert_eq!(session.execute("SELECT id FROM k.t WHERE at > '2025-01-01' ALLOW FILTERING", ())?.len(), 2);
+    /// # Ok::<(), firn_cql::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Server` when there is no memory.
+    pub fn in_memory() -> Result<Session> {
+        let mut options = Options::default();
+        options.store.db.event_log = false;
+        Session::new(Wide::open_in(Arc::new(MemEnv::plain()), "/", options)?)
     }
 
     /// A session with a database that is open. Of one database there must be one `new`; others are clones.

@@ -1,0 +1,34 @@
+//! Handles of the engine in objects of Python.
+
+use std::ops::Deref;
+
+use pyo3::Python;
+
+/// A handle that is dropped without the interpreter's lock: the last one of a store closes it, which waits for the device.
+pub struct Handle<T: Send>(Option<T>);
+
+impl<T: Send> Handle<T> {
+    /// Keeps it.
+    pub fn new(held: T) -> Handle<T> {
+        Handle(Some(held))
+    }
+}
+
+impl<T: Send> Deref for Handle<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match &self.0 {
+            Some(held) => held,
+            None => unreachable!("only drop takes it"),
+        }
+    }
+}
+
+impl<T: Send> Drop for Handle<T> {
+    fn drop(&mut self) {
+        let held = self.0.take();
+        // An object of Python goes with the lock held; where it does not, there is nothing to give up.
+        Python::try_attach(|py| py.detach(|| drop(held)));
+    }
+}
