@@ -1,12 +1,14 @@
 //! Compactions keep to a rate, stand still while they are paused, and never keep a writer from going on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::yield_now;
 
+use firn_kv::base::key::Kind;
 use firn_kv::env::Env;
-use firn_kv::env::fault::{FaultEnv, OpClass};
+use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Compression, Db, DbOptions, ErrorKind, Policy, Tree, TreeOptions};
+use firn_kv::{Compression, Db, DbOptions, ErrorKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict};
 
 const RATE: u64 = 1 << 20;
 
@@ -20,17 +22,54 @@ fn options(threads: usize) -> DbOptions {
     }
 }
 
-fn open(env: Arc<dyn Env>, options: DbOptions) -> (Db, Tree) {
-    let db = Db::open_in(env, "/db", options).unwrap();
-    let tree = TreeOptions {
+fn tree_options() -> TreeOptions {
+    TreeOptions {
         memtable_size: 64 << 10,
         table_size: 256 << 10,
         compression: vec![Compression::None],
         policy: Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 },
         ..TreeOptions::default()
-    };
-    let tree = db.tree("t", tree).unwrap();
+    }
+}
+
+fn open(env: Arc<dyn Env>, options: DbOptions) -> (Db, Tree) {
+    let db = Db::open_in(env, "/db", options).unwrap();
+    let tree = db.tree("t", tree_options()).unwrap();
     (db, tree)
+}
+
+/// Lets nothing out of a merge, and calls for each entry before it goes.
+struct DropAll<F>(Arc<F>);
+
+impl<F: Fn() + Send + Sync + 'static> Purge for DropAll<F> {
+    fn name(&self) -> &str {
+        "drop all"
+    }
+
+    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+        Box::new(DropAll(self.0.clone()))
+    }
+}
+
+impl<F: Fn() + Send + Sync> PurgePass for DropAll<F> {
+    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> Verdict {
+        (self.0)();
+        Verdict::Drop
+    }
+}
+
+fn dropping(each: impl Fn() + Send + Sync + 'static) -> TreeOptions {
+    TreeOptions { purge: Some(Arc::new(DropAll(Arc::new(each)))), ..tree_options() }
+}
+
+fn is_set(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Acquire)
+}
+
+fn wait_for(flag: &AtomicBool) {
+    while !is_set(flag) {
+        yield_now();
+    }
 }
 
 /// Bytes that compactions have read and written.
@@ -68,6 +107,70 @@ fn a_merge_takes_the_time_that_its_bytes_are_worth() {
             db.set_background_rate(None).unwrap();
         }
     }
+}
+
+/// Entries that a range deletion covers, that newer versions hide, or that the purge hook drops are read like others: a merge that lets
+/// few of them out or none takes its time all the same.
+#[test]
+fn a_merge_takes_its_time_also_for_what_it_drops() {
+    const N: u32 = 5000;
+    for (way, rounds) in [("covered", 1), ("shadowed", 4), ("purged", 1)] {
+        let mem = MemEnv::new(5);
+        let db = Db::open_in(Arc::new(mem.clone()), "/db", options(0)).unwrap();
+        let tree = if way == "purged" { dropping(|| ()) } else { tree_options() };
+        let tree = db.tree("t", tree).unwrap();
+        let pause = db.pause_background().unwrap();
+        for _ in 0..rounds {
+            fill(&tree, 0, N, 240);
+        }
+        if way == "covered" {
+            tree.flush().unwrap();
+            tree.delete_range(vec![0]..vec![0xff; 5]).unwrap();
+        }
+        tree.flush().unwrap();
+        drop(pause);
+        db.set_background_rate(Some(RATE)).unwrap();
+        let (from, before) = (mem.monotonic_nanos(), moved(&db));
+        tree.compact().unwrap();
+        let seconds = (mem.monotonic_nanos() - from) as f64 / 1e9;
+        let worth = (moved(&db) - before) as f64 / RATE as f64;
+        assert_eq!(tree.len().unwrap(), if way == "shadowed" { u64::from(N) } else { 0 }, "{way}");
+        assert!(worth > 0.9, "{way}: {worth}: little was merged");
+        assert!(seconds <= worth * 1.02 + 0.1 && seconds >= worth * 0.98 - 0.5, "{way}: {seconds} s for bytes worth {worth} s");
+    }
+}
+
+/// What a merge has not read when it fails is nobody's to wait for; what it has moved is.
+#[test]
+fn a_merge_that_fails_counts_what_it_has_moved() {
+    // How often it is tried in vain, each time failing where its `at`-th operation of a class begins. Gives the seconds until a last try is
+    // done, what that one moved, in seconds too, and how many such operations it took.
+    let tried = |times: u32, class: OpClass, at: u64| {
+        let mem = MemEnv::new(6);
+        let disk = FaultEnv::new(Arc::new(mem.clone()));
+        disk.only(&[class]);
+        let (db, tree) = open(Arc::new(disk.clone()), options(0));
+        let pause = db.pause_background().unwrap();
+        fill(&tree, 0, 8000, 200);
+        tree.flush().unwrap();
+        drop(pause);
+        db.set_background_rate(Some(RATE)).unwrap();
+        let from = mem.monotonic_nanos();
+        for _ in 0..times {
+            disk.fail_from(disk.count() + at, Fault::Enospc);
+            assert_eq!(tree.compact().unwrap_err().kind(), ErrorKind::NoSpace);
+            disk.heal();
+        }
+        let (before, begun) = (moved(&db), disk.count());
+        tree.compact().unwrap();
+        let seconds = (mem.monotonic_nanos() - from) as f64 / 1e9;
+        (seconds, (moved(&db) - before) as f64 / RATE as f64, disk.count() - begun)
+    };
+    let (seconds, worth, _) = tried(20, OpClass::Dir, 0);
+    assert!(worth > 2.0 && seconds <= worth * 1.02 + 0.2, "{seconds} s for bytes worth {worth} s");
+    let (_, _, writes) = tried(0, OpClass::Write, 0);
+    let (seconds, worth, _) = tried(2, OpClass::Write, writes / 2);
+    assert!((1.5..2.5).contains(&(seconds / worth)), "{seconds} s where two halves and a whole are worth {} s", worth * 2.0);
 }
 
 /// Never, at any moment of a long history, has more been moved than the time since its beginning allows.
@@ -122,11 +225,11 @@ fn a_merge_stands_still_and_writers_go_on() {
         // Somewhere in the middle of what there is to do now.
         let begun = written.load(Ordering::Relaxed);
         while written.load(Ordering::Relaxed) < begun + 3 {
-            std::thread::yield_now();
+            yield_now();
         }
         let (pause, again) = (db.pause_background().unwrap(), db.pause_background().unwrap());
         let (still, done) = (written.load(Ordering::Relaxed), db.stats().compactions);
-        (0..1000).for_each(|_| std::thread::yield_now());
+        (0..1000).for_each(|_| yield_now());
         assert_eq!((written.load(Ordering::Relaxed), db.stats().compactions), (still, done), "something was written");
         fill(&tree, 20_000, 20_000, 100);
         tree.flush().unwrap();
@@ -155,4 +258,84 @@ fn closing_ends_what_waits() {
         assert_eq!(db.pause_background().map(drop).unwrap_err().kind(), ErrorKind::Closed);
         drop(pause);
     }
+}
+
+/// A merge that lets nothing out hears of the closing, too.
+#[test]
+fn closing_ends_a_merge_that_drops_everything() {
+    for threads in [0, 1] {
+        let (judged, inside, go) =
+            (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let each = {
+            let (judged, inside, go) = (judged.clone(), inside.clone(), go.clone());
+            move || {
+                if judged.fetch_add(1, Ordering::Relaxed) == 1000 {
+                    inside.store(true, Ordering::Release);
+                    wait_for(&go);
+                }
+            }
+        };
+        let db = Db::open_in(Arc::new(MemEnv::new(7)), "/db", options(threads)).unwrap();
+        let tree = db.tree("t", dropping(each)).unwrap();
+        let pause = db.pause_background().unwrap();
+        fill(&tree, 0, 20_000, 40);
+        tree.flush().unwrap();
+        std::thread::scope(|s| {
+            let merge = s.spawn(|| tree.compact().unwrap_err().kind());
+            wait_for(&inside);
+            let close = s.spawn(|| db.close());
+            // No checkpoint is begun any more once the store is closing.
+            let copied = (0..).find_map(|n| db.checkpoint(format!("/copy{n}")).err()).map(|e| e.kind());
+            go.store(true, Ordering::Release);
+            assert_eq!((merge.join().unwrap(), copied), (ErrorKind::Closed, Some(ErrorKind::Closed)));
+            close.join().unwrap().unwrap();
+        });
+        let judged = judged.load(Ordering::Relaxed);
+        assert!(judged <= 1000 + 1024, "{judged} entries were judged");
+        drop(pause);
+    }
+}
+
+/// While a job of one tree stands still, a caller who compacts another tree waits for a second one who does so, too; only who needs the
+/// tables of the job is refused.
+#[test]
+fn only_who_needs_the_tables_of_a_job_that_stands_still_is_refused() {
+    let [inside, begun, go] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    // At this rate a merge takes a minute: it is in the middle when it is paused.
+    let db =
+        Db::open_in(Arc::new(MemEnv::plain()), "/db", DbOptions { background_rate: Some(64 << 10), ..options(2) }).unwrap();
+    let begins = begun.clone();
+    let slow = TreeOptions { memtable_size: 2 << 20, ..dropping(move || begins.store(true, Ordering::Release)) };
+    let slow = db.tree("slow", slow).unwrap();
+    let (enters, goes) = (inside.clone(), go.clone());
+    let held = dropping(move || {
+        enters.store(true, Ordering::Release);
+        wait_for(&goes);
+    });
+    let held = db.tree("held", held).unwrap();
+    held.put("k", "v").unwrap();
+    let first = db.pause_background().unwrap();
+    for round in 0..3 {
+        fill(&slow, round * 5000, 5000, 300);
+        slow.flush().unwrap();
+    }
+    drop(first);
+    wait_for(&begun);
+    let pause = db.pause_background().unwrap();
+    db.set_background_rate(None).unwrap();
+    assert_eq!(slow.compact().unwrap_err().kind(), ErrorKind::Conflict);
+    std::thread::scope(|s| {
+        let one = s.spawn(|| held.compact());
+        wait_for(&inside);
+        let other = s.spawn(|| held.compact());
+        // Time enough for being refused.
+        (0..20_000).take_while(|_| !other.is_finished()).for_each(|_| yield_now());
+        go.store(true, Ordering::Release);
+        one.join().unwrap().unwrap();
+        other.join().unwrap().unwrap();
+    });
+    drop(pause);
+    db.wait_idle().unwrap();
+    slow.compact().unwrap();
+    assert_eq!((slow.len().unwrap(), held.len().unwrap()), (0, 0));
 }

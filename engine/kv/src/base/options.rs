@@ -352,8 +352,9 @@ pub struct DbOptions {
     /// history gives one directory, byte for byte. Default 2; 0 on WebAssembly, which has no threads.
     pub background_threads: usize,
     /// What compactions may read and write together, in bytes a second: at least 64 KiB. Default none: as much as they can. Held over each second
-    /// to within a step of a merge, which is some 100 KiB. Flushes are not limited, because writers wait for them; where merges fall behind for
-    /// it, runs pile up and writers are slowed down. With `background_threads: 0` the writer who does the work waits.
+    /// to within a step of a merge, which is 1,024 entries that it reads or 256 KiB that it writes, whichever comes first. Flushes are not
+    /// limited, because writers wait for them; where merges fall behind for it, runs pile up and writers are slowed down. With
+    /// `background_threads: 0` the writer who does the work waits.
     /// [`Db::set_background_rate`](crate::Db::set_background_rate) changes it.
     pub background_rate: Option<u64>,
     /// Durability of writes that do not name their own.

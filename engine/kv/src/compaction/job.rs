@@ -16,20 +16,20 @@ use crate::base::key::{Seq, Trailer, successor};
 use crate::base::tombstone::Fragments;
 use crate::cache::FrameRef;
 use crate::merge::merging::{Merging, Source};
-use crate::merge::retain::{Dropped, Retain, Rules, retain_tombstones};
+use crate::merge::retain::{Advanced, Dropped, Retain, Rules, STEP, retain_tombstones};
 use crate::sstable::{TableFacts, TableWriter, WholeBlock};
 
 use super::shape::Cuts;
 
-/// So many entries, or bytes of them, pass at most between two calls of [`Outputs::progress`].
-const PROGRESS_EVERY: u64 = 1024;
-const PROGRESS_BYTES: u64 = 256 << 10;
+/// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and [`STEP`] entries of the input. What is not cut is a
+/// block that is copied, and the merge operands of one key.
+const STEP_BYTES: u64 = 256 << 10;
 
 /// Makes the writers of a job's outputs and may stop the job.
 pub trait Outputs {
     /// A writer for the next output table.
     fn create(&mut self) -> Result<TableWriter>;
-    /// Called now and then, with the entries that came out since; an error stops the job.
+    /// Called now and then, with the entries of the input passed since, whether they came out or not; an error stops the job.
     fn progress(&mut self, entries: u64) -> Result<()>;
     /// Called after an entry has been added by itself (not with a copied block) to the table made last.
     #[inline]
@@ -99,10 +99,10 @@ pub fn run<O: Outputs>(
         if let Some(block) = input.whole_block()?
             && out.copy(&block)?
         {
-            input.pass_block()?;
-        } else if input.advance()? {
-            out.add(input.key(), input.trailer(), input.value())?;
-        } else {
+            let entries = block.len() as u64;
+            input.pass_block(entries)?;
+            out.tell(&mut input)?;
+        } else if !out.add_next(&mut input)? {
             return out.finish(input.dropped());
         }
     }
@@ -121,9 +121,7 @@ pub fn run_on<C: Cursor, O: Outputs>(
 ) -> Result<Made> {
     let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut input = Retain::new(input, rules);
-    while input.advance()? {
-        out.add(input.key(), input.trailer(), input.value())?;
-    }
+    while out.add_next(&mut input)? {}
     out.finish(input.dropped())
 }
 
@@ -139,9 +137,8 @@ struct Output<'a, O> {
     /// The key added last.
     last: Vec<u8>,
     made: Made,
-    /// Entries added since progress was told, and their bytes.
-    unseen: u64,
-    unseen_bytes: u64,
+    /// Bytes added since progress was told.
+    untold: u64,
 }
 
 impl<'a, O: Outputs> Output<'a, O> {
@@ -155,8 +152,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             from: vec![],
             last: vec![],
             made: Made::default(),
-            unseen: 0,
-            unseen_bytes: 0,
+            untold: 0,
         }
     }
 
@@ -184,6 +180,33 @@ impl<'a, O: Outputs> Output<'a, O> {
         }
     }
 
+    /// Adds the next entry that survives. False at the end.
+    #[inline]
+    fn add_next<C: Cursor>(&mut self, input: &mut Retain<C>) -> Result<bool> {
+        loop {
+            let advanced = input.advance()?;
+            match advanced {
+                Advanced::Entry => self.add(input.key(), input.trailer(), input.value())?,
+                Advanced::NotYet => {}
+                Advanced::End => return Ok(false),
+            }
+            self.tell(input)?;
+            if advanced == Advanced::Entry {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Tells of the progress, when there was enough.
+    #[inline]
+    fn tell<C: Cursor>(&mut self, input: &mut Retain<C>) -> Result<()> {
+        if input.passed() < STEP && self.untold < STEP_BYTES {
+            return Ok(());
+        }
+        self.untold = 0;
+        self.outputs.progress(input.take_passed())
+    }
+
     #[inline]
     fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         self.writer(key)?.add(key, trailer, value)?;
@@ -192,7 +215,9 @@ impl<'a, O: Outputs> Output<'a, O> {
             self.last.clear();
             self.last.extend_from_slice(key);
         }
-        self.count(1, (key.len() + value.len()) as u64)
+        self.made.entries += 1;
+        self.untold += (key.len() + value.len()) as u64;
+        Ok(())
     }
 
     /// Copies a block as it is. False when its entries must be added one by one.
@@ -206,20 +231,9 @@ impl<'a, O: Outputs> Output<'a, O> {
         self.last.clear();
         self.last.extend_from_slice(w.last_key());
         self.made.copied += 1;
-        let bytes = w.estimated_size().saturating_sub(before);
-        self.count(block.len() as u64, bytes)?;
+        self.made.entries += block.len() as u64;
+        self.untold += w.estimated_size().saturating_sub(before);
         Ok(true)
-    }
-
-    fn count(&mut self, entries: u64, bytes: u64) -> Result<()> {
-        self.made.entries += entries;
-        self.unseen += entries;
-        self.unseen_bytes += bytes;
-        if self.unseen < PROGRESS_EVERY && self.unseen_bytes < PROGRESS_BYTES {
-            return Ok(());
-        }
-        self.unseen_bytes = 0;
-        self.outputs.progress(std::mem::take(&mut self.unseen))
     }
 
     /// Ends the last table; `dropped` is what the input left out.

@@ -15,7 +15,7 @@ use crate::base::ops::TreeId;
 use crate::base::options::{Policy, TreeOptions};
 use crate::base::sync::Ordering;
 use crate::compaction::job::unite;
-use crate::compaction::{Action, Job, RunShape, Shape, fits, manual, pick, pressure};
+use crate::compaction::{Action, Blocked, Job, RunShape, Shape, fits, manual, pick, pressure};
 use crate::manifest::TableMeta;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Outside, Rules};
@@ -28,7 +28,7 @@ use super::install::Change;
 use super::meters::Timed;
 use super::pins::{PinKind, Task, tables_of};
 use super::throttle::Account;
-use super::tree::{Files, TreeCore};
+use super::tree::{Files, Holder, TreeCore};
 use super::view::Version;
 
 /// What came of a job.
@@ -68,7 +68,7 @@ impl Core {
     pub fn shape(&self, version: &Version, options: &TreeOptions, files: &Files) -> Shape {
         let mut runs: Vec<RunShape> = version.shapes.iter().map(|r| (**r).clone()).collect();
         if !files.busy.is_empty() {
-            runs.iter_mut().flat_map(|r| &mut r.tables).for_each(|t| t.busy = files.busy.contains(&t.id));
+            runs.iter_mut().flat_map(|r| &mut r.tables).for_each(|t| t.busy = files.busy.contains_key(&t.id));
         }
         if options.purge.is_some() && options.summary.is_some() {
             let shapes = runs.iter_mut().flat_map(|r| &mut r.tables);
@@ -86,7 +86,7 @@ impl Core {
 
     /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait for room: until another is done.
     pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
-        self.claim_by(tree, |options, shape, merging| {
+        self.claim_by(tree, Holder::Background, |options, shape, merging| {
             Ok(self.wish(options, shape).filter(|job| fits(&options.policy, shape, merging, job)))
         })
     }
@@ -104,9 +104,11 @@ impl Core {
         (!seen).then_some(job)
     }
 
+    /// The job that is chosen, given the marked shape and the sizes of the merges that run, with its tables marked as the holder's.
     pub(super) fn claim_by(
         &self,
         tree: &Arc<TreeCore>,
+        holder: Holder,
         choose: impl FnOnce(&TreeOptions, &Shape, &[u64]) -> Result<Option<Job>>,
     ) -> Result<Option<Claimed>> {
         if tree.is_dropped() || !tree.is_hooked() {
@@ -126,7 +128,7 @@ impl Core {
         if let (Action::Merge, Some(first)) = (job.action, inputs.clone().next()) {
             files.merging.insert(first, job.bytes(&shape));
         }
-        files.busy.extend(inputs.by_ref());
+        files.busy.extend(inputs.by_ref().map(|id| (id, holder)));
         let (version, options) = (view.version.clone(), view.options.clone());
         let tables = tables_of(&version).cloned().collect();
         let task = self.watch.pins.begin(PinKind::Compaction, Some((tree.id, &tree.name)), job.to_string(), tables);
@@ -249,7 +251,7 @@ impl Core {
             written,
         };
         let made = out.run(sources, rules, &c.job.cuts, oldest_tombstone);
-        self.settle(&mut account);
+        self.settle(&mut account, made.is_ok());
         let made = made?;
         self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
@@ -296,16 +298,14 @@ impl Core {
         loop {
             let generation = *self.work.generation.lock();
             let mut blocked = false;
-            let claimed = self.claim_by(tree, |options, shape, _| {
-                let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
-                let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
-                let job = manual(&options.policy, shape, range, true);
+            let claimed = self.claim_by(tree, Holder::Caller, |options, shape, _| {
+                let job = whole(options, shape, range);
                 blocked = job.is_err();
                 Ok(job.unwrap_or(None))
             })?;
             match claimed {
                 Some(c) => return self.run_job(&c, &mut || Ok(())),
-                None if blocked && self.throttle.stands_still() => {
+                None if blocked && self.is_held_still(tree, range) => {
                     let words = "a compaction that stands still while the background work is paused holds tables of the range";
                     return Err(Error::new(ErrorKind::Conflict, words).of_tree(&tree.name));
                 }
@@ -314,6 +314,24 @@ impl Core {
             }
         }
     }
+
+    /// Whether tables that such a merge needs are held by a job that stands still. What another caller holds comes free.
+    fn is_held_still(&self, tree: &TreeCore, range: Option<&KeyRange>) -> bool {
+        // Nobody lets go of a table meanwhile.
+        let files = tree.files.lock();
+        let view = tree.view.load_full();
+        let mut shape = self.shape(&view.version, &view.options, &files);
+        let tables = shape.runs.iter_mut().flat_map(|r| &mut r.tables);
+        tables.for_each(|t| t.busy = files.busy.get(&t.id) == Some(&Holder::Background));
+        self.throttle.stands_still() && whole(&view.options, &shape, range).is_err()
+    }
+}
+
+/// The merge of everything that may hold keys of a range, or of its end, to one run.
+fn whole(options: &TreeOptions, shape: &Shape, range: Option<&KeyRange>) -> Result<Option<Job>, Blocked> {
+    let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
+    let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
+    manual(&options.policy, shape, range, true)
 }
 
 /// From when on the hooks say that nothing in a table is wanted. A table that was not opened yet is opened for it only where whole windows

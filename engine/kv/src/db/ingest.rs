@@ -28,7 +28,7 @@ use super::core::Core;
 use super::flush::{NewTables, meta, remove_tables};
 use super::install::{Change, check_known};
 use super::pins::PinKind;
-use super::tree::{TreeCore, build_version};
+use super::tree::{Holder, TreeCore, build_version};
 use super::view::View;
 
 /// How often memtables are flushed for one ingestion before writers are asked to stay away.
@@ -237,10 +237,11 @@ impl Core {
             // A snapshot that is taken from now on sees the deletion.
             let snapshots = self.snapshots.list();
             let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
-            let free = |t: &&Arc<TableHandle>| older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains(&t.meta.id);
+            let free =
+                |t: &&Arc<TableHandle>| older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id);
             let tables = view.version.runs.iter().flat_map(|r| &r.tables);
             let gone: Vec<u64> = tables.filter(free).map(|t| t.meta.id).collect();
-            files.busy.extend(&gone);
+            files.busy.extend(gone.iter().map(|&id| (id, Holder::Caller)));
             gone
         };
         if gone.is_empty() {

@@ -292,7 +292,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     }
     let core = &tree.handle.core;
     let all = |o: &TreeOptions, shape: &Shape, _: &[u64]| Ok(manual(&o.policy, shape, None, true).unwrap());
-    let claimed = core.claim_by(&tree.core, all).unwrap().unwrap();
+    let claimed = core.claim_by(&tree.core, tree::Holder::Caller, all).unwrap().unwrap();
     db.drop_tree("t").unwrap();
     let kind = core.run_job(&claimed, &mut || Ok(())).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::Closed);

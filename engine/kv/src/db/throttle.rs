@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //! - T1: flushes are neither limited nor paused. Writers wait for them, and memory and log are bounded by them.
-//! - T2: a merge counts what it reads and writes as it goes, and waits while more has been counted than the time that has passed allows. Several
-//!   share one account. Nothing is saved up: after a rest the rate is what it always is.
+//! - T2: a merge counts what it reads and writes as it goes, whether it comes out or not, and waits while more has been counted than the time
+//!   that has passed allows. Several share one account. Nothing is saved up: after a rest the rate is what it always is. One that fails
+//!   leaves nothing of its inputs to be waited for that it has not read.
 //! - T3: who waits or stands still does so between two steps of a merge, with no lock held, and goes on with flushes where nobody else
 //!   does them. A closing store ends the waiting.
 //! - T4: a pause is in force when every job of the workers has ended or stands still. Without workers a job that has begun is finished:
@@ -89,9 +90,10 @@ impl Throttle {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Whether a job stands still.
+    /// Whether there is a pause, and it is in force: who holds a table in the background stands still.
     pub fn stands_still(&self) -> bool {
-        self.is_paused() && self.state.lock().still > 0
+        let state = self.state.lock();
+        state.pauses > 0 && state.still == state.jobs
     }
 
     /// Says that a job begins; `None` when it must not.
@@ -123,7 +125,7 @@ impl Throttle {
     }
 }
 
-/// A merge's account: what it has written since it last looked, and what it has read, as far as entries come out.
+/// A merge's account: what it has written since it last looked, and what it has yet to read, by the entries that it passes.
 pub struct Account {
     written: Arc<AtomicU64>,
     unread: u64,
@@ -138,8 +140,9 @@ struct Counted {
 
 impl WriteFile for Counted {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.append(bytes)?;
         self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.file.append(bytes)
+        Ok(())
     }
     fn sync(&mut self) -> Result<()> {
         self.file.sync()
@@ -165,7 +168,7 @@ impl Account {
         self.written.clone()
     }
 
-    /// Bytes since the last call, in which so many entries came out; all that are left without a number.
+    /// Bytes since the last call, in which so many entries were passed; all that are left without a number.
     fn take(&mut self, entries: Option<u64>) -> u64 {
         let read = entries.map_or(self.unread, |n| n.saturating_mul(self.bytes_per_entry).min(self.unread));
         self.unread -= read;
@@ -174,7 +177,7 @@ impl Account {
 }
 
 impl Core {
-    /// Counts what a merge has done while so many entries came out, and waits until that is allowed; `during` is called while it does.
+    /// Counts what a merge has done while it passed so many entries, and waits until that is allowed; `during` is called while it does.
     pub(super) fn throttle(&self, account: &mut Account, entries: u64, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let until = self.throttle.count(self.env.monotonic_nanos(), account.take(Some(entries)));
         loop {
@@ -192,9 +195,10 @@ impl Core {
         }
     }
 
-    /// Counts the rest of a merge; whoever comes next waits for it.
-    pub(super) fn settle(&self, account: &mut Account) {
-        self.throttle.count(self.env.monotonic_nanos(), account.take(None));
+    /// Counts the rest of a merge; whoever comes next waits for it. Of one that is not whole that is what it has written since its last step.
+    pub(super) fn settle(&self, account: &mut Account, whole: bool) {
+        let entries = (!whole).then_some(0);
+        self.throttle.count(self.env.monotonic_nanos(), account.take(entries));
     }
 
     /// Stands still as long as there is a pause; `during` is called now and then.

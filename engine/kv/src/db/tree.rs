@@ -1,6 +1,6 @@
 //! One tree inside a Db: its view, its options, its locks. The public handle is [`Tree`](super::Tree).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -54,13 +54,22 @@ pub struct TreeCore {
     hooked: AtomicBool,
 }
 
+/// Who runs a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The background work, which may be paused: then it stands still.
+    Background,
+    /// A caller, for whom it goes on.
+    Caller,
+}
+
 /// The files of a tree.
 #[derive(Default)]
 pub struct Files {
     /// Live tables by number.
     pub handles: HashMap<u64, Arc<TableHandle>>,
-    /// Tables that a running job reads.
-    pub busy: HashSet<u64>,
+    /// Tables that a running job holds, and whose job it is.
+    pub busy: HashMap<u64, Holder>,
     /// Bytes that each running merge reads, by the number of its first table.
     pub merging: HashMap<u64, u64>,
     /// What readers of the tree did.

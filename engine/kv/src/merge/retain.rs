@@ -135,10 +135,26 @@ enum Shown {
     Queue,
 }
 
+/// Where [`Retain::advance`] has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advanced {
+    /// To an entry that survives.
+    Entry,
+    /// To none yet, though much of the input was passed: between two entries that do, or before the first or the end.
+    NotYet,
+    /// To the end.
+    End,
+}
+
+/// After so many entries of the input that do not survive, or survive with others, [`Retain::advance`] comes back.
+pub const STEP: u64 = 1024;
+
 /// The surviving entries of a sorted input.
 pub struct Retain<C> {
     input: C,
     rules: Rules,
+    /// Entries of the input passed since this was asked last.
+    passed: u64,
     started: bool,
     key: Vec<u8>,
     key_head: u64,
@@ -164,6 +180,7 @@ impl<C: Cursor> Retain<C> {
         Retain {
             input,
             rules,
+            passed: 0,
             started: false,
             key: vec![],
             key_head: 0,
@@ -201,6 +218,24 @@ impl<C: Cursor> Retain<C> {
         self.dropped
     }
 
+    /// Entries of the input that it has left behind since [`take_passed`](Self::take_passed) was called.
+    #[inline]
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// As [`passed`](Self::passed); the count begins anew.
+    pub fn take_passed(&mut self) -> u64 {
+        std::mem::take(&mut self.passed)
+    }
+
+    /// To the next entry of the input.
+    #[inline]
+    fn pass(&mut self) -> Result<()> {
+        self.passed += 1;
+        self.input.next()
+    }
+
     /// Leaves the current entry for what follows it in the input.
     #[inline]
     fn leave(&mut self) -> Result<()> {
@@ -208,7 +243,7 @@ impl<C: Cursor> Retain<C> {
             Shown::Queue => {
                 self.queue.pop_front();
             }
-            Shown::Input | Shown::Replaced(_) => self.input.next()?,
+            Shown::Input | Shown::Replaced(_) => self.pass()?,
             Shown::Nothing if !self.started => {
                 self.started = true;
                 self.input.first()?;
@@ -218,23 +253,27 @@ impl<C: Cursor> Retain<C> {
         Ok(())
     }
 
-    /// To the next surviving entry; false at the end.
-    pub fn advance(&mut self) -> Result<bool> {
+    /// To the next surviving entry; not so far when [`STEP`] entries have been passed on the way since
+    /// [`take_passed`](Self::take_passed).
+    pub fn advance(&mut self) -> Result<Advanced> {
         self.leave()?;
         loop {
             if let Some((t, _)) = self.queue.front() {
                 self.trailer = *t;
                 self.shown = Shown::Queue;
-                return Ok(true);
+                return Ok(Advanced::Entry);
             }
             if !self.input.valid() {
-                return Ok(false);
+                return Ok(Advanced::End);
             }
             if self.input.head() != self.key_head || self.input.key() != self.key.as_slice() {
                 self.new_key();
             }
             if self.judge()? {
-                return Ok(true);
+                return Ok(Advanced::Entry);
+            }
+            if self.passed >= STEP && self.queue.is_empty() {
+                return Ok(Advanced::NotYet);
             }
         }
     }
@@ -262,12 +301,12 @@ impl<C: Cursor> Retain<C> {
         let stripe = stripe(&self.rules.snapshots, t.seq());
         if self.hides.is_some_and(|h| h == stripe) {
             self.dropped.shadowed += 1;
-            self.input.next()?;
+            self.pass()?;
             return Ok(false);
         }
         if self.cover(stripe) > t.seq() {
             self.dropped.covered += 1;
-            self.input.next()?;
+            self.pass()?;
             return Ok(false);
         }
         let oldest = self.rules.snapshots.first().is_none_or(|&s| t.seq() <= s);
@@ -284,7 +323,7 @@ impl<C: Cursor> Retain<C> {
                 self.hides = Some(stripe);
                 if self.rules.settle && oldest && self.rules.beneath.is_alone(&self.key) {
                     self.dropped.deletes += 1;
-                    self.input.next()?;
+                    self.pass()?;
                     return Ok(false);
                 }
             }
@@ -330,7 +369,7 @@ impl<C: Cursor> Retain<C> {
                 Verdict::Drop => {
                     self.dropped.purged += 1;
                     self.shown = Shown::Nothing;
-                    self.input.next()?;
+                    self.pass()?;
                     return Ok(false);
                 }
             }
@@ -357,7 +396,7 @@ impl<C: Cursor> Retain<C> {
                 break;
             }
             let held = (t, self.input.value().to_vec());
-            self.input.next()?;
+            self.pass()?;
             match t.kind() {
                 Some(Kind::Merge) => operands.push(held),
                 Some(Kind::Put) => base = Base::Put(held),
@@ -443,8 +482,9 @@ impl Retain<Merging<Source>> {
         self.input.whole_block().filter(free)
     }
 
-    /// Leaves the block that [`whole_block`](Self::whole_block) gave.
-    pub fn pass_block(&mut self) -> Result<()> {
+    /// Leaves the block that [`whole_block`](Self::whole_block) gave, of so many entries.
+    pub fn pass_block(&mut self, entries: u64) -> Result<()> {
+        self.passed += entries;
         self.input.pass_block()
     }
 }
