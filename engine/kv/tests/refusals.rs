@@ -15,6 +15,9 @@ use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, Tree
 use firn_testkit::rng::Rng;
 use parking_lot::Mutex;
 
+#[path = "../examples/encrypted/env.rs"]
+mod encrypted;
+
 /// What is being refused: an operation (`create`, `append`, `log`, `sync_dir`, `rename`, `link`, `write`, `sync`) on a file.
 type Rule = Box<dyn FnMut(&str, &Path) -> Option<io::Error> + Send>;
 
@@ -472,6 +475,18 @@ fn a_forked_child_changes_nothing() {
     env.forked.store(false, Ordering::Relaxed);
     let (_db, tree) = open(&env, 0);
     assert_eq!(tree.iter().count(), 11);
+}
+
+/// What an encrypted file holds back for its next slot is the parent's to write.
+#[test]
+fn a_forked_child_seals_nothing() {
+    let (env, path) = (Refusing::new(), Path::new("/f"));
+    let mut file = encrypted::Encrypted::new(Arc::new(env.clone()), [1; 32]).create(path).unwrap();
+    file.append(b"the parent's").unwrap();
+    let before = env.read_all(path, 1 << 20).unwrap();
+    env.forked.store(true, Ordering::Relaxed);
+    drop(file);
+    assert!(env.read_all(path, 1 << 20).unwrap() == before);
 }
 
 /// A sync that fails for want of space ends all writing, and says so: an error that passes would tell that nothing was written.

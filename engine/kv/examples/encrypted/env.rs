@@ -1,20 +1,27 @@
 //! Encryption at rest, as a layer between the engine and its files: an [`Env`] that hands everything through to another one and encrypts what files
 //! hold. To be copied and changed; the model test of the engine runs over it.
 //!
-//! Files are of two kinds. Each has a header of 64 bytes: magic, kind, a nonce of its own, and a tag by which a wrong key is told.
+//! Files are of two kinds. Each has a header of 64 bytes: magic, kind, 24 random bytes that no other file has, and a tag by which a wrong key is told.
 //! - **Log segments** are written at any place, also behind a crash that tore the last write, so nothing may be written but what is new: XChaCha20 as
-//!   a stream, byte for byte at its place. A segment that is used again gets another nonce first; one that is written again as it is
-//!   ([`Env::rewrite_log`]) keeps it, so no two texts ever have one key stream.
-//! - **All other files** (tables, manifests, `CURRENT`, events, exports) are slots of 4,096 bytes, each sealed by XChaCha20-Poly1305 with the file's
-//!   nonce and its own number, so slots cannot be exchanged, within a file or among files. A slot says in the clear where its content
-//!   begins and how long it is; the tag covers that too. Where a sync came early a slot is short, and the next one begins behind it.
+//!   a stream, byte for byte at its place, with the header's bytes as nonce. A segment that is used again gets other ones first. One that is
+//!   written again as it is ([`Env::rewrite_log`]) keeps them: the engine writes there what it has read, and nothing behind it.
+//! - **All other files** (tables, manifests, `CURRENT`, events, exports) are slots of 4,096 bytes, each sealed by XChaCha20-Poly1305 with a random
+//!   nonce of its own. A slot says in the clear where its content begins and how long it is; the tag covers that, the slot's number and the
+//!   header's bytes, so slots cannot be exchanged, within a file or among files. Where a sync came early a slot is short, and the next one
+//!   begins behind it.
+//!
+//! No two texts have one key stream, and that needs no memory of what was written before: a file that is appended to may have lost its end (a power
+//! cut, an attacker), may be one of two copies of a store that both go on, or a child of `fork()` may have it. Who sees two copies of a store learns
+//! which slots and which parts of the log have stayed as they were, and no more. It rests on [`Env::random`], which asks the operating system.
 //!
 //! What a slot that is not as it was written holds reads as zeros: the engine's own checksums, which cover every byte that it relies on, then
 //! say which block of which file is damaged, and know a tail that a power cut tore from damage.
 //!
 //! What it does not hide or prevent: names, number and lengths of files, when which is written, and where in the log each write begins and
-//! ends. Who can write to the disk can bring back an older state of a file as a whole, or cut slots off its end; the engine notices it of tables.
-//! He can also flip bits of the log, whose records have a checksum and no secret tag. The key lies in memory as long as the store is open.
+//! ends. Who can write to the disk can bring back an older state of a file as a whole, or cut slots off its end; the engine notices it of tables. Of
+//! the event log, which alone is appended to, he can bring back single slots, of another copy too.
+//! He can also flip bits of the log, whose records have a checksum and no secret tag. Where a log's blocks can't be reserved, a record that a full disk
+//! cut off is written over by the next one, and who copied the file in between has two texts of one key stream. The key lies in memory as long as the store is open.
 //! There are no maps: tables are read and opened a slot at a time (and decoded blocks kept in the engine's cache). What was
 //! appended to a file is with the system once it was synced, which is all that the engine relies on.
 
@@ -32,14 +39,14 @@ use firn_kv::{Error, ErrorKind, Result};
 const HEADER: u64 = 64;
 const MAGIC: &[u8; 8] = b"firnenc1";
 const SLOT: u64 = 4096;
-/// Start, length, and tag.
-const SLOT_HEADER: usize = 32;
+/// Start, length, nonce and tag.
+const SLOT_HEADER: usize = 56;
 /// What a slot holds at most.
 const CHUNK: u64 = SLOT - SLOT_HEADER as u64;
-/// The number of the slot that a header's tag is made as.
-const NO_SLOT: u64 = u64::MAX;
 
 type Header = [u8; HEADER as usize];
+/// What a file's header has that no other file's has.
+type Id = [u8; 24];
 
 /// An environment whose files are encrypted. See the module's text.
 pub struct Encrypted {
@@ -62,32 +69,42 @@ enum Kind {
 /// What a file's header says.
 struct Begun {
     kind: Kind,
-    nonce: [u8; 24],
+    id: Id,
+}
+
+/// 24 bytes that nobody has drawn before. Nonces need not be secret, only different.
+fn draw(env: &dyn Env) -> Id {
+    let mut bytes = [0; 24];
+    bytes.chunks_mut(8).for_each(|b| b.copy_from_slice(&env.random().to_le_bytes()));
+    bytes
+}
+
+/// What the tag of a slot covers beside its content: whose it is, its number, and where its content begins and ends.
+fn covered(id: &Id, slot: u64, place: &[u8]) -> [u8; 48] {
+    let mut bytes = [0; 48];
+    bytes[..24].copy_from_slice(id);
+    bytes[24..32].copy_from_slice(&slot.to_le_bytes());
+    bytes[32..].copy_from_slice(place);
+    bytes
 }
 
 impl Keys {
     /// Encrypts or decrypts what lies at `offset` of a log.
-    fn stream(&self, nonce: &[u8; 24], offset: u64, text: &mut [u8]) {
-        let mut stream = XChaCha20::new(&self.log.into(), nonce.into());
+    fn stream(&self, id: &Id, offset: u64, text: &mut [u8]) {
+        let mut stream = XChaCha20::new(&self.log.into(), id.into());
         stream.seek(offset);
         stream.apply_keystream(text);
     }
 
-    fn nonce(nonce: &[u8; 24], slot: u64) -> XNonce {
-        let mut n = *nonce;
-        n[16..].copy_from_slice(&slot.to_le_bytes());
-        n.into()
-    }
-
-    fn seal(&self, nonce: &[u8; 24], slot: u64, clear: &[u8], text: &mut [u8]) -> Tag {
-        let sealed = self.slots.encrypt_in_place_detached(&Self::nonce(nonce, slot), clear, text);
+    fn seal(&self, nonce: &[u8; 24], clear: &[u8], text: &mut [u8]) -> Tag {
+        let sealed = self.slots.encrypt_in_place_detached(nonce.into(), clear, text);
         // It fails for texts of 256 GiB and more.
         sealed.unwrap_or_default()
     }
 
-    fn open(&self, nonce: &[u8; 24], slot: u64, clear: &[u8], text: &mut [u8], tag: &[u8]) -> bool {
-        let tag = Tag::from_slice(tag);
-        self.slots.decrypt_in_place_detached(&Self::nonce(nonce, slot), clear, text, tag).is_ok()
+    fn open(&self, nonce: &[u8], clear: &[u8], text: &mut [u8], tag: &[u8]) -> bool {
+        let (nonce, tag) = (XNonce::from_slice(nonce), Tag::from_slice(tag));
+        self.slots.decrypt_in_place_detached(nonce, clear, text, tag).is_ok()
     }
 }
 
@@ -102,16 +119,15 @@ impl Encrypted {
         Encrypted { inner, keys: Arc::new(Keys { slots, log }) }
     }
 
-    /// The header of a new file. Nonces need not be secret, only different.
-    fn begin(&self, kind: Kind) -> (Header, [u8; 24]) {
-        let (mut header, mut nonce) = ([0; HEADER as usize], [0; 24]);
-        nonce.chunks_mut(8).for_each(|n| n.copy_from_slice(&self.inner.random().to_le_bytes()));
+    /// The header of a new file.
+    fn begin(&self, kind: Kind) -> (Header, Id) {
+        let (mut header, id) = ([0; HEADER as usize], draw(&*self.inner));
         header[..8].copy_from_slice(MAGIC);
         header[8] = kind as u8;
-        header[16..40].copy_from_slice(&nonce);
-        let tag = self.keys.seal(&nonce, NO_SLOT, &header[..40], &mut []);
+        header[16..40].copy_from_slice(&id);
+        let tag = self.keys.seal(&id, &header[..40], &mut []);
         header[40..56].copy_from_slice(&tag);
-        (header, nonce)
+        (header, id)
     }
 
     /// What a header says; `None` where none has reached the disk.
@@ -129,13 +145,13 @@ impl Encrypted {
             (true, 2) => Kind::Log,
             _ => return Err(Error::corruption("this is no encrypted file, or its header is damaged").at(path, 0)),
         };
-        let mut nonce = [0; 24];
-        nonce.copy_from_slice(&header[16..40]);
-        if !self.keys.open(&nonce, NO_SLOT, &header[..40], &mut [], &header[40..56]) {
+        let mut id = [0; 24];
+        id.copy_from_slice(&header[16..40]);
+        if !self.keys.open(&id, &header[..40], &mut [], &header[40..56]) {
             let words = "the file was encrypted with another key, or its header has been changed";
             return Err(Error::new(ErrorKind::Incompatible, words).in_file(path));
         }
-        Ok(Some(Begun { kind, nonce }))
+        Ok(Some(Begun { kind, id }))
     }
 
     fn open(&self, path: &Path) -> Result<Opened> {
@@ -143,35 +159,35 @@ impl Encrypted {
         let raw = file.len().saturating_sub(HEADER);
         let content = match self.begun(&*file, path)? {
             None => Content::Blank(raw),
-            Some(Begun { kind: Kind::Log, nonce }) => Content::Log(raw, self.keys.clone(), nonce),
-            Some(Begun { kind: Kind::Slots, nonce }) => Content::Slots(Slots::of(&*file, nonce, self.keys.clone())?),
+            Some(Begun { kind: Kind::Log, id }) => Content::Log(raw, self.keys.clone(), id),
+            Some(Begun { kind: Kind::Slots, id }) => Content::Slots(Slots::of(&*file, id, self.keys.clone())?),
         };
         Ok(Opened { file, path: path.to_path_buf(), content })
     }
 
-    fn writer(&self, mut file: Box<dyn WriteFile>) -> Result<Box<dyn WriteFile>> {
-        let (header, nonce) = self.begin(Kind::Slots);
-        file.append(&header)?;
-        Ok(Box::new(Sealing { file, keys: self.keys.clone(), nonce, slot: 0, start: 0, rest: vec![], gap: 0 }))
+    /// Goes on with a file of slots.
+    fn sealing(&self, file: Box<dyn WriteFile>, id: Id, slot: u64, start: u64, gap: u64) -> Box<dyn WriteFile> {
+        let (env, keys) = (self.inner.clone(), self.keys.clone());
+        Box::new(Sealing { file, env, keys, id, slot, start, rest: vec![], gap })
     }
 
-    fn log(&self, file: Box<dyn LogFile>, nonce: Option<[u8; 24]>) -> Result<Box<dyn LogFile>> {
-        let nonce = match nonce {
-            Some(nonce) => nonce,
+    fn log(&self, file: Box<dyn LogFile>, id: Option<Id>) -> Result<Box<dyn LogFile>> {
+        let id = match id {
+            Some(id) => id,
             None => {
-                let (header, nonce) = self.begin(Kind::Log);
+                let (header, id) = self.begin(Kind::Log);
                 file.write_at(0, &header)?;
-                nonce
+                id
             }
         };
-        Ok(Box::new(EncryptedLog { file, keys: self.keys.clone(), nonce }))
+        Ok(Box::new(EncryptedLog { file, keys: self.keys.clone(), id }))
     }
 }
 
 /// A file of slots that is read.
 struct Slots {
     keys: Arc<Keys>,
-    nonce: [u8; 24],
+    id: Id,
     /// Bytes of slots.
     raw: u64,
     /// Bytes of content.
@@ -187,23 +203,25 @@ fn place(head: &[u8]) -> (u64, u64) {
 }
 
 impl Slots {
-    fn of(file: &dyn ReadFile, nonce: [u8; 24], keys: Arc<Keys>) -> Result<Slots> {
+    fn of(file: &dyn ReadFile, id: Id, keys: Arc<Keys>) -> Result<Slots> {
         let raw = file.len().saturating_sub(HEADER);
-        // What is too short for a slot holds nothing.
-        let count = raw / SLOT + u64::from(raw % SLOT > SLOT_HEADER as u64);
-        let mut slots = Slots { keys, nonce, raw, len: 0, starts: None };
+        let count = raw.div_ceil(SLOT);
+        let mut slots = Slots { keys, id, raw, len: 0, starts: None };
+        // Where the file ends within it the rest is zeros, as it will be when somebody has gone on behind it.
+        let place = |slot: u64| -> Result<(u64, u64)> {
+            let mut head = [0; 16];
+            file.read_at(HEADER + slot * SLOT, &mut head[..(raw - slot * SLOT).min(16) as usize])?;
+            Ok(place(&head))
+        };
         let Some(last) = count.checked_sub(1) else { return Ok(slots) };
-        let mut head = [0; 16];
-        file.read_at(HEADER + last * SLOT, &mut head)?;
-        let (start, end) = place(&head);
+        let (start, end) = place(last)?;
         if start == last * CHUNK {
             slots.len = end;
             return Ok(slots);
         }
         let mut starts = vec![];
         for slot in 0..count {
-            file.read_at(HEADER + slot * SLOT, &mut head)?;
-            let (start, end) = place(&head);
+            let (start, end) = place(slot)?;
             // One that never reached the disk has nothing in it.
             let is_there = start >= slots.len && start <= slot * CHUNK;
             starts.push(if is_there { start } else { slots.len });
@@ -237,8 +255,8 @@ impl Slots {
         let Some((head, text)) = bytes.split_at_mut_checked(SLOT_HEADER) else { return Ok((start, next, vec![])) };
         let (from, until) = place(head);
         let text = text.get_mut(..(until - from) as usize).unwrap_or_default();
-        let (clear, tag) = head.split_at(16);
-        let sound = from == start && self.keys.open(&self.nonce, slot, clear, text, tag);
+        let clear = covered(&self.id, slot, &head[..16]);
+        let sound = from == start && self.keys.open(&head[16..40], &clear, text, &head[40..]);
         Ok((start, next, if sound { text.to_vec() } else { vec![] }))
     }
 
@@ -259,7 +277,7 @@ impl Slots {
 enum Content {
     /// Its header never reached the disk.
     Blank(u64),
-    Log(u64, Arc<Keys>, [u8; 24]),
+    Log(u64, Arc<Keys>, Id),
     Slots(Slots),
 }
 
@@ -285,9 +303,9 @@ impl ReadFile for Opened {
         }
         match &self.content {
             Content::Blank(_) => buf.fill(0),
-            Content::Log(_, keys, nonce) => {
+            Content::Log(_, keys, id) => {
                 self.file.read_at(HEADER + offset, buf)?;
-                keys.stream(nonce, offset, buf);
+                keys.stream(id, offset, buf);
             }
             Content::Slots(slots) => slots.read(&*self.file, offset, buf)?,
         }
@@ -302,8 +320,9 @@ impl ReadFile for Opened {
 /// A file of slots that is written.
 struct Sealing {
     file: Box<dyn WriteFile>,
+    env: Arc<dyn Env>,
     keys: Arc<Keys>,
-    nonce: [u8; 24],
+    id: Id,
     /// The number of the next slot, and where its content begins.
     slot: u64,
     start: u64,
@@ -326,8 +345,9 @@ impl Sealing {
             out.resize(at + SLOT_HEADER, 0);
             out.extend_from_slice(text);
             let (head, sealed) = out[at..].split_at_mut(SLOT_HEADER);
-            let tag = self.keys.seal(&self.nonce, self.slot, &head[..16], sealed);
-            head[16..].copy_from_slice(&tag);
+            let (nonce, clear) = (draw(&*self.env), covered(&self.id, self.slot, &head[..16]));
+            head[16..40].copy_from_slice(&nonce);
+            head[40..].copy_from_slice(&self.keys.seal(&nonce, &clear, sealed));
             done += text.len();
             (self.slot, self.start, self.gap) = (self.slot + 1, self.start + text.len() as u64, CHUNK - text.len() as u64);
         }
@@ -354,15 +374,17 @@ impl WriteFile for Sealing {
 
 impl Drop for Sealing {
     fn drop(&mut self) {
-        // Nobody relies on what was not synced.
-        let _ = self.seal(true);
+        // Nobody relies on what was not synced; and in a child of `fork()` it is the parent's to write.
+        if !self.env.is_forked() {
+            let _ = self.seal(true);
+        }
     }
 }
 
 struct EncryptedLog {
     file: Box<dyn LogFile>,
     keys: Arc<Keys>,
-    nonce: [u8; 24],
+    id: Id,
 }
 
 impl LogFile for EncryptedLog {
@@ -375,7 +397,7 @@ impl LogFile for EncryptedLog {
             return Err(Error::invalid(format!("a write of {} bytes at {offset} does not fit into the log", bytes.len())));
         }
         let mut text = bytes.to_vec();
-        self.keys.stream(&self.nonce, offset, &mut text);
+        self.keys.stream(&self.id, offset, &mut text);
         self.file.write_at(HEADER + offset, &text)
     }
 
@@ -410,7 +432,10 @@ impl Env for Encrypted {
         Ok(bytes)
     }
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        self.writer(self.inner.create(file)?)
+        let mut file = self.inner.create(file)?;
+        let (header, id) = self.begin(Kind::Slots);
+        file.append(&header)?;
+        Ok(self.sealing(file, id, 0, 0, 0))
     }
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
         let opened = match self.open(file) {
@@ -420,8 +445,7 @@ impl Env for Encrypted {
         let Some(Content::Slots(slots)) = opened.map(|o| o.content) else { return self.create(file) };
         let gap = slots.raw.next_multiple_of(SLOT) - slots.raw;
         let (slot, start) = (slots.raw.div_ceil(SLOT), slots.len);
-        let file = self.inner.append(file)?;
-        Ok(Box::new(Sealing { file, keys: self.keys.clone(), nonce: slots.nonce, slot, start, rest: vec![], gap }))
+        Ok(self.sealing(self.inner.append(file)?, slots.id, slot, start, gap))
     }
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         self.log(self.inner.create_log(file, capacity.saturating_add(HEADER))?, None)
@@ -431,7 +455,7 @@ impl Env for Encrypted {
     }
     fn rewrite_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
         let begun = self.begun(&*self.inner.open_read(file, false)?, file)?;
-        self.log(self.inner.rewrite_log(file)?, begun.map(|b| b.nonce))
+        self.log(self.inner.rewrite_log(file)?, begun.map(|b| b.id))
     }
 
     // All the rest is that of the environment beneath.
