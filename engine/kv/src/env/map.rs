@@ -135,6 +135,8 @@ impl LogMap {
 
 #[cfg(all(test, any(target_os = "linux", target_vendor = "apple")))]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     unsafe extern "C" {
@@ -156,5 +158,27 @@ mod tests {
         let waited = unsafe { waitpid(child, &mut status, 0) };
         assert_eq!((waited, status >> 8), (child, 7));
         assert!(!mark.is_child());
+    }
+
+    /// Each may open a store of its own, with an environment that the parent had made or drawn from.
+    #[test]
+    fn children_draw_different_numbers() {
+        let env = super::super::os::OsEnv::new();
+        env.random();
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        for _ in 0..2 {
+            let child = fork();
+            if child == 0 {
+                let written = writer.write_all(&env.random().to_le_bytes());
+                _exit(if written.is_ok() { 7 } else { 1 });
+            }
+            let mut status = 0;
+            // SAFETY: the status is ours and lives until the call returns.
+            let waited = unsafe { waitpid(child, &mut status, 0) };
+            assert_eq!((waited, status >> 8), (child, 7));
+        }
+        let mut drawn = [[0; 8]; 2];
+        drawn.iter_mut().for_each(|d| reader.read_exact(d).unwrap());
+        assert!(drawn[0] != drawn[1], "two children drew {drawn:?}");
     }
 }

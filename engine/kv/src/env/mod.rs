@@ -149,6 +149,7 @@ pub trait Env: Send + Sync + 'static {
     fn is_forked(&self) -> bool {
         false
     }
-    /// A random number from the operating system (or the seed of a test).
+    /// A random number from the operating system (or the seed of a test). No two processes may draw from one sequence, also not a process and its
+    /// children that `fork()` made: stores, writers and tables are told apart by such numbers.
     fn random(&self) -> u64;
 }

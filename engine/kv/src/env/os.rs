@@ -16,7 +16,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::map::{ForkMark, LogMap, ReadMap};
@@ -28,8 +27,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 pub struct OsEnv {
     /// Where the monotonic clock's zero lies.
     start: Instant,
-    /// Makes two random numbers of one thread differ for certain.
-    drawn: AtomicU64,
     /// Tells children that `fork()` makes.
     mark: Option<ForkMark>,
     /// Whether files are mapped.
@@ -44,7 +41,7 @@ impl OsEnv {
     }
 
     fn with_maps(maps: bool) -> OsEnv {
-        OsEnv { start: Instant::now(), drawn: AtomicU64::new(0), mark: ForkMark::new(), maps }
+        OsEnv { start: Instant::now(), mark: ForkMark::new(), maps }
     }
 
     /// As it is where files are not mapped.
@@ -419,7 +416,8 @@ impl Env for OsEnv {
     }
 
     fn random(&self) -> u64 {
-        // The hasher's keys come from the operating system.
-        RandomState::new().hash_one(self.drawn.fetch_add(1, Ordering::Relaxed))
+        // The operating system is asked each time: what a process keeps to draw from, as `RandomState` does for each thread, its children made by
+        // `fork()` have too. Only where the system has nothing to give is it that and the clock.
+        getrandom::u64().unwrap_or_else(|_| RandomState::new().hash_one(SystemTime::now()))
     }
 }
