@@ -232,7 +232,7 @@ pub enum Event {
 /// [`MOST_WAITING`] events wait for it; of more it is told how many it has missed ([`Event::Missed`]).
 ///
 /// What it panics with is caught: it is called again with the next event. Closing a store delivers what has happened and waits for that.
-/// A listener that holds a handle of its store keeps it open.
+/// A listener that holds a handle of its store keeps it open. Where there are no threads (`wasm32-wasip1`) a store with a listener can't be opened.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -375,8 +375,9 @@ pub struct DbOptions {
     /// lost for good then. Default false: such an opening is refused as `Corruption`, and `sstable-dump salvage` can still save them. An
     /// opening for reading only goes on without them ([`Db::torn_log`](crate::Db::torn_log)).
     pub accept_log_loss: bool,
-    /// Is told what happens: flushes, compactions, stalls, failures and so on, beside the event log or without it. It costs a thread.
-    /// Default none.
+    /// Is told what happens: flushes, compactions, stalls, failures and so on, beside the event log or without it. It costs a thread,
+    /// whatever `background_threads` says: where the system has none (`wasm32-wasip1`), opening fails with an error of kind `Io` that
+    /// says "cannot start the thread" `firn-listener`. Default none.
     pub listener: Option<Arc<dyn Listener>>,
 }
 
