@@ -46,7 +46,7 @@ pub(super) struct NewTables<'a> {
     pub options: Arc<TreeOptions>,
     pub level: u8,
     pub task: Arc<Task>,
-    /// Called now and then, with the entries that came out since.
+    /// Called now and then, with the entries of the input passed since.
     pub during: &'a mut dyn FnMut(u64) -> Result<()>,
     /// Where the bytes that it writes are counted.
     pub written: Option<Arc<AtomicU64>>,

@@ -188,7 +188,8 @@ impl Tree {
     /// Flushes, then merges everything down to one run, dropping what no reader can see.
     ///
     /// # Errors
-    /// `Incompatible` when the tree has hooks that were not handed in ([`Db::tree`]); corruption and I/O errors.
+    /// `Incompatible` when the tree has hooks that were not handed in ([`Db::tree`]); `Conflict` while merges stand still
+    /// ([`Db::pause_background`]) and one of them holds its tables; corruption and I/O errors.
     pub fn compact(&self) -> Result<()> {
         self.compact_within(None)
     }
