@@ -14,7 +14,7 @@ use firn_kv::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use firn_kv::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::cache::Cache;
 use firn_kv::merge::merging::{Merging, Source};
-use firn_kv::merge::retain::{Beneath, Outside, Retain, Rules};
+use firn_kv::merge::retain::{Advanced, Beneath, Outside, Retain, Rules};
 use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener};
 use firn_kv::merge::shadow::{Cover, Shadow};
 use firn_kv::merge::visible::{KeyRange, Visible};
@@ -148,10 +148,15 @@ fn retain(c: &mut Criterion) {
         group.bench_function(name, |b| {
             let make = || Retain::new(Merging::new(sources(&runs)), rules());
             let pass = |mut r: Retain<Merging<Source>>| {
-                while r.advance().unwrap() {
-                    black_box((r.key(), r.value()));
+                loop {
+                    match r.advance().unwrap() {
+                        Advanced::Entry => {
+                            black_box((r.key(), r.value()));
+                        }
+                        Advanced::NotYet => {}
+                        Advanced::End => return r.dropped(),
+                    }
                 }
-                r.dropped()
             };
             b.iter_batched(make, pass, BatchSize::PerIteration);
         });

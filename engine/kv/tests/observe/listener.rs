@@ -171,10 +171,8 @@ struct Closer(OnceLock<Db>);
 
 impl Listener for Closer {
     fn event(&self, _: &Event) {
-        if let Some(db) = self.0.get() {
-            if let Err(e) = db.close() {
-                assert_eq!(e.kind(), ErrorKind::Closed);
-            }
+        if let Some(Err(e)) = self.0.get().map(Db::close) {
+            assert_eq!(e.kind(), ErrorKind::Closed);
         }
     }
 }
