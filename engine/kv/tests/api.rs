@@ -428,19 +428,26 @@ fn threads_share_a_queue_a_lock_and_a_counter() {
     let mut taken: Vec<Vec<Value>> = vec![];
     std::thread::scope(|s| {
         let work = |n: u32| {
-            let (mut mine, mut locked) = (vec![], 0);
+            let (mut mine, mut locked) = (vec![], false);
+            let lock = || {
+                if tree.insert_if_absent("y", n.to_be_bytes()).unwrap().is_some() {
+                    return false;
+                }
+                assert!(tree.compare_and_swap("y", Some(b"nobody"), None).unwrap().is_err());
+                assert!(tree.compare_and_swap("y", Some(&n.to_be_bytes()), None).unwrap().is_ok());
+                true
+            };
             for _ in 0..100 {
                 mine.push(tree.pop_first().unwrap().unwrap().0);
                 tree.update("s", |old| Some((old.map_or(0, |v| v.len()) + 1).to_string())).unwrap();
                 tree.update("z", |old| Some([old.unwrap_or_default(), &[n as u8]].concat())).unwrap();
-                if tree.insert_if_absent("y", n.to_be_bytes()).unwrap().is_none() {
-                    locked += 1;
-                    let mine = n.to_be_bytes();
-                    assert!(tree.compare_and_swap("y", Some(b"nobody"), None).unwrap().is_err());
-                    assert!(tree.compare_and_swap("y", Some(&mine), None).unwrap().is_ok());
-                }
+                locked |= lock();
             }
-            assert!(locked > 0);
+            // Another thread may have been in the way each time, but not for ever.
+            while !locked {
+                std::thread::yield_now();
+                locked = lock();
+            }
             mine
         };
         let threads: Vec<_> = (0..4u32).map(|n| s.spawn(move || work(n))).collect();
