@@ -206,8 +206,7 @@ impl Core {
             self.sync_to(w.end())?;
             self.log_edits(&mut c, vec![Edit::Tables { tree: tree.id, removed: vec![], added: added.clone(), flushed: None }])?;
             for AddedTable { table, .. } in added {
-                let reads = files.reads.clone();
-                files.handles.insert(table.id, TableHandle::new(table, self.opener.clone(), reads));
+                files.take_up(table, &self.opener);
             }
             if let Some(state) = c.state.trees.get(&tree.id) {
                 let version = Arc::new(build_version(&view.version, state, &files).map_err(|e| self.latch(e))?);

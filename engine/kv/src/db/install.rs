@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
 use crate::wal::Lsn;
@@ -100,8 +100,7 @@ impl Core {
         let mut files = tree.files.lock();
         if let Edit::Tables { added, .. } = edit {
             for AddedTable { table, .. } in added {
-                let reads = files.reads.clone();
-                files.handles.entry(table.id).or_insert_with(|| TableHandle::new(table, self.opener.clone(), reads));
+                files.take_up(table, &self.opener);
             }
         }
         let Some(state) = c.state.trees.get(&tree.id) else { return Ok(gone) };
@@ -127,7 +126,7 @@ pub(super) fn check_known(c: &Catalog, tree: &TreeCore) -> Result<()> {
     if c.state.trees.contains_key(&tree.id) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", tree.name)))
+    Err(tree.dropped())
 }
 
 /// The sealed memtables of a view but one.

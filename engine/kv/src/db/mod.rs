@@ -369,9 +369,7 @@ impl Core {
     fn change_options(&self, t: &TreeCore, options: TreeOptions, keep: bool) -> Result<()> {
         let mut c = self.catalog.lock();
         self.check_open()?;
-        let Some(state) = c.state.trees.get(&t.id) else {
-            return Err(Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", t.name)));
-        };
+        let Some(state) = c.state.trees.get(&t.id) else { return Err(t.dropped()) };
         let hooked = match state.options.check_hooks(&t.name, &options) {
             Ok(()) => true,
             Err(_) if keep && !t.is_hooked() && has_hooks_of(&options, &t.view.load_full().options) => false,

@@ -87,13 +87,12 @@ impl Core {
             let words = "another store lies there now than the one that was opened; open it as a store of its own";
             return Err(Error::new(ErrorKind::Incompatible, words).in_file(&self.dir));
         }
-        for t in fresh.trees.read().iter() {
-            let view = before.iter().find(|b| b.id == t.id).filter(|b| b.is_hooked()).map(|b| b.view.load_full());
-            let hooks = view.map(|v| v.options.clone());
-            if let Some(options) =
-                hooks.and_then(|h| fresh.catalog.lock().state.trees.get(&t.id).map(|s| s.options.with_hooks_of(&h)))
-            {
-                fresh.change_options(t, options, false)?;
+        for b in before.iter().filter(|b| b.is_hooked()) {
+            let hooks = &b.view.load_full().options;
+            let there = fresh.trees.read().by_id(b.id).cloned();
+            let options = fresh.catalog.lock().state.trees.get(&b.id).map(|s| s.options.with_hooks_of(hooks));
+            if let (Some(t), Some(options)) = (there, options) {
+                fresh.change_options(&t, options, false)?;
             }
         }
         Ok(fresh)
@@ -301,8 +300,10 @@ fn tree_of(
         files.reads = held.reads().clone();
     }
     for m in state.runs.iter().flat_map(|r| &r.tables) {
-        let held = opened.get(&m.id).filter(|h| h.meta == *m).cloned();
-        files.handles.insert(m.id, held.unwrap_or_else(|| TableHandle::new(m.clone(), opener.clone(), files.reads.clone())));
+        if let Some(held) = opened.get(&m.id).filter(|h| h.meta == *m) {
+            files.handles.insert(m.id, held.clone());
+        }
+        files.take_up(m.clone(), opener);
     }
     if !hooked && state.options.filter_prefix.is_some() {
         files.handles.values().for_each(|h| h.use_filter(false));

@@ -13,7 +13,7 @@ use crate::compaction::{RunShape, TableShape};
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::Room;
 use crate::merge::gaps::Gaps;
-use crate::merge::run::{Run, TableHandle};
+use crate::merge::run::{Run, TableHandle, TableOpener};
 
 use super::close::closed;
 use super::core::{PutOff, Watch};
@@ -74,6 +74,14 @@ pub struct Files {
     pub merging: HashMap<u64, u64>,
     /// What readers of the tree did.
     pub reads: Arc<ReadCounters>,
+}
+
+impl Files {
+    /// Takes up a table that is live from now on, where it is not there yet.
+    pub fn take_up(&mut self, meta: Arc<TableMeta>, opener: &Arc<TableOpener>) {
+        let Files { handles, reads, .. } = self;
+        handles.entry(meta.id).or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone()));
+    }
 }
 
 impl TreeCore {
@@ -158,6 +166,11 @@ impl TreeCore {
         if !self.is_dropped() {
             return closed();
         }
+        self.dropped()
+    }
+
+    /// The error of whoever wants something of it when it has been dropped.
+    pub fn dropped(&self) -> Error {
         Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", self.name))
     }
 
