@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::manifest::replay_around;
 use crate::names::{Names, own_name};
 use crate::target::open_file;
+use crate::whose;
 
 /// No event log is read beyond this.
 const MAX_EVENTS: u64 = 64 << 20;
@@ -61,6 +62,8 @@ pub struct Evidence {
     pub partial: Option<State>,
     /// What has been found.
     pub notes: Vec<String>,
+    /// The store that the events are of, where they say it.
+    told_by: Option<u64>,
 }
 
 /// Which manifests are believed.
@@ -85,11 +88,9 @@ pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
     }
     let mut events = Evidence::default();
     events.read_event_files(env, dir)?;
-    match events.contradicts(env, dir) {
-        true => e
-            .notes
-            .push("EVENTS.jsonl tells of other tables than those that are here: it is of another store, and left out".into()),
-        false => e.read_event_files(env, dir)?,
+    match events.contradicts(env, dir)? {
+        Some(what) => e.notes.push(format!("EVENTS.jsonl tells of {what} here: it is of another store, and left out")),
+        None => e.read_event_files(env, dir)?,
     }
     Ok(e)
 }
@@ -128,7 +129,7 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !path.exists())).count();
     let mut events = Evidence::default();
     events.read_event_files(names, dir)?;
-    if events.contradicts(names, dir) {
+    if events.contradicts(names, dir)?.is_some() {
         events = Evidence::default();
     }
     let mut proof = vec![];
@@ -202,27 +203,43 @@ pub fn other_stores(names: &Names, dir: &Path, number: u64, state: &State) -> Re
 }
 
 impl Evidence {
+    /// Reads what is told of the store that was opened last: what stands before it may be another one's, whose file this was.
     fn read_event_files(&mut self, env: &Names, dir: &Path) -> Result<()> {
+        let mut lines = vec![];
         for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
             match env.read_all(&dir.join(name), MAX_EVENTS) {
-                Ok(bytes) => self.read_events(&bytes),
+                Ok(bytes) => lines.extend(bytes.split(|&b| b == b'\n').filter_map(|l| serde_json::from_slice::<Value>(l).ok())),
                 // One that cannot be read tells nothing.
                 Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
                 Err(_) => {}
             }
         }
+        let mut from = 0;
+        for (i, line) in lines.iter().enumerate() {
+            if let Some(store) = opened_store(line) {
+                from = if self.told_by.replace(store).is_some_and(|before| before != store) { i } else { from };
+            }
+        }
+        lines[from..].iter().for_each(|line| self.take_event(line));
         Ok(())
     }
 
-    /// Whether what is told contradicts the files: more than half of them have other lengths, or some are called removed and none is told of
-    /// that is not. A crash leaves files that have been removed, but not without others that have not.
-    fn contradicts(&self, names: &Names, dir: &Path) -> bool {
+    /// What contradicts the files in what is told, if anything: none of them is of the store that it is about; more than half of them have
+    /// other lengths; or some are called removed and none is told of that is not. A crash leaves files that have been removed, but not
+    /// without others that have not.
+    fn contradicts(&self, names: &Names, dir: &Path) -> Result<Option<&'static str>> {
+        if let Some(store) = self.told_by {
+            let stores = whose::stores(names, dir)?;
+            if !stores.is_empty() && !stores.contains(&store) {
+                return Ok(Some("another store than the files"));
+            }
+        }
         let finished = names.finished();
         let wrong = finished.iter().filter(|id| !self.fits(names, dir, **id)).count();
         let told: BTreeSet<u64> = self.by_name.values().flatten().copied().collect();
         let is_live = |id: &u64| told.contains(id) && !self.dead.contains(id);
         let all_removed = finished.iter().any(|id| self.dead.contains(id)) && !finished.iter().any(is_live);
-        wrong * 2 > finished.len() || all_removed
+        Ok((wrong * 2 > finished.len() || all_removed).then_some("other tables than those that are"))
     }
 
     /// Whether the file of table `id` is as long as is told of it.
@@ -325,51 +342,48 @@ impl Evidence {
         }
     }
 
-    fn read_events(&mut self, bytes: &[u8]) {
-        for line in bytes.split(|&b| b == b'\n') {
-            let Ok(v) = serde_json::from_slice::<Value>(line) else { continue };
-            let list = |name: &str| -> Vec<u64> {
-                v.get(name).and_then(Value::as_array).map_or_else(Vec::new, |l| l.iter().filter_map(Value::as_u64).collect())
-            };
-            let number = |name: &str| v.get(name).and_then(Value::as_u64);
-            let name = v.get("tree").and_then(Value::as_str).unwrap_or_default().to_owned();
-            match v.get("event").and_then(Value::as_str).unwrap_or_default() {
-                "tree" | "tree dropped" if number("id").and_then(|i| TreeId::try_from(i).ok()).is_none() => {}
-                "tree" => {
-                    let id = number("id").unwrap_or(0) as TreeId;
-                    self.by_name.remove(&name);
-                    self.flushed_by_name.remove(&name);
-                    self.trees.entry(id).or_default().name.get_or_insert(name);
-                }
-                "tree dropped" => {
-                    self.dropped.insert(number("id").unwrap_or(0) as TreeId);
-                    self.by_name.remove(&name);
-                    self.flushed_by_name.remove(&name);
-                }
-                "flush" => {
-                    if let ([id], Some(bytes)) = (&list("tables")[..], number("bytes_out")) {
-                        self.sizes.insert(*id, bytes);
-                    }
-                    if let Some(f) = number("flushed") {
-                        self.flushed_by_name.insert(name.clone(), f);
-                    }
-                    self.by_name.entry(name).or_default().extend(list("tables"));
-                }
-                "compaction" | "drop" => {
-                    self.dead.extend(list("removed"));
-                    list("tables").iter().for_each(|id| {
-                        self.dead.remove(id);
-                    });
-                    self.by_name.entry(name).or_default().extend(list("tables"));
-                }
-                "ingest" => {
-                    if let Some(seq) = number("seq") {
-                        self.ingested.extend(list("tables").into_iter().map(|id| (id, seq)));
-                    }
-                    self.by_name.entry(name).or_default().extend(list("tables"));
-                }
-                _ => {}
+    fn take_event(&mut self, v: &Value) {
+        let list = |name: &str| -> Vec<u64> {
+            v.get(name).and_then(Value::as_array).map_or_else(Vec::new, |l| l.iter().filter_map(Value::as_u64).collect())
+        };
+        let number = |name: &str| v.get(name).and_then(Value::as_u64);
+        let name = v.get("tree").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match v.get("event").and_then(Value::as_str).unwrap_or_default() {
+            "tree" | "tree dropped" if number("id").and_then(|i| TreeId::try_from(i).ok()).is_none() => {}
+            "tree" => {
+                let id = number("id").unwrap_or(0) as TreeId;
+                self.by_name.remove(&name);
+                self.flushed_by_name.remove(&name);
+                self.trees.entry(id).or_default().name.get_or_insert(name);
             }
+            "tree dropped" => {
+                self.dropped.insert(number("id").unwrap_or(0) as TreeId);
+                self.by_name.remove(&name);
+                self.flushed_by_name.remove(&name);
+            }
+            "flush" => {
+                if let ([id], Some(bytes)) = (&list("tables")[..], number("bytes_out")) {
+                    self.sizes.insert(*id, bytes);
+                }
+                if let Some(f) = number("flushed") {
+                    self.flushed_by_name.insert(name.clone(), f);
+                }
+                self.by_name.entry(name).or_default().extend(list("tables"));
+            }
+            "compaction" | "drop" => {
+                self.dead.extend(list("removed"));
+                list("tables").iter().for_each(|id| {
+                    self.dead.remove(id);
+                });
+                self.by_name.entry(name).or_default().extend(list("tables"));
+            }
+            "ingest" => {
+                if let Some(seq) = number("seq") {
+                    self.ingested.extend(list("tables").into_iter().map(|id| (id, seq)));
+                }
+                self.by_name.entry(name).or_default().extend(list("tables"));
+            }
+            _ => {}
         }
     }
 
@@ -424,6 +438,12 @@ impl Evidence {
         let by_meta = self.metas.get(&id).map_or(0, |m| m.ingested_seq);
         if by_meta > 0 { by_meta } else { self.ingested.get(&id).copied().unwrap_or(0) }
     }
+}
+
+/// The store whose opening this line of the event log tells of.
+fn opened_store(line: &Value) -> Option<u64> {
+    let is_open = line.get("event").and_then(Value::as_str) == Some("open");
+    u64::from_str_radix(line.get("store").filter(|_| is_open)?.as_str()?, 16).ok()
 }
 
 /// An error about a directory that holds nothing of a store.

@@ -27,6 +27,8 @@ pub struct Copied {
     pub start: u64,
     /// The segment that it is in.
     pub first_number: u64,
+    /// Where the record begins in which the floor lies; `None` where one begins at it, or where nothing is known to be.
+    pub before_floor: Option<u64>,
     /// Position after the last record.
     pub end: u64,
     /// The largest segment number, spares and void ones included.
@@ -181,6 +183,9 @@ impl Copier<'_> {
                     }
                     self.synced = self.synced.max(r.synced);
                     self.pos = lsn + r.size;
+                    if lsn < self.floor && self.floor < self.pos {
+                        self.done.before_floor = Some(lsn);
+                    }
                     if !r.mark {
                         self.seen(lsn, r.seq, r.payload);
                         visit(r.seq, self.pos, r.payload);

@@ -369,6 +369,8 @@ fn take_log(names: &Names, dir: &Path, out: &Path, state: &mut State, report: &m
         report.losses.push(lost_log(file, log.start - state.wal_floor, words.into(), None));
         state.wal_floor = log.start;
     }
+    // Only what was guessed is in the midst of a record; reading begins where one does.
+    state.wal_floor = log.before_floor.unwrap_or(state.wal_floor);
     for t in state.trees.values_mut() {
         t.flushed = t.flushed.min(end);
     }

@@ -34,15 +34,7 @@ pub struct Whose {
 /// # Errors
 /// What the system says of the files; damage is none.
 pub fn look(names: &Names, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
-    let mut w = Whose::default();
-    for id in names.finished() {
-        let Some(path) = names.table(id) else { continue };
-        let opened = names.open_read(&path, false).and_then(|file| open_file(file, &path, id, 0));
-        // Tables that no store has written have no id.
-        if let Some(store) = opened.ok().map(|t| t.identity().store).filter(|s| *s != 0) {
-            w.tables.insert(id, store);
-        }
-    }
+    let mut w = Whose { tables: tables(names), ..Whose::default() };
     let mut logs: Vec<(u64, u64)> = vec![];
     for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
         let mut reader = SegmentReader::open(names, dir, number)?;
@@ -64,6 +56,28 @@ pub fn look(names: &Names, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
     w.others = with_log.into_iter().filter(|s| Some(*s) != w.id).collect();
     w.segments = logs.into_iter().filter(|l| Some(l.1) != w.id).collect();
     Ok(w)
+}
+
+/// The store that wrote each table. Tables that no store has written have no id, and are not among them.
+fn tables(names: &Names) -> BTreeMap<u64, u64> {
+    let store_of = |id: u64| {
+        let path = names.table(id)?;
+        let opened = names.open_read(&path, false).and_then(|file| open_file(file, &path, id, 0));
+        opened.ok().map(|t| (id, t.identity().store)).filter(|t| t.1 != 0)
+    };
+    names.finished().into_iter().filter_map(store_of).collect()
+}
+
+/// All stores of which there is a table or a log segment, one without records too.
+///
+/// # Errors
+/// What the system says of the files; damage is none.
+pub fn stores(names: &Names, dir: &Path) -> Result<BTreeSet<u64>> {
+    let mut all: BTreeSet<u64> = tables(names).into_values().collect();
+    for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
+        all.extend(SegmentReader::open(names, dir, number)?.header().map(|h| h.store));
+    }
+    Ok(all)
 }
 
 impl Whose {

@@ -1,8 +1,8 @@
 //! Stores damaged at random, judged by what was in them: what `check` calls sound opens and holds all that was written; what `salvage`
 //! and `repair` write opens, is sound, and what is missing from it is told.
 //!
-//! A case is made of its seed alone. `FIRN_DAMAGE_SEED` runs one case and says what it did; `FIRN_DAMAGE_SECONDS` (10) is how long cases are
-//! tried, from `FIRN_DAMAGE_FROM` (0) on.
+//! A case is made of its seed alone. `FIRN_DAMAGE_SEED` runs one case and says what it did; else [`CASES`] are tried from `FIRN_DAMAGE_FROM`
+//! (0) on, and more until `FIRN_DAMAGE_SECONDS` (0) have passed.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly, and the time is bounded
 
 mod support;
@@ -21,6 +21,9 @@ use firn_testkit::rng::Rng;
 use serde_json::Value;
 use sstable_dump::opening::known_hooks;
 use support::{Room, arg, copy, dump, options, tree_options, wide_options};
+
+/// How many cases are tried at least: a number, so that a fast machine tries the same ones as a slow one.
+const CASES: u64 = 150;
 
 /// A tree's name and a key, and the value.
 type Content = BTreeMap<(String, Vec<u8>), Vec<u8>>;
@@ -130,6 +133,13 @@ fn last_segment(dir: &Path) -> u64 {
     numbers.filter(used).max().unwrap_or(0)
 }
 
+/// An earlier damage may have put a directory there.
+fn make_way(path: &Path) {
+    if path.is_dir() {
+        fs::remove_dir(path).unwrap();
+    }
+}
+
 /// What was done to a store.
 #[derive(Default)]
 struct Done {
@@ -189,6 +199,7 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
         9 => {
             let to = ["lost+found/#77", "00000099.sst", "what is this", "00000098.wal"][rng.below(4) as usize];
             fs::create_dir_all(dir.join("lost+found")).unwrap();
+            make_way(&dir.join(to));
             fs::rename(&path, dir.join(to)).unwrap();
             words(format!("{name} is called {to}"));
             if to.ends_with(".wal") {
@@ -197,6 +208,7 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
         }
         10 => {
             for old in names(&s.old).iter().filter(|n| n.starts_with("MANIFEST") || *n == "CURRENT") {
+                make_way(&dir.join(old));
                 fs::copy(s.old.join(old), dir.join(old)).unwrap();
             }
             words("CURRENT and manifest are those of an earlier time".into());
@@ -205,6 +217,7 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
         11 => {
             let theirs: Vec<String> = names(&other.dir).into_iter().filter(|n| segment_number(n).is_none()).collect();
             let theirs = pick(rng, &theirs);
+            make_way(&dir.join(&theirs));
             fs::copy(other.dir.join(&theirs), dir.join(&theirs)).unwrap();
             words(format!("{theirs} is that of another store"));
             done.foreign |= theirs.ends_with(".sst");
@@ -225,6 +238,7 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
             words(format!("{name} goes on behind its end"));
         }
         _ => {
+            make_way(&dir.join(format!("{name}.bak")));
             fs::copy(&path, dir.join(format!("{name}.bak"))).unwrap();
             words(format!("{name} has a copy"));
             touched.clear();
@@ -339,10 +353,10 @@ fn tools_tell_the_truth_of_damaged_stores() {
         case(&room, &subjects, seed).unwrap_or_else(|e| panic!("{e}"));
         return;
     }
-    let end = Instant::now() + Duration::from_secs(number("FIRN_DAMAGE_SECONDS").unwrap_or(10));
+    let end = Instant::now() + Duration::from_secs(number("FIRN_DAMAGE_SECONDS").unwrap_or(0));
     let from = number("FIRN_DAMAGE_FROM").unwrap_or(0);
     let (mut seed, mut wrong) = (from, vec![]);
-    while wrong.len() < 5 && (Instant::now() < end || seed < from + 3) {
+    while wrong.len() < 5 && (Instant::now() < end || seed < from + CASES) {
         wrong.extend(case(&room, &subjects, seed).err());
         seed += 1;
     }

@@ -66,3 +66,54 @@ fn a_table_of_another_store() {
     let (text, _) = dump(&["props", &arg(&one)]);
     assert!(text.contains(" of store "), "{text}");
 }
+
+/// A store of one table and a log whose manifest is gone, with what `alter` makes of the event log of another store that went on longer:
+/// what is saved of it.
+fn saved_beside_events(room: &Room, alter: impl FnOnce(String) -> String) -> (String, support::Pairs) {
+    let make = |name: &str, rounds: usize| {
+        let db = Db::open_with(room.path(name), options()).unwrap();
+        let t = db.tree("t", tree_options()).unwrap();
+        for i in 0..rounds {
+            t.put(format!("key{i}").as_bytes(), b"some value").unwrap();
+            if i == 0 || i + 1 < rounds {
+                t.flush().unwrap();
+            }
+        }
+        drop((t, db));
+        room.path(name)
+    };
+    let (one, other) = (make("short", 2), make("long", 3));
+    fs::remove_file(one.join("CURRENT")).unwrap();
+    fs::remove_file(one.join("MANIFEST-000001")).unwrap();
+    fs::write(one.join("EVENTS.jsonl"), alter(fs::read_to_string(other.join("EVENTS.jsonl")).unwrap())).unwrap();
+    let (text, code) = dump(&["repair", &arg(&one), "--out", &arg(&room.path("new"))]);
+    assert!(code < 2, "{text}");
+    (text, content(&room.path("new")).remove(0).1)
+}
+
+#[test]
+fn the_event_log_of_another_store_hides_nothing() {
+    let (text, found) = saved_beside_events(&Room::new("events"), |events| events);
+    assert!(text.contains("it is of another store, and left out"), "{text}");
+    assert_eq!(found.len(), 2, "{text}");
+}
+
+/// What cannot be known to be another store's is not let into the new store where the engine would refuse it.
+#[test]
+fn a_flushed_position_in_the_midst_of_a_record() {
+    let alter = |events: String| {
+        let of_no_store = |line: &str| {
+            let mut v: serde_json::Value = serde_json::from_str(line).unwrap();
+            v.as_object_mut().unwrap().remove("store");
+            if let Some(flushed) = v.get_mut("flushed") {
+                // Of the short store's two records the second begins at 56.
+                *flushed = 60.into();
+            }
+            format!("{v}\n")
+        };
+        events.lines().map(of_no_store).collect()
+    };
+    let (text, found) = saved_beside_events(&Room::new("midst"), alter);
+
+    assert_eq!(found.len(), 2, "{text}");
+}

@@ -16,6 +16,8 @@ pub enum Event {
     /// The store has been opened.
     #[non_exhaustive]
     Opened {
+        /// The store's id.
+        store: u64,
         /// The newest sequence number.
         seq: Seq,
         /// Records of the log that were read again.

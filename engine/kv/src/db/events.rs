@@ -187,7 +187,8 @@ impl Line {
 fn line(event: &Event, at: u64) -> Option<String> {
     let new = |name| Line::new(at, name);
     let line = match event {
-        Event::Opened { seq, records_replayed, max_sealed, background_threads } => new("open")
+        Event::Opened { store, seq, records_replayed, max_sealed, background_threads } => new("open")
+            .str("store", &format!("{store:016x}"))
             .num("seq", *seq)
             .num("records_replayed", *records_replayed)
             .num("max_sealed", *max_sealed as u64)

@@ -381,6 +381,7 @@ impl Core {
             }
         }
         self.events.note(|| Event::Opened {
+            store: c.state.id,
             seq: last_seq,
             records_replayed: records,
             max_sealed: self.max_sealed,
