@@ -165,6 +165,28 @@ pub enum Event {
         /// Why.
         error: Error,
     },
+    /// Writers are slowed down from now on: told once, not for each write, and whether or not anybody writes. The end of it is told as
+    /// `PacingEnded` with the same tree and reason, unless the store is closed before.
+    #[non_exhaustive]
+    PacingBegun {
+        /// The tree that is behind. By runs that pile up writers of all trees are slowed, and this is the first tree that had too many; by a flush
+        /// those of this tree alone.
+        tree: String,
+        /// What is behind.
+        reason: &'static str,
+    },
+    /// Writers are not slowed down any more for this reason.
+    #[non_exhaustive]
+    PacingEnded {
+        /// The tree that `PacingBegun` named.
+        tree: String,
+        /// What was behind.
+        reason: &'static str,
+        /// How long it was.
+        micros: u64,
+        /// How long writers, all threads together, have slept meanwhile.
+        slept_micros: u64,
+    },
     /// A writer waits for a memtable.
     #[non_exhaustive]
     StallBegun {

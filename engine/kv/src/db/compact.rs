@@ -11,7 +11,6 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
-use crate::base::ops::TreeId;
 use crate::base::options::{Policy, TreeOptions};
 use crate::base::sync::Ordering;
 use crate::compaction::job::unite;
@@ -147,18 +146,19 @@ impl Core {
     /// furthest behind.
     pub fn tables_changed(&self, tree: &TreeCore) {
         self.look_at(tree.id);
-        self.set_pressure(tree.id, if tree.is_dropped() { 0.0 } else { self.pressure(tree) });
+        self.set_pressure(tree, if tree.is_dropped() { 0.0 } else { self.pressure(tree) });
     }
 
     /// Sets the writers' pace, given the pressure of one tree.
-    pub fn set_pressure(&self, tree: TreeId, pressure: f64) {
+    pub fn set_pressure(&self, tree: &TreeCore, pressure: f64) {
         let mut pressed = self.work.pressed.lock();
         if pressure > 0.0 {
-            pressed.insert(tree, pressure);
+            pressed.insert(tree.id, pressure);
         } else {
-            pressed.remove(&tree);
+            pressed.remove(&tree.id);
         }
-        self.pace.set(pressed.values().copied().fold(0.0, f64::max));
+        // Under the lock, so that beginnings and ends are told in their order.
+        self.set_pace(tree, pressed.values().copied().fold(0.0, f64::max));
     }
 
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.

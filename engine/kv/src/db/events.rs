@@ -273,6 +273,8 @@ fn line(event: &Event, at: u64) -> Option<String> {
         | Event::FlushFailed { .. }
         | Event::CompactionBegun { .. }
         | Event::CompactionFailed { .. }
+        | Event::PacingBegun { .. }
+        | Event::PacingEnded { .. }
         | Event::StallBegun { .. }
         | Event::Missed { .. } => return None,
     };

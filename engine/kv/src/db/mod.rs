@@ -424,7 +424,7 @@ impl Core {
                 self.memory.release(m);
             });
         }
-        self.set_pressure(t.id, 0.0);
+        self.set_pressure(&t, 0.0);
         self.counters.reads.add(&t.view.load_full().reads.told());
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
         self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));

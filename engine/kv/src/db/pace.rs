@@ -9,6 +9,7 @@
 //!   for a full disk.
 //! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call; however many
 //!   threads write, they pay one after the other.
+//! - That writers are slowed is told when it begins and when it ends ([`Event::PacingBegun`]), by whoever sets the delay: a write tells nothing.
 
 use std::time::Duration;
 
@@ -24,11 +25,25 @@ use super::tree::TreeCore;
 
 const SLEEP: u64 = 1_000_000;
 
+/// Why writers are slowed.
+const RUNS: &str = "compactions are behind";
+const FLUSH: &str = "the flush that runs is behind";
+
+/// A time in which writers are slowed, as it was when it began.
+struct Slowed {
+    /// The tree that began it.
+    tree: String,
+    /// When, and how long writers had slept until then.
+    since: u64,
+    slept: u64,
+}
+
 /// The state of back-pressure.
 #[derive(Default)]
 pub struct Pace {
     nanos_per_kib: AtomicU64,
     owed: AtomicU64,
+    slowed: Mutex<Option<Slowed>>,
     /// When the last of those who sleep will wake.
     wake: AtomicU64,
     /// Nanoseconds that writers have slept for pacing.
@@ -38,11 +53,6 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Sets the delay from the position between the soft and the hard limit: 0 is none, 1 the most.
-    pub fn set(&self, pressure: f64) {
-        self.nanos_per_kib.store(delay(pressure), Ordering::Relaxed);
-    }
-
     /// The present delay in nanoseconds for each KiB written.
     pub fn delay(&self) -> u64 {
         self.nanos_per_kib.load(Ordering::Relaxed)
@@ -53,6 +63,7 @@ impl Pace {
 #[derive(Default)]
 pub struct Fill {
     nanos_per_kib: AtomicU64,
+    slowed: Mutex<Option<Slowed>>,
     /// What a KiB of memtable took in the last flush.
     flush_per_kib: AtomicU64,
     /// When the flush that runs now began; 0 when none runs.
@@ -75,8 +86,9 @@ impl Fill {
     }
 
     /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the flush that runs is done (`wait`), its
-    /// writers are slowed by the time that would be missing: what the flush still needs, less what the last one took to fill.
-    fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) {
+    /// writers are slowed by the time that would be missing: what the flush still needs, less what the last one took to fill. Gives
+    /// the delay.
+    fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) -> u64 {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
         let idle = stood.saturating_sub(self.stood.swap(stood, Ordering::Relaxed));
         let done = match self.flushing_since.load(Ordering::Relaxed) {
@@ -86,6 +98,7 @@ impl Fill {
         let known = self.flush_per_kib.load(Ordering::Relaxed);
         let rate = if wait { fill_delay(memory, known, done, elapsed.saturating_sub(idle)) } else { 0 };
         self.nanos_per_kib.store(rate, Ordering::Relaxed);
+        rate
     }
 }
 
@@ -117,12 +130,42 @@ impl Core {
         self.watch.meters.record(Timed::Pace, pay);
     }
 
+    /// Sets the delay from the position between the soft and the hard limit of the tree that is furthest behind, after that of `tree` has
+    /// changed: 0 is none, 1 the most. One caller at a time.
+    pub fn set_pace(&self, tree: &TreeCore, pressure: f64) {
+        let rate = delay(pressure);
+        self.pace.nanos_per_kib.store(rate, Ordering::Relaxed);
+        self.tell_pacing(&self.pace.slowed, rate > 0, tree, RUNS);
+    }
+
+    /// Tells when writers begin to be slowed, and when that ends.
+    fn tell_pacing(&self, slowed: &Mutex<Option<Slowed>>, is_slow: bool, tree: &TreeCore, reason: &'static str) {
+        let mut slowed = slowed.lock();
+        if slowed.is_some() == is_slow {
+            return;
+        }
+        let (now, slept) = (self.env.monotonic_nanos(), self.pace.slept.load(Ordering::Relaxed));
+        match slowed.take() {
+            None => {
+                *slowed = Some(Slowed { tree: tree.name.clone(), since: now, slept });
+                self.events.note(|| Event::PacingBegun { tree: tree.name.clone(), reason });
+            }
+            Some(s) => self.events.note(|| Event::PacingEnded {
+                tree: s.tree,
+                reason,
+                micros: now.saturating_sub(s.since) / 1000,
+                slept_micros: (slept - s.slept) / 1000,
+            }),
+        }
+    }
+
     /// A fresh memtable of `tree` has been begun at `now`, and `sealed` wait to be flushed.
     pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize, sealed: usize) {
         // Without workers the writer flushes, and there is nobody to wait for.
         let wait = sealed >= self.max_sealed && self.options.background_threads > 0;
         let stood = self.pace.slept.load(Ordering::Relaxed) + self.pace.stalled.load(Ordering::Relaxed);
-        tree.fill.begin(now, stood, memory, wait);
+        let rate = tree.fill.begin(now, stood, memory, wait);
+        self.tell_pacing(&tree.fill.slowed, rate > 0, tree, FLUSH);
     }
 
     /// Waits until flushes have ended that a writer of `tree` needs: as long as `is_full` says, of which `reason` is told.

@@ -81,6 +81,18 @@ impl Listener for TracingListener {
             Event::CompactionFailed { tree, job, error } => {
                 self.end("compaction", &format!("{tree} {job}"), || warn!(target: "firn", %error, "a compaction failed"));
             }
+            Event::PacingBegun { tree, reason } => {
+                self.begin(
+                    "pacing",
+                    &format!("{tree} {reason}"),
+                    info_span!(target: "firn", parent: None, "pacing", tree, reason),
+                );
+            }
+            Event::PacingEnded { tree, reason, micros, slept_micros } => {
+                self.end("pacing", &format!("{tree} {reason}"), || {
+                    info!(target: "firn", micros, slept_micros, "writers were slowed down");
+                });
+            }
             Event::StallBegun { tree, reason } => {
                 self.begin("stall", tree, info_span!(target: "firn", parent: None, "stall", tree, reason));
             }

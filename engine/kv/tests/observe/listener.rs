@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 
 use firn_kv::env::fault::{Fault, FaultEnv};
 use firn_kv::env::mem::MemEnv;
-use firn_kv::{Db, DbOptions, ErrorKind, Event, Listener, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, Event, Listener, Policy, Tree, TreeOptions};
 
 use super::{key, options, piling};
 
@@ -203,4 +203,31 @@ fn the_listener_of_a_reader_hears_of_each_opening() {
     let fresh = reader.refresh().unwrap();
     drop((reader, fresh, writer));
     assert_eq!(told.iter().map(|e| name(&e)).collect::<Vec<_>>(), ["Opened", "Opened"]);
+}
+
+#[test]
+fn pacing_is_told_when_it_begins_and_when_it_ends() {
+    let (tell, told) = told();
+    let (_env, db) = listened(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
+    let policy = Policy::Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 };
+    let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
+    let pause = db.pause_background().unwrap();
+    for n in 0..12 {
+        tree.put(key(n), "value").unwrap();
+        tree.flush().unwrap();
+    }
+    // Each of these is slowed, and tells nothing.
+    (0..1_000).for_each(|n| tree.put(key(n), [0; 1000]).unwrap());
+    let slept = db.stats().paced_nanos / 1000;
+    drop(pause);
+    tree.compact().unwrap();
+    drop((tree, db));
+    let events: Vec<Event> = told.iter().filter(|e| name(e).starts_with("Pacing")).collect();
+    let [Event::PacingBegun { tree: first, reason, .. }, Event::PacingEnded { tree, reason: ended, micros, slept_micros, .. }] =
+        &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!((first.as_str(), tree.as_str(), *reason), ("t", "t", *ended));
+    assert!(slept > 0 && *slept_micros >= slept && micros >= slept_micros, "{events:?} {slept}");
 }
