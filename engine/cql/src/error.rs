@@ -165,7 +165,10 @@ impl From<Box<SyntaxError>> for Error {
 
 impl From<firn_wide::Error> for Error {
     fn from(e: firn_wide::Error) -> Error {
-        Error::Wide(e)
+        match e {
+            firn_wide::Error::Stopped => Error::Stopped,
+            e => Error::Wide(e),
+        }
     }
 }
 

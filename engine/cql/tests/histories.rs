@@ -184,7 +184,7 @@ impl World {
 
     fn open(&mut self) {
         if let Some(session) = self.session.take() {
-            session.engine().close().unwrap();
+            session.close().unwrap();
         }
         let mut options = Options::default();
         options.store.db =

@@ -211,3 +211,34 @@ fn a_select_that_is_stopped_says_so_at_the_next_row() {
     stop.store(false, Ordering::Relaxed);
     assert_eq!(session.execute_as("SELECT * FROM ks.a", (), &how).unwrap().len(), 1);
 }
+
+#[test]
+fn a_definition_that_is_stopped_leaves_no_index() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.a (k int PRIMARY KEY, v text)",
+    ] {
+        session.execute(text, ()).unwrap();
+    }
+    for k in 0..50 {
+        session.execute("INSERT INTO ks.a (k, v) VALUES (?, 'x')", (k,)).unwrap();
+    }
+    let trees = || session.engine().store().db().tree_names();
+    let (find, before) = ("SELECT k FROM ks.a WHERE v = 'x'", trees());
+    let unindexed = session.execute(find, ()).unwrap_err().to_string();
+    let stop = Arc::new(AtomicBool::new(true));
+    let how = Run { stop: Some(stop.clone()), ..Run::default() };
+    let stopped = session.execute_as("CREATE INDEX by_v ON ks.a (v)", (), &how);
+    assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{stopped:?}");
+    assert_eq!(trees(), before);
+    assert_eq!(session.execute(find, ()).unwrap_err().to_string(), unindexed);
+    stop.store(false, Ordering::Relaxed);
+    session.execute_as("CREATE INDEX by_v ON ks.a (v)", (), &how).unwrap();
+    assert_eq!(session.execute(find, ()).unwrap().len(), 50);
+    session.close().unwrap();
+    assert!(session.execute(find, ()).is_err() && session.execute("TRUNCATE ks.a", ()).is_err());
+    assert_eq!(open(&env).execute(find, ()).unwrap().len(), 50);
+}

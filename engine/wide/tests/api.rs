@@ -2,6 +2,7 @@
 //! and every text that the vectors don't have.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_kv::DbOptions;
@@ -404,4 +405,116 @@ fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
         wide.system_add_column_family(&utf8("H")).unwrap();
     }
     assert!(shapes.len() >= 6, "{shapes:?}");
+}
+
+/// Rows that are found by an index, or why none are.
+fn found(ks: &Keyspace, value: &str) -> Result<usize> {
+    Ok(ks.family("F")?.find().eq("v", value).limit(10_000).rows()?.len())
+}
+
+fn indexed() -> CfDef {
+    let index_type = Some(firn_wide::schema::IndexType::Keys);
+    let column = ColumnDef { index_type, ..ColumnDef::new("v", "UTF8Type") };
+    CfDef { column_metadata: vec![column], ..utf8("F") }
+}
+
+fn is_stopped<T: std::fmt::Debug>(result: Result<T>) {
+    assert!(matches!(result, Err(Error::Stopped)), "{result:?}");
+}
+
+#[test]
+fn what_is_stopped_reads_no_further_and_leaves_no_index() {
+    let env = MemEnv::new(1);
+    let wide = open(&env, options()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
+    let ks = wide.keyspace("K").unwrap();
+    for i in 0..100 {
+        ks.family("F").unwrap().row(format!("r{i}")).insert("v", (i % 2).to_string()).unwrap();
+    }
+    let stop = Arc::new(AtomicBool::new(true));
+    let hasty = wide.stoppable(stop.clone());
+    let there = hasty.keyspace("K").unwrap();
+    let (parent, all) = (ColumnParent::new("F"), SlicePredicate::all());
+    is_stopped(there.get_slice(b"r1", &parent, &all));
+    is_stopped(there.get_count(b"r1", &parent, &all));
+    is_stopped(there.get_range_slices(&parent, &all, &KeyRange::keys("", "")));
+    // Others read, and writes are not stopped.
+    assert_eq!(ks.get_slice(b"r1", &parent, &all).unwrap().len(), 1);
+    there.family("F").unwrap().row("r100").insert("v", "0").unwrap();
+
+    let trees = || wide.store().db().tree_names();
+    let (before, unindexed) = (trees(), why(found(&ks, "1")));
+    is_stopped(hasty.system_update_column_family(&indexed()));
+    assert_eq!(trees(), before);
+    assert_eq!(why(found(&ks, "1")), unindexed);
+    stop.store(false, Ordering::Relaxed);
+    hasty.system_update_column_family(&indexed()).unwrap();
+    assert_eq!((found(&ks, "1").unwrap(), found(&there, "0").unwrap()), (50, 51));
+
+    // One that is built anew doesn't answer before it has been built.
+    stop.store(true, Ordering::Relaxed);
+    is_stopped(found(&there, "1"));
+    is_stopped(there.family("F").unwrap().rebuild_index("v"));
+    assert!(why(found(&ks, "1")).contains("is being built"));
+    wide.close().unwrap();
+    let again = open(&env, options()).unwrap();
+    assert_eq!(found(&again.keyspace("K").unwrap(), "1").unwrap(), 50);
+}
+
+#[test]
+fn an_index_that_is_stopped_in_the_middle_is_whole_or_is_not_there() {
+    let wide = open(&MemEnv::new(1), options()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
+    let ks = wide.keyspace("K").unwrap();
+    for i in 0..500 {
+        ks.family("F").unwrap().row(format!("r{i}")).insert("v", "1").unwrap();
+    }
+    let unindexed = why(found(&ks, "1"));
+    for _ in 0..5 {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+        let hasty = wide.stoppable(stop.clone());
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                // As soon as there is an entry.
+                let db = wide.store().db();
+                let is_begun = || {
+                    let names = db.tree_names();
+                    let tree = names.iter().find(|n| n.starts_with("ix-"));
+                    tree.and_then(|n| db.existing_tree(n).ok()).is_some_and(|t| t.len().is_ok_and(|n| n > 0))
+                };
+                while !done.load(Ordering::Relaxed) && !is_begun() {
+                    std::thread::yield_now();
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            let built = hasty.system_update_column_family(&indexed());
+            done.store(true, Ordering::Relaxed);
+            match built {
+                Ok(_) => assert_eq!(found(&ks, "1").unwrap(), 500),
+                stopped => {
+                    is_stopped(stopped);
+                    assert_eq!(why(found(&ks, "1")), unindexed);
+                    assert!(wide.store().db().tree_names().iter().all(|n| !n.starts_with("ix-")));
+                }
+            }
+        });
+        wide.system_update_column_family(&utf8("F")).unwrap();
+    }
+}
+
+#[test]
+fn a_database_is_closed_for_all_its_handles() {
+    let env = MemEnv::new(1);
+    let wide = open(&env, options()).unwrap();
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
+    let row = wide.keyspace("K").unwrap().family("F").unwrap().row("r");
+    row.insert("v", "1").unwrap();
+    wide.clone().close().unwrap();
+    wide.close().unwrap();
+    let closed = |e: Error| matches!(e, Error::Store(e) if e.kind() == firn_kv::ErrorKind::Closed);
+    assert!(closed(row.insert("v", "2").unwrap_err()) && closed(row.value::<String>("v").unwrap_err()));
+    assert!(closed(wide.system_add_column_family(&utf8("G")).unwrap_err()));
+    // Beside the old handles.
+    let again = open(&env, options()).unwrap();
+    assert_eq!(again.keyspace("K").unwrap().family("F").unwrap().row("r").value::<String>("v").unwrap().unwrap(), "1");
 }

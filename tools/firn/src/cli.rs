@@ -10,8 +10,10 @@ use clap::Args;
 use firn_kv::env::os::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
+use firn_wide::Wide;
 use firn_wide::cli::{Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
 
+use crate::interrupt;
 use crate::pager;
 use crate::prompt::{Conversation, converse};
 use crate::statements::{Origin, Statements};
@@ -25,7 +27,7 @@ Where the family's type is BytesType, text that is not hexadecimal stands for it
 validation_class takes the family's default. --strict refuses both, and answers as cassandra-cli 1.1.12 did.
 
 On a terminal, answers are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Ctrl-C stops
-what is typed or shown. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
+what is typed, runs or is shown. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
 
 Examples:
   firn cli                                       a shell
@@ -57,7 +59,7 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
     }
     let awaits = global.begins_empty()?;
     let wide = if awaits { empty()? } else { global.wide(global.defaults())? };
-    let mut session = Dialogue { session: Session::new(wide, OsEnv::new(), args.strict), global, args, awaits };
+    let mut session = Dialogue { session: session(wide, args), global, args, awaits };
     if let Some(name) = &args.statements.keyspace {
         let answer = session.session.execute(&Statement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
@@ -82,12 +84,17 @@ struct Dialogue<'a> {
     awaits: bool,
 }
 
+/// A session whose statements Ctrl-C stops at a terminal.
+fn session(wide: Wide, args: &CliArgs) -> Session {
+    Session::new(wide.stoppable(interrupt::flag()), OsEnv::new(), args.strict)
+}
+
 impl Dialogue<'_> {
     fn run(&mut self, source: &Source) -> Done<Answer> {
         let mut words = source.text.split_whitespace().map(str::to_ascii_lowercase);
         if self.awaits && words.next().as_deref() == Some("create") && words.next().as_deref() == Some("keyspace") {
             let wide = self.global.wide(self.global.defaults())?;
-            (self.session, self.awaits) = (Session::new(wide, OsEnv::new(), self.args.strict), false);
+            (self.session, self.awaits) = (session(wide, self.args), false);
         }
         let answer = self.session.run(source);
         if self.awaits && answer.failure.is_some() {
@@ -182,8 +189,9 @@ impl Conversation for Typed<'_, '_> {
     fn run(&mut self, source: &Source) -> Done<bool> {
         let answer = self.session.run(source)?;
         pager::show(&answer.text)?;
-        if let Some(failure) = &answer.failure {
-            eprintln!("{}", self.session.session.say(failure));
+        // What was pressed says it.
+        if let Some(failure) = answer.failure.filter(|_| !interrupt::is_set()) {
+            eprintln!("{}", self.session.session.say(&failure));
         }
         Ok(answer.exit)
     }

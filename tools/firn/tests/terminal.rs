@@ -70,6 +70,55 @@ fn ctrl_c_stops_what_runs_and_the_shell_goes_on() {
     p.exp_eof().unwrap();
 }
 
+/// Types a line that shows something and then does what takes long, presses Ctrl-C when it has begun, and asks for something else.
+fn stopped(mut p: PtySession, prompt: &str, line: &str, shown: &str, then: &str, answer: &str) {
+    let type_line = |p: &mut PtySession, line: &str| {
+        p.exp_string(prompt).unwrap();
+        p.send(&format!("{line}\r")).unwrap();
+        p.flush().unwrap();
+    };
+    type_line(&mut p, line);
+    p.exp_string(shown).unwrap();
+    p.send_control('c').unwrap();
+    p.exp_string("stopped").unwrap();
+    type_line(&mut p, then);
+    p.exp_string(answer).unwrap();
+}
+
+#[test]
+fn ctrl_c_stops_the_building_of_an_index() {
+    let t = Temp::new("terminal", "index");
+    let long = 40_000;
+    let rows: String = (0..long).map(|i| format!("{i},name of {i}\n")).collect();
+    fs::write(t.path("items.csv"), rows).unwrap();
+    let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}; USE shop;
+        CREATE TABLE items (id int PRIMARY KEY, name text); COPY items (id, name) FROM 'items.csv';";
+    Ran::of(t.run("db", &["cql", "-e", make], b"")).good();
+    let p = t.terminal(24, 200, "firn --db db cql -k shop");
+    let line = "SELECT name FROM items WHERE id = 77; CREATE INDEX ON items (name);";
+    stopped(p, "cql:shop> ", line, "name of 77", "SELECT id FROM items WHERE name = 'name of 5';", "ALLOW FILTERING");
+}
+
+#[test]
+fn ctrl_c_stops_statements_of_cassandra_cli() {
+    let t = Temp::new("terminal", "cli");
+    let make =
+        "create keyspace K; use K; create column family items with comparator = UTF8Type and key_validation_class = UTF8Type
+        and default_validation_class = UTF8Type;";
+    let rows: String = (0..30_000).map(|i| format!("set items['k{i}']['name'] = 'name of {i}';\n")).collect();
+    fs::write(t.path("items.txt"), format!("{make}\n{rows}")).unwrap();
+    Ran::of(t.run("db", &["cli", "-f", t.path("items.txt").to_str().unwrap()], b"")).good();
+    let p = t.terminal(24, 200, "firn --db db cli -k K");
+    let prompt = "[default@K] ";
+    let line = "get items['k77']['name']; update column family items with column_metadata = \
+                [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];";
+    stopped(p, prompt, line, "name of 77", "get items where name = 'name of 5';", "No indexed columns present");
+    // All rows, of which none is shown.
+    let p = t.terminal(24, 200, "PAGER=cat firn --db db cli -k K");
+    let line = "get items['k77']['name']; list items limit 1000000;";
+    stopped(p, prompt, line, "name of 77", "get items['k5']['name'];", "name of 5");
+}
+
 #[test]
 fn ctrl_c_ends_a_script() {
     let t = Temp::with_table("script");

@@ -1,16 +1,25 @@
 //! Definitions carried out: `CREATE`, `ALTER`, `DROP`, `USE`, `TRUNCATE`, `DESCRIBE`.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use super::{Engine, Rows, SchemaChange, describe};
 use crate::catalog::keyspace_of;
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 
 /// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is chosen; `random` gives the new table its
-/// identity.
+/// identity; `stop` ends the building of an index.
 ///
 /// # Errors
-/// What can't be defined, with the servers' texts. Nothing was changed then.
-pub fn define(engine: &Engine, keyspace: Option<&str>, statement: &Statement<'_>, random: u128) -> Result<Option<Rows>> {
+/// What can't be defined, with the servers' texts, and `Stopped`. Nothing was changed then.
+pub fn define(
+    engine: &Engine,
+    keyspace: Option<&str>,
+    statement: &Statement<'_>,
+    random: u128,
+    stop: Option<&Arc<AtomicBool>>,
+) -> Result<Option<Rows>> {
     let home = |name: &QualifiedName<'_>| keyspace_of(name, keyspace).map(str::to_owned);
     let told = |done: bool, change, target, keyspace: &str, name: Option<&str>| {
         let (keyspace, name) = (keyspace.to_owned(), name.map(str::to_owned));
@@ -25,45 +34,49 @@ pub fn define(engine: &Engine, keyspace: Option<&str>, statement: &Statement<'_>
             Ok(Some(Rows::set_keyspace(&found.name)))
         }
         Statement::CreateKeyspace(s) => {
-            told(engine.change(|c| c.create_keyspace(s))?, "CREATED", "KEYSPACE", &s.name.text, None)
+            told(engine.change(stop, |c| c.create_keyspace(s))?, "CREATED", "KEYSPACE", &s.name.text, None)
         }
-        Statement::AlterKeyspace(s) => told(engine.change(|c| c.alter_keyspace(s))?, "UPDATED", "KEYSPACE", &s.name.text, None),
-        Statement::DropKeyspace(s) => told(engine.change(|c| c.drop_keyspace(s))?, "DROPPED", "KEYSPACE", &s.name.text, None),
+        Statement::AlterKeyspace(s) => {
+            told(engine.change(stop, |c| c.alter_keyspace(s))?, "UPDATED", "KEYSPACE", &s.name.text, None)
+        }
+        Statement::DropKeyspace(s) => {
+            told(engine.change(stop, |c| c.drop_keyspace(s))?, "DROPPED", "KEYSPACE", &s.name.text, None)
+        }
         Statement::CreateTable(s) => {
             let home = home(&s.name)?;
-            let done = engine.change(|c| c.create_table(s, &home, random))?;
+            let done = engine.change(stop, |c| c.create_table(s, &home, random))?;
             told(done, "CREATED", "TABLE", &home, Some(&s.name.name.text))
         }
         Statement::AlterTable(s) => {
             let home = home(&s.name)?;
             let now = engine.store().timestamp();
-            told(engine.change(|c| c.alter_table(s, &home, now))?, "UPDATED", "TABLE", &home, Some(&s.name.name.text))
+            told(engine.change(stop, |c| c.alter_table(s, &home, now))?, "UPDATED", "TABLE", &home, Some(&s.name.name.text))
         }
         Statement::DropTable(s) => {
             let home = home(&s.name)?;
-            told(engine.change(|c| c.drop_table(s, &home))?, "DROPPED", "TABLE", &home, Some(&s.name.name.text))
+            told(engine.change(stop, |c| c.drop_table(s, &home))?, "DROPPED", "TABLE", &home, Some(&s.name.name.text))
         }
         Statement::CreateIndex(s) => {
             let home = home(&s.table)?;
-            told(engine.change(|c| c.create_index(s, &home))?, "UPDATED", "TABLE", &home, Some(&s.table.name.text))
+            told(engine.change(stop, |c| c.create_index(s, &home))?, "UPDATED", "TABLE", &home, Some(&s.table.name.text))
         }
         Statement::DropIndex(s) => {
             let home = home(&s.name)?;
             let catalog = engine.catalog();
             let table = catalog.keyspace(&home).and_then(|k| k.index(&s.name.name.text)).map(|(t, _)| t.name.clone());
-            told(engine.change(|c| c.drop_index(s, &home))?, "UPDATED", "TABLE", &home, table.as_deref())
+            told(engine.change(stop, |c| c.drop_index(s, &home))?, "UPDATED", "TABLE", &home, table.as_deref())
         }
         Statement::CreateType(s) => {
             let home = home(&s.name)?;
-            told(engine.change(|c| c.create_type(s, &home))?, "CREATED", "TYPE", &home, Some(&s.name.name.text))
+            told(engine.change(stop, |c| c.create_type(s, &home))?, "CREATED", "TYPE", &home, Some(&s.name.name.text))
         }
         Statement::AlterType(s) => {
             let home = home(&s.name)?;
-            told(engine.change(|c| c.alter_type(s, &home))?, "UPDATED", "TYPE", &home, Some(&s.name.name.text))
+            told(engine.change(stop, |c| c.alter_type(s, &home))?, "UPDATED", "TYPE", &home, Some(&s.name.name.text))
         }
         Statement::DropType(s) => {
             let home = home(&s.name)?;
-            told(engine.change(|c| c.drop_type(s, &home))?, "DROPPED", "TYPE", &home, Some(&s.name.name.text))
+            told(engine.change(stop, |c| c.drop_type(s, &home))?, "DROPPED", "TYPE", &home, Some(&s.name.name.text))
         }
         Statement::Truncate(name) => {
             let catalog = engine.catalog();

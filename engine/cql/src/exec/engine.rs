@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use firn_kv::{Batch, Durability};
 use firn_wide::Wide;
@@ -118,10 +119,10 @@ impl Engine {
     /// Errors of the engine beneath.
     pub fn fresh_catalog(&self) -> Result<Arc<Catalog>> {
         let _alone = self.0.changes.lock();
-        self.refresh()
+        self.refresh(None)
     }
 
-    fn refresh(&self) -> Result<Arc<Catalog>> {
+    fn refresh(&self, stop: Option<&Arc<AtomicBool>>) -> Result<Arc<Catalog>> {
         let now = keyspaces(&self.0.wide);
         let before = self.catalog();
         let same = before.keyspaces().count() == now.len()
@@ -129,7 +130,7 @@ impl Engine {
         if same {
             return Ok(before);
         }
-        self.carry_out(&before, before.over(now))
+        self.carry_out(&before, before.over(now), stop)
     }
 
     /// Where a table's cells are.
@@ -144,13 +145,17 @@ impl Engine {
     /// Makes the definitions those of `change`, which tells what there is to do with those of now. `false`: nothing.
     ///
     /// # Errors
-    /// Those of `change`; errors of the engine beneath.
-    pub fn change(&self, change: impl FnOnce(&Catalog) -> Result<Option<Catalog>>) -> Result<bool> {
+    /// Those of `change`; errors of the engine beneath; `Stopped` when `stop` is set while an index is built.
+    pub fn change(
+        &self,
+        stop: Option<&Arc<AtomicBool>>,
+        change: impl FnOnce(&Catalog) -> Result<Option<Catalog>>,
+    ) -> Result<bool> {
         let _alone = self.0.changes.lock();
-        let before = self.refresh()?;
+        let before = self.refresh(stop)?;
         let Some(after) = change(&before)? else { return Ok(false) };
         self.change_keyspaces(&before, &after)?;
-        self.carry_out(&before, after)?;
+        self.carry_out(&before, after, stop)?;
         Ok(true)
     }
 
@@ -174,15 +179,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Trees are made and indexes built before their definitions are recorded and seen: one that can't be built is refused, and a crash
-    /// leaves trees that the next opening drops.
-    fn carry_out(&self, before: &Catalog, after: Catalog) -> Result<Arc<Catalog>> {
+    /// Trees are made and indexes built before their definitions are recorded and seen: one that can't be built, or is stopped, is refused, and a
+    /// crash leaves trees that the next opening drops.
+    fn carry_out(&self, before: &Catalog, after: Catalog, stop: Option<&Arc<AtomicBool>>) -> Result<Arc<Catalog>> {
         let store = self.store();
+        let building = stop.map_or_else(|| store.clone(), |stop| store.stoppable(stop.clone()));
         let diff = before.diff(&after);
         let is_new = |t: &&Arc<Table>| before.tables().all(|b| b.id != t.id);
         diff.opened.iter().filter(is_new).try_for_each(|t| store.check_new(t.id))?;
         for table in &diff.opened {
-            if let Err(e) = store.open_family(spec(table, self.partitioner())) {
+            if let Err(e) = building.open_family(spec(table, self.partitioner())) {
                 self.take_back(before, &diff.opened);
                 return Err(e.into());
             }

@@ -100,7 +100,9 @@ pub struct Run {
     pub paging: Option<PagingState>,
     /// Microseconds since 1970.
     pub timestamp: Option<i64>,
-    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`] at the next row that it reads. Whoever sets it sets it back.
+    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`] at the next row that it reads, and so does a definition that builds an
+    /// index, at its next cell: all is as it was then. Other statements take no time that depends on what is there, `TRUNCATE` too. Whoever sets
+    /// it sets it back.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -173,6 +175,27 @@ impl Session {
         &self.engine
     }
 
+    /// Closes the database for all its sessions, and says whether all that was written is safe: [`firn_kv::Db::close`]. Dropping the last session
+    /// closes it too, and keeps the error to itself. Statements that come later are errors of the class [`Server`](crate::Class::Server).
+    ///
+    /// ```
+    /// use firn_cql::Session;
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-cql-close-{}", std::process::id()));
+    /// let session = Session::open(&dir)?;
+    /// session.execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+    /// session.close()?; // all of it is safe
+    /// let again = Session::open(&dir)?; // beside the old one
+    /// again.execute("USE k", ())?;
+    /// # drop((session, again)); std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_cql::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`firn_kv::Db::close`]: the database is closed all the same.
+    pub fn close(&self) -> Result<()> {
+        self.engine.close()
+    }
+
     /// The keyspace that is chosen.
     pub fn keyspace(&self) -> Option<Arc<str>> {
         self.keyspace.read().clone()
@@ -191,14 +214,14 @@ impl Session {
     /// # Errors
     /// As [`execute`](Session::execute).
     pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
-        match self.begin(cql, &values)? {
+        match self.begin(cql, &values, how)? {
             Begun::Done(rows) => Ok(rows),
             Begun::Compiled(prepared) => self.run(&prepared, values, how),
         }
     }
 
     /// Compiles a statement about rows, or finds it compiled; carries out any other.
-    fn begin(&self, cql: &str, values: &impl Values) -> Result<Begun> {
+    fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
         if let Some(found) = self.cached(cql) {
             return Ok(Begun::Compiled(found));
         }
@@ -208,7 +231,8 @@ impl Session {
             // Before a definition, which takes none, is made.
             values.bind(&[])?;
         }
-        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, self.engine.random_bits())? {
+        let (random, stop) = (self.engine.random_bits(), how.stop.as_ref());
+        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, random, stop)? {
             if let Kind::SetKeyspace(chosen) = rows.kind() {
                 *self.keyspace.write() = Some(chosen.as_str().into());
             }
@@ -230,7 +254,7 @@ impl Session {
     /// # Errors
     /// As [`query`](Session::query).
     pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
-        match self.begin(cql, &values)? {
+        match self.begin(cql, &values, how)? {
             Begun::Done(rows) => Ok(Walk::whole(self.clone(), rows)),
             Begun::Compiled(prepared) => self.walk(&prepared, values, how),
         }

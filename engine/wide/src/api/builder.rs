@@ -532,7 +532,7 @@ impl Keyspace {
             let result = work(&mut batch)?;
             Ok((self.mutations(&batch.rows)?, result))
         };
-        self.store().update(&keys, self.wide.0.durability, alone).map_err(refused)
+        self.store().update(&keys, self.wide.shared.durability, alone).map_err(refused)
     }
 }
 

@@ -42,6 +42,7 @@ mod write;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use firn_kv::env::Env;
 use firn_kv::env::os::OsEnv;
@@ -120,10 +121,13 @@ impl Options {
 
 /// An open database of keyspaces. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Wide(Arc<Shared>);
+pub struct Wide {
+    shared: Arc<Shared>,
+    /// What this handle reads and builds through: it may be a stoppable one.
+    store: Store,
+}
 
 struct Shared {
-    store: Store,
     partitioner: Partitioner,
     cluster_name: String,
     durability: Durability,
@@ -166,8 +170,7 @@ impl Wide {
         }
         let memtable_size = options.memtable_size.unwrap_or(TreeOptions::default().memtable_size);
         let state = State::open(schema, &store, partitioner, memtable_size)?;
-        Ok(Wide(Arc::new(Shared {
-            store,
+        let shared = Arc::new(Shared {
             partitioner,
             cluster_name,
             durability: options.durability,
@@ -175,7 +178,53 @@ impl Wide {
             registry: options.registry,
             state: RwLock::new(Arc::new(state)),
             changes: Mutex::new(()),
-        })))
+        });
+        Ok(Wide { shared, store })
+    }
+
+    /// The same database, by a handle whose work can be stopped: what reads through it, or builds an index, ends with [`Error::Stopped`] at its next
+    /// cell as soon as `stop` is true. A definition that is stopped while it builds an index leaves all as it was. What only writes is not
+    /// stopped. Keyspaces that this handle gives are like it. Whoever sets `stop` sets it back.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use firn_wide::schema::{CfDef, KsDef};
+    /// use firn_wide::{ColumnParent, Error, SlicePredicate, Wide};
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-stop-{}", std::process::id()));
+    /// let wide = Wide::open(&dir)?;
+    /// wide.system_add_keyspace(&KsDef::new("k"))?;
+    /// wide.system_add_column_family(&CfDef::new("k", "f"))?;
+    /// wide.keyspace("k")?.family("f")?.row("r").put("c", "v")?;
+    /// let stop = Arc::new(AtomicBool::new(false)); // another thread may set it
+    /// let keyspace = wide.stoppable(stop.clone()).keyspace("k")?;
+    /// stop.store(true, Ordering::Relaxed);
+    /// let read = keyspace.get_slice(b"r", &ColumnParent::new("f"), &SlicePredicate::all());
+    /// assert!(matches!(read, Err(Error::Stopped)));
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stoppable(&self, stop: Arc<AtomicBool>) -> Wide {
+        Wide { shared: self.shared.clone(), store: self.store.stoppable(stop) }
+    }
+
+    /// Closes the database for all its handles, and says whether all that was written is safe: [`firn_kv::Db::close`]. Dropping the last handle
+    /// closes it too, and keeps the error to itself.
+    ///
+    /// ```
+    /// use firn_wide::Wide;
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-close-{}", std::process::id()));
+    /// let wide = Wide::open(&dir)?;
+    /// wide.close()?;
+    /// let again = Wide::open(&dir)?; // beside the old handle
+    /// # drop(again); std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_wide::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`firn_kv::Db::close`]: the database is closed all the same.
+    pub fn close(&self) -> Result<()> {
+        self.store.close()
     }
 
     /// The keyspace of this name: Thrift's `set_keyspace`.
@@ -194,37 +243,37 @@ impl Wide {
 
     /// The types that definitions can name.
     pub fn registry(&self) -> &Arc<Registry> {
-        &self.0.registry
+        &self.shared.registry
     }
 
     /// What writes wait for.
     pub fn durability(&self) -> Durability {
-        self.0.durability
+        self.shared.durability
     }
 
     /// The store beneath.
     pub fn store(&self) -> &Store {
-        &self.0.store
+        &self.store
     }
 
     /// How row keys are spread.
     pub fn partitioner(&self) -> Partitioner {
-        self.0.partitioner
+        self.shared.partitioner
     }
 
     /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
     pub fn timestamp(&self) -> i64 {
-        self.0.store.timestamp()
+        self.store.timestamp()
     }
 
     fn state(&self) -> Arc<State> {
-        self.0.state.read().clone()
+        self.shared.state.read().clone()
     }
 }
 
 impl std::fmt::Debug for Wide {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wide").field("cluster_name", &self.0.cluster_name).finish_non_exhaustive()
+        f.debug_struct("Wide").field("cluster_name", &self.shared.cluster_name).finish_non_exhaustive()
     }
 }
 
@@ -256,11 +305,11 @@ impl Keyspace {
     }
 
     pub(crate) fn table(&self, family: &str) -> Result<Arc<Table>> {
-        self.wide.0.state.read().table(&self.name, family).cloned()
+        self.wide.shared.state.read().table(&self.name, family).cloned()
     }
 
     pub(crate) fn store(&self) -> &Store {
-        &self.wide.0.store
+        &self.wide.store
     }
 }
 

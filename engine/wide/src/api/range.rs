@@ -247,7 +247,7 @@ pub struct RowReader {
 impl RowReader {
     pub fn new(keyspace: &Keyspace, parent: &ColumnParent, columns: &SliceRange, range: &KeyRange) -> Result<RowReader> {
         let table = keyspace.table(&parent.column_family)?;
-        let mut ranges = key_ranges(&table, keyspace.wide.0.partitioner, range)?;
+        let mut ranges = key_ranges(&table, keyspace.wide.shared.partitioner, range)?;
         ranges.reverse();
         let (slice, count) = match Selection::new(&table, parent, &columns.clone().into())? {
             Selection::Slice { slice, count } => (slice, count),
@@ -304,7 +304,7 @@ impl Keyspace {
         let table = self.table(&parent.column_family)?;
         // What is wrong with names is said before what is wrong with the range.
         Selection::new(&table, parent, predicate)?;
-        let partitions = key_ranges(&table, self.wide.0.partitioner, range)?;
+        let partitions = key_ranges(&table, self.wide.shared.partitioner, range)?;
         let query = self.query(&table, parent, predicate, &range.row_filter, range.count)?;
         if range.count <= 0 {
             return Err(invalid("maxRows must be positive"));
@@ -339,7 +339,7 @@ impl Keyspace {
             Selection::new(&table, &parent, &range.into())
         };
         selection(start_column, 0)?;
-        let partitions = key_ranges(&table, self.wide.0.partitioner, range)?;
+        let partitions = key_ranges(&table, self.wide.shared.partitioner, range)?;
         check::filter(&table, &range.row_filter)?;
         if range.count <= 0 {
             return Err(invalid("maxRows must be positive"));
@@ -408,7 +408,7 @@ impl Keyspace {
         let table = self.table(column_family)?;
         let range = KeyRange::keys(start, finish);
         let mut out = vec![];
-        for partitions in &key_ranges(&table, self.wide.0.partitioner, &range)? {
+        for partitions in &key_ranges(&table, self.wide.shared.partitioner, &range)? {
             let mut reader = self.store().scan(&table.cells, partitions, &Slice::rows())?;
             while out.len() < usize::try_from(count).unwrap_or(0) && reader.next_partition()? {
                 if reader.next()?.is_some() {

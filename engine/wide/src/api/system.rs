@@ -24,13 +24,13 @@ const ENDPOINT: &str = "127.0.0.1";
 impl Wide {
     /// Makes the definitions those of `change`. The new version.
     fn change(&self, change: impl FnOnce(&Schema) -> Result<Schema>) -> Result<Uuid> {
-        let _alone = self.0.changes.lock();
+        let _alone = self.shared.changes.lock();
         let before = self.state();
         let schema = change(&before.schema)?;
         let diff = before.schema.diff(&schema);
-        let store = &self.0.store;
+        let store = &self.store;
         diff.added_families.iter().try_for_each(|f| store.check_new(f.id()))?;
-        let after = match State::open(schema, store, self.0.partitioner, self.0.memtable_size) {
+        let after = match State::open(schema, store, self.shared.partitioner, self.shared.memtable_size) {
             Ok(after) => after,
             Err(e) => {
                 self.take_back(&before, &diff);
@@ -56,20 +56,21 @@ impl Wide {
         }
         store.db().with(Durability::Power).write(batch)?;
         let version = after.schema.version();
-        *self.0.state.write() = Arc::new(after);
+        *self.shared.state.write() = Arc::new(after);
         for family in &diff.dropped_families {
             store.drop_family(family.id())?;
         }
         Ok(version)
     }
 
-    /// Makes the open families those of the definitions of before again, as far as it can be done: the reason why not is told already.
+    /// Makes the open families those of the definitions of before again, as far as it can be done: the reason why not is told already. Nobody stops
+    /// this.
     fn take_back(&self, before: &State, diff: &Diff) {
-        let store = &self.0.store;
+        let store = self.store.unstoppable();
         for family in diff.added_families.iter().filter(|f| store.family(f.id()).is_some()) {
             store.drop_family(family.id()).ok();
         }
-        State::open(before.schema.clone(), store, self.0.partitioner, self.0.memtable_size).ok();
+        State::open(before.schema.clone(), &store, self.shared.partitioner, self.shared.memtable_size).ok();
     }
 
     /// Adds a keyspace with its families. The new schema version.
@@ -107,7 +108,8 @@ impl Wide {
     /// Makes a family's definition this one. Returns when new indexes have been built over what is there. The new schema version.
     ///
     /// # Errors
-    /// As [`system_add_keyspace`](Wide::system_add_keyspace); `InvalidRequest` also for what can't change.
+    /// As [`system_add_keyspace`](Wide::system_add_keyspace); `InvalidRequest` also for what can't change, and `Stopped`, by a
+    /// [`stoppable`](Wide::stoppable) handle: the definition is what it was then, and of the index nothing is left.
     pub fn system_update_column_family(&self, def: &CfDef) -> Result<Uuid> {
         self.change(|s| s.update_family(def))
     }
@@ -135,7 +137,7 @@ impl Wide {
 
     /// The name that was given to the database.
     pub fn describe_cluster_name(&self) -> &str {
-        &self.0.cluster_name
+        &self.shared.cluster_name
     }
 
     /// The version of Thrift's interface whose operations these are.
@@ -150,7 +152,7 @@ impl Wide {
 
     /// The partitioner's class.
     pub fn describe_partitioner(&self) -> String {
-        self.0.partitioner.full_name()
+        self.shared.partitioner.full_name()
     }
 
     /// The class that would tell which nodes are near: there is one.
@@ -164,13 +166,13 @@ impl Wide {
     /// `InvalidRequest` when there is no such keyspace.
     pub fn describe_ring(&self, keyspace: &str) -> Result<Vec<TokenRange>> {
         self.state().schema.keyspace(keyspace)?;
-        let token = minimum_token(self.0.partitioner).to_owned();
+        let token = minimum_token(self.shared.partitioner).to_owned();
         Ok(vec![TokenRange { start_token: token.clone(), end_token: token, endpoints: vec![ENDPOINT.into()] }])
     }
 
     /// The one node by its token.
     pub fn describe_token_map(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([(minimum_token(self.0.partitioner).to_owned(), ENDPOINT.into())])
+        BTreeMap::from([(minimum_token(self.shared.partitioner).to_owned(), ENDPOINT.into())])
     }
 }
 
@@ -186,7 +188,7 @@ impl Keyspace {
         end_token: &str,
         keys_per_split: i32,
     ) -> Result<Vec<String>> {
-        let (table, partitioner) = (self.table(column_family)?, self.wide.0.partitioner);
+        let (table, partitioner) = (self.table(column_family)?, self.wide.shared.partitioner);
         let ranges = token_ranges(partitioner, start_token, end_token)?;
         let mut splits = vec![start_token.to_owned()];
         let view = self.store().view();

@@ -118,7 +118,7 @@ impl Keyspace {
         let mut place = PLACE.take();
         place.clear();
         table.layout().put_cell(super_column.as_slice(), &column.name, &mut place)?;
-        let durability = self.wide.0.durability;
+        let durability = self.wide.shared.durability;
         self.store().put(&table.cells, key, &place, column.timestamp, &column.value, durability).map_err(refused)?;
         PLACE.set(place);
         Ok(())
@@ -215,7 +215,7 @@ impl Keyspace {
     }
 
     fn apply(&self, mutations: &[store::Mutation]) -> Result<()> {
-        self.store().apply(mutations, self.wide.0.durability).map_err(refused)
+        self.store().apply(mutations, self.wide.shared.durability).map_err(refused)
     }
 
     /// Removes all rows of a family. What is written later counts, whatever its timestamps.
@@ -225,7 +225,7 @@ impl Keyspace {
     pub fn truncate(&self, column_family: &str) -> Result<()> {
         let table = self.table(column_family)?;
         self.store().truncate(&table.cells)?;
-        if self.wide.0.durability == Durability::Power {
+        if self.wide.shared.durability == Durability::Power {
             self.store().db().sync()?;
         }
         Ok(())

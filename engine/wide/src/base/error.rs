@@ -19,6 +19,8 @@ pub enum Error {
     Corrupt(String),
     /// The engine beneath failed.
     Store(firn_kv::Error),
+    /// Somebody stopped it ([`Wide::stoppable`](crate::Wide::stoppable)).
+    Stopped,
 }
 
 impl fmt::Display for Error {
@@ -29,6 +31,7 @@ impl fmt::Display for Error {
             Error::Configuration(why) => write!(f, "configuration: {why}"),
             Error::Corrupt(what) => write!(f, "corrupt: {what}"),
             Error::Store(e) => e.fmt(f),
+            Error::Stopped => f.write_str("the statement was stopped"),
         }
     }
 }

@@ -91,7 +91,8 @@ impl Store {
     /// Builds an index anew, which frees it of what it holds in vain. It doesn't answer meanwhile.
     ///
     /// # Errors
-    /// `InvalidRequest` when the family has no such index; errors of the engine.
+    /// `InvalidRequest` when the family has no such index; errors of the engine. `Stopped`, by a [`stoppable`](Store::stoppable) handle: it doesn't
+    /// answer then until this is called again, or the store is opened again.
     pub fn rebuild_index(&self, family: &Family, index: u32) -> Result<()> {
         let index = self.index_of(family, index)?;
         {
@@ -289,6 +290,7 @@ impl IndexScan {
         let mut full = vec![];
         let mut prefix = vec![];
         loop {
+            self.store.check_stop()?;
             self.step()?;
             if !self.cursor.valid() {
                 return Ok(None);

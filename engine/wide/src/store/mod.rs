@@ -69,7 +69,7 @@ pub struct Options {
 
 /// An open store. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Store(Arc<Shared>);
+pub struct Store(Arc<Shared>, Option<Arc<AtomicBool>>);
 
 struct Shared {
     env: Arc<dyn Env>,
@@ -105,7 +105,27 @@ impl Store {
         let schema = db.tree(SCHEMA_TREE, TreeOptions::default())?;
         let stripes = Stripes::load(&schema)?;
         let shared = Shared { env, db, schema, clock, ticker: Ticker::default(), stripes, families: RwLock::default() };
-        Ok(Store(Arc::new(shared)))
+        Ok(Store(Arc::new(shared), None))
+    }
+
+    /// The same store, by a handle whose work can be stopped: what reads through it, be it a reader that it has given or the building of an index,
+    /// ends with [`Error::Stopped`] at its next cell as soon as `stop` is true. Writes are not stopped. Whoever sets it sets it back.
+    pub fn stoppable(&self, stop: Arc<AtomicBool>) -> Store {
+        Store(self.0.clone(), Some(stop))
+    }
+
+    /// The same store, by a handle that nobody stops.
+    pub(crate) fn unstoppable(&self) -> Store {
+        Store(self.0.clone(), None)
+    }
+
+    /// An error when somebody wants the work of this handle to end.
+    #[inline]
+    fn check_stop(&self) -> Result<()> {
+        match &self.1 {
+            Some(stop) if stop.load(Ordering::Relaxed) => Err(Error::Stopped),
+            _ => Ok(()),
+        }
     }
 
     /// Closes the store for all its handles, and says whether all that was written is safe: [`Db::close`].
@@ -145,7 +165,9 @@ impl Store {
     /// of `spec`. Returns when all indexes have been built; others may write meanwhile.
     ///
     /// # Errors
-    /// `InvalidRequest` when an open family has another layout or kind of cells; errors of the engine.
+    /// `InvalidRequest` when an open family has another layout or kind of cells; errors of the engine. `Stopped`, by a
+    /// [`stoppable`](Store::stoppable) handle: then an index that is new is not built, and does not answer; who leaves it out of the `spec` of another
+    /// call drops it, and another opening builds it.
     pub fn open_family(&self, spec: FamilySpec) -> Result<Family> {
         if spec.counter && !spec.indexes.is_empty() {
             return Err(invalid("a family of counters can't have indexes"));

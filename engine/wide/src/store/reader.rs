@@ -210,6 +210,7 @@ impl Reader {
         if !self.scans {
             return Ok(false);
         }
+        self.store.check_stop()?;
         if self.partition.is_empty() {
             self.cursor.first()?;
         } else {
@@ -423,6 +424,7 @@ impl Reader {
             State::Shown => self.step()?,
         }
         while self.cursor.valid() {
+            self.store.check_stop()?;
             let key = self.cursor.key();
             if self.scans && !crate::key::is_inside(key, &self.partition) {
                 return Ok(None);
