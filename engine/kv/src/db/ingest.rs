@@ -52,8 +52,26 @@ impl Tree {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+        self.try_ingest(pairs.into_iter().map(Ok))
+    }
+
+    /// As [`ingest`](Tree::ingest), of pairs that may turn out to be missing: with the first error nothing has been loaded.
+    ///
+    /// ```
+    /// use firn_kv::{Db, Error, TreeOptions};
+    /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
+    /// let lines = ["a 1", "b 2", "c"];
+    /// let pairs = lines.iter().map(|l| l.split_once(' ').ok_or_else(|| Error::invalid(format!("no value: {l}"))));
+    /// assert_eq!(tree.try_ingest(pairs).unwrap_err().message(), "no value: c");
+    /// assert!(tree.is_empty()?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of the pairs, else as [`ingest`](Tree::ingest).
+    pub fn try_ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = Result<(K, V)>>) -> Result<u64> {
         self.core.check_live()?;
-        self.handle.core.ingest(&self.core, pairs.into_iter().map(|(k, v)| Ok((k, v))))
+        self.handle.core.ingest(&self.core, pairs.into_iter())
     }
 
     /// Loads a file made by [`export`](Tree::export), as [`ingest`](Tree::ingest) does.

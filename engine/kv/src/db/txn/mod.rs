@@ -112,11 +112,31 @@ impl Retry {
         }
     }
 
-    fn pause(&self, db: &Db, attempt: u32) {
-        let bound = self.first_pause.saturating_mul(1 << (attempt - 1).min(20)).min(self.longest_pause);
-        let (env, nanos) = (&db.core().env, bound.as_nanos() as u64);
+    /// Sleeps as long as [`transact`](Retry::transact) does after its attempt number `attempt`, counted from 1, has met a conflict: for loops
+    /// that run their transactions themselves. How many attempts there are is theirs to count.
+    ///
+    /// ```
+    /// use firn_kv::{Db, ErrorKind, Readable, Retry, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let tree = db.tree("t", TreeOptions::default())?;
+    /// let retry = Retry::default();
+    /// for attempt in 1..=retry.attempts {
+    ///     let mut tx = db.transaction();
+    ///     let n = tx.get(&tree, "n")?.map_or(0, |v| v[0]);
+    ///     tx.put(&tree, "n", [n + 1])?;
+    ///     match tx.commit() {
+    ///         Err(e) if e.kind() == ErrorKind::Conflict && attempt < retry.attempts => retry.pause(&db, attempt),
+    ///         done => break done?,
+    ///     }
+    /// }
+    /// assert_eq!(tree.get("n")?.unwrap(), [1]);
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn pause(&self, db: &Db, attempt: u32) {
+        let bound = self.first_pause.saturating_mul(1 << attempt.saturating_sub(1).min(20)).min(self.longest_pause);
+        let (env, nanos) = (&db.core().env, u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         if nanos > 0 {
-            env.sleep(Duration::from_nanos(env.random() % (nanos + 1)));
+            env.sleep(Duration::from_nanos(env.random() % nanos.saturating_add(1)));
         }
     }
 }
