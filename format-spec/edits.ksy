@@ -31,6 +31,7 @@ types:
             8: set_options
             10: tables
             12: counters
+            14: log_writers
             _: unknown(tag.value)
     instances:
       name:
@@ -331,6 +332,29 @@ types:
       name:
         value: tag.value
         enum: counters_tag
+  log_writers:
+    doc: 'The store has been opened for writing again: these are the writers of its log from now on, the last one is the new one.'
+    seq:
+      - id: fields
+        type: log_writers_field
+        repeat: eos
+  log_writers_field:
+    seq:
+      - id: tag
+        type: common::varint
+      - id: len
+        type: common::varint
+      - id: value
+        size: len.value
+        type:
+          switch-on: tag.value
+          cases:
+            2: log_writer
+            _: unknown(tag.value)
+    instances:
+      name:
+        value: tag.value
+        enum: log_writers_tag
   options:
     doc: "What belongs to a tree's files."
     seq:
@@ -480,6 +504,7 @@ enums:
     8: set_options
     10: tables
     12: counters
+    14: log_writers
   state_tag:
     2: store_id
     4: created
@@ -544,6 +569,8 @@ enums:
     2: next_file
     4: last_seq
     6: wal_floor
+  log_writers_tag:
+    2: writers
   options_tag:
     2: compression
     4: filter

@@ -22,6 +22,7 @@ MESSAGES = {
     "tables": {2: "tree", 4: "removed", 6: "added", 8: "flushed"},
     "added": {2: "level", 4: "run", 6: "table"},
     "counters": {2: "next_file", 4: "last_seq", 6: "wal_floor"},
+    "log_writers": {2: "writers"},
     "options": {
         2: "compression", 4: "filter", 6: "block_size", 8: "table_size", 10: "memtable_size", 12: "policy", 14: "tombstone_age_secs",
         16: "merge", 18: "purge", 20: "summary", 22: "filter_prefix",
@@ -29,8 +30,9 @@ MESSAGES = {
     "policy": {2: "name", 4: "parameters"},
     "parameter": {2: "name", 4: "value"},
 }  # fmt: skip
-EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: "tables", 12: "counters"}
+EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: "tables", 12: "counters", 14: "log_writers"}
 REPEATED = {"state.trees", "state.writers", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
+REPEATED |= {"log_writers.writers"}
 OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge", "options.purge", "options.summary"}
 OPTIONAL |= {"options.filter_prefix", "state.parent"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
@@ -176,6 +178,9 @@ class Manifest:
         elif name == "counters":
             for counter in ("next_file", "last_seq", "wal_floor"):
                 s[counter] = max(s[counter], edit[counter])
+        elif name == "log_writers":
+            s["writers"] = edit["writers"]
+            self.check()
         else:
             found = [t for t in s["trees"] if t["id"] == edit["tree" if name == "tables" else "id"]]
             need(found, "an edit of a tree that is not there")

@@ -5,147 +5,22 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
+use firn_kv::env::Env;
 use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::manifest::Manifest;
 use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
-use parking_lot::Mutex;
 
 #[path = "../examples/encrypted/env.rs"]
 mod encrypted;
+#[path = "refusals/env.rs"]
+mod env;
+use env::Refusing;
 
-/// What is being refused: an operation (`create`, `append`, `log`, `sync_dir`, `rename`, `link`, `write`, `sync`) on a file.
-type Rule = Box<dyn FnMut(&str, &Path) -> Option<io::Error> + Send>;
-
-/// An environment that refuses operations by a rule.
-#[derive(Clone)]
-struct Refusing {
-    inner: Arc<MemEnv>,
-    forked: Arc<AtomicBool>,
-    rule: Arc<Mutex<Option<Rule>>>,
-}
-
-impl Refusing {
-    fn new() -> Refusing {
-        Refusing { inner: Arc::new(MemEnv::new(1)), forked: Arc::default(), rule: Arc::default() }
-    }
-
-    fn refuse(&self, rule: impl FnMut(&str, &Path) -> Option<io::Error> + Send + 'static) {
-        *self.rule.lock() = Some(Box::new(rule));
-    }
-
-    fn allow(&self) {
-        *self.rule.lock() = None;
-    }
-
-    fn ask(&self, what: &str, path: &Path) -> Result<()> {
-        match self.rule.lock().as_mut().and_then(|r| r(what, path)) {
-            Some(e) => Err(Error::io(what, path, e)),
-            None => Ok(()),
-        }
-    }
-}
-
-struct RefusingWrite(Box<dyn WriteFile>, Refusing, std::path::PathBuf);
-
-impl WriteFile for RefusingWrite {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Err(e) = self.1.ask("write", &self.2) {
-            // A part was written before the device was full.
-            self.0.append(&bytes[..bytes.len() / 2])?;
-            return Err(e);
-        }
-        self.0.append(bytes)
-    }
-    fn sync(&mut self) -> Result<()> {
-        self.1.ask("sync", &self.2)?;
-        self.0.sync()
-    }
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-}
-
-impl Env for Refusing {
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.inner.list(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.ask("sync_dir", dir)?;
-        self.inner.sync_dir(dir)
-    }
-    fn file_len(&self, file: &Path) -> Result<u64> {
-        self.inner.file_len(file)
-    }
-    fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
-        self.ask("open", file)?;
-        self.inner.open_read(file, map)
-    }
-    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
-        self.inner.read_all(file, cap)
-    }
-    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        self.ask("create", file)?;
-        Ok(Box::new(RefusingWrite(self.inner.create(file)?, self.clone(), file.to_path_buf())))
-    }
-    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        self.inner.append(file)
-    }
-    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        self.ask("log", file)?;
-        self.inner.create_log(file, capacity)
-    }
-    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
-        self.ask("log", file)?;
-        self.inner.reuse_log(file)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.ask("rename", from)?;
-        self.inner.rename(from, to)
-    }
-    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.ask("link", to)?;
-        self.inner.hard_link(from, to)
-    }
-    fn remove(&self, file: &Path) -> Result<()> {
-        self.inner.remove(file)
-    }
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.remove_dir(dir)
-    }
-    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        self.inner.lock(file)
-    }
-    fn free_space(&self, dir: &Path) -> Option<u64> {
-        self.inner.free_space(dir)
-    }
-    fn wall_micros(&self) -> u64 {
-        self.inner.wall_micros()
-    }
-    fn monotonic_nanos(&self) -> u64 {
-        self.inner.monotonic_nanos()
-    }
-    fn sleep(&self, time: Duration) {
-        self.inner.sleep(time)
-    }
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
-        self.inner.spawn(name, work)
-    }
-    fn is_forked(&self) -> bool {
-        self.forked.load(Ordering::Relaxed)
-    }
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-}
-
+const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const EMFILE: i32 = 24;
 const ENOMEM: i32 = 12;
@@ -319,7 +194,7 @@ fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
     let mut crasher = env.inner.crasher();
     loop {
         for cut in [Cut::Process, Cut::PowerAll] {
-            let image = Refusing { inner: Arc::new(crasher.image(&cut)), ..Refusing::new() };
+            let image = Refusing::over(crasher.image(&cut));
             let (_db, tree) = open(&image, 0);
             let found = tree.iter().count();
             assert_eq!(found, 50, "after {} operations, {:?}: {cut:?}", crasher.at(), crasher.last_op());
@@ -328,6 +203,72 @@ fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
             return;
         }
     }
+}
+
+/// A store that was closed is opened, and the disk is full when the first write adds its writer to the manifest, which is then torn: the
+/// next try begins another one. The power goes at any step of both, and of closing without another try.
+#[test]
+fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
+    for what in ["write", "append"] {
+        for tries in [true, false] {
+            let env = Refusing::new();
+            let (db, tree) = open(&env, 0);
+            (0..50).for_each(|n| tree.put(&key(n), b"v").unwrap());
+            drop((db, tree));
+            let (db, tree) = open(&env, 0);
+            env.inner.start_journal();
+            // Where it cannot be opened for appending another one is begun, for which there is no space either.
+            env.refuse(move |asked, path| {
+                error(ENOSPC).filter(|_| is_manifest(path) && (asked == what || what == "append" && asked == "create"))
+            });
+            for n in 0..2 {
+                assert_eq!(tree.put(&key(50), b"v").unwrap_err().kind(), ErrorKind::NoSpace, "{what} {n}");
+            }
+            env.allow();
+            if tries {
+                tree.put(&key(50), b"v").unwrap();
+            }
+            drop((db, tree));
+            let mut crasher = env.inner.crasher();
+            loop {
+                for cut in [Cut::Process, Cut::PowerAll, Cut::PowerNone] {
+                    let image = Refusing::over(crasher.image(&cut));
+                    let (_db, tree) = open(&image, 0);
+                    let found = tree.iter().count();
+                    assert!(found == 50 || found == 51 && tries, "after {} operations: {cut:?}: {found}", crasher.at());
+                }
+                if !crasher.advance() {
+                    break;
+                }
+            }
+            let (db, tree) = open(&env, 0);
+            assert_eq!(tree.iter().count(), 50 + tries as usize);
+            tree.put(&key(60), b"v").unwrap();
+            drop((db, tree));
+            assert_eq!(open(&env, 0).1.iter().count(), 51 + tries as usize);
+        }
+    }
+}
+
+/// A frame whose sync failed looks like any other. Nobody writes behind it: the log of who wrote it was not closed.
+#[test]
+fn nothing_is_appended_behind_a_frame_that_could_not_be_synced() {
+    let env = Refusing::new();
+    let number = || Manifest::load(&*env.inner, Path::new("/db")).unwrap().unwrap().1;
+    let (db, tree) = open(&env, 0);
+    tree.put(&key(1), b"v").unwrap();
+    drop((db, tree));
+    let before = number();
+    let (db, tree) = open(&env, 0);
+    tree.put(&key(2), b"v").unwrap();
+    assert_eq!(number(), before, "it goes on with the one that is there");
+    env.refuse(|what, path| error(EIO).filter(|_| what == "sync" && is_manifest(path)));
+    assert!(db.tree("another", tree_options()).is_err());
+    env.allow();
+    assert!(db.close().is_err());
+    drop((db, tree));
+    let (_db, tree) = open(&env, 0);
+    assert_eq!((number(), tree.iter().count()), (before + 1, 2));
 }
 
 /// One tree's flush lacks space; the other's goes on.

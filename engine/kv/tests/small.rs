@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_kv::base::identity::LogWriter;
 use firn_kv::env::Env;
 use firn_kv::env::fault::{FaultEnv, OpClass};
 use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::wal::segment_number;
+use firn_kv::manifest::{Manifest, manifest_name};
+use firn_kv::wal::{SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions, ErrorKind, Policy, Tree, TreeOptions};
 
 const DIR: &str = "/db";
@@ -65,14 +67,134 @@ fn what_was_closed_cleanly_is_opened_and_read_without_a_write() {
         assert_eq!(tree.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     });
     assert_eq!(ops, Vec::<String>::new());
-    // The first write begins a segment and a manifest; a close syncs once.
+    // The first write begins a segment, whose name and content are synced, and adds a frame to the manifest; a close syncs once.
     let (db, tree) = open(&env);
     let first = told(&env, || tree.put(b"l", b"w").unwrap());
     let second = told(&env, || tree.put(b"m", b"x").unwrap());
     let close = told(&env, || drop((db, tree)));
-    assert_eq!((syncs(&first), syncs(&second), syncs(&close)), (6, 0, 1), "{first:#?} {close:#?}");
+    assert_eq!((syncs(&first), syncs(&second), syncs(&close)), (3, 0, 1), "{first:#?} {close:#?}");
+    let named = |what| first.iter().chain(&close).filter(|op| op.starts_with(what)).count();
+    assert_eq!((named("create"), named("rename"), named("remove")), (1, 0, 0), "{first:#?} {close:#?}");
     let (db, tree) = open(&env);
     assert_eq!((tree.iter().count(), db.torn_log()), (3, None));
+}
+
+/// The manifest that counts: its number, its length, and the writers that it names.
+fn manifest(env: &MemEnv) -> (u64, u64, Vec<LogWriter>) {
+    let (state, number) = Manifest::load(env, Path::new(DIR)).unwrap().unwrap();
+    (number, env.file_len(&Path::new(DIR).join(manifest_name(number))).unwrap(), state.writers)
+}
+
+/// The writer of the log's newest segment, as that says.
+fn newest_writer(env: &MemEnv) -> LogWriter {
+    let number = env.list(Path::new(DIR)).unwrap().iter().filter_map(|n| segment_number(n)).max().unwrap();
+    let reader = SegmentReader::open(env, Path::new(DIR), number).unwrap();
+    let header = reader.header().unwrap();
+    LogWriter { from: number, id: header.writer, base: header.base }
+}
+
+#[test]
+fn each_opening_names_its_writer_in_the_manifest_that_is_there() {
+    let env = MemEnv::new(1);
+    drop(open(&env));
+    for i in 0..9u32 {
+        let before = manifest(&env);
+        let (db, tree) = open(&env);
+        tree.put(&i.to_be_bytes(), b"v").unwrap();
+        let (number, len, writers) = manifest(&env);
+        assert!(number == before.0 && len > before.1 && writers.len() > before.2.len(), "{before:?} {len} {writers:?}");
+        assert_eq!(writers.last(), Some(&newest_writer(&env)));
+        drop((db, tree));
+    }
+    // A killed process has not closed its log: nobody appends behind what it may not have synced.
+    let (number, ..) = manifest(&env);
+    let (_db, tree) = open(&env);
+    tree.put(b"k", b"v").unwrap();
+    let image = env.crash_image(0, &Cut::Process);
+    let (_db, tree) = open(&image);
+    assert_eq!(
+        (manifest(&image).0, manifest(&image).2.last(), tree.iter().count()),
+        (number + 1, Some(&newest_writer(&image)), 10)
+    );
+}
+
+#[test]
+fn a_manifest_that_grew_with_openings_is_begun_anew_now_and_then() {
+    let env = MemEnv::new(1);
+    let (mut most, mut last) = (0, 0);
+    for i in 0..400u32 {
+        let (db, tree) = open(&env);
+        tree.put(&i.to_be_bytes(), b"v").unwrap();
+        drop((db, tree));
+        let (number, len, _) = manifest(&env);
+        (most, last) = (most.max(len), number);
+    }
+    assert!(most < 18 << 10 && (2..20).contains(&last), "{most} bytes, number {last}");
+    assert_eq!(open(&env).1.iter().count(), 400);
+}
+
+#[test]
+fn a_manifest_without_a_mark_at_its_end_is_begun_anew() {
+    type Change = fn(&mut Vec<u8>);
+    // The mark is not synced: a power cut may take it, or leave something else in its place.
+    let changes: [Change; 3] =
+        [|b| b.truncate(b.len() - 8), |b| b.truncate(b.len() - 3), |b| b.iter_mut().rev().take(8).for_each(|b| *b = 0)];
+    for change in changes {
+        let env = MemEnv::new(1);
+        let (db, tree) = open(&env);
+        tree.put(b"k", b"v").unwrap();
+        drop((db, tree));
+        let (number, ..) = manifest(&env);
+        let file = Path::new(DIR).join(manifest_name(number));
+        let mut bytes = env.read_file(&file).unwrap();
+        change(&mut bytes);
+        env.write_file(&file, &bytes).unwrap();
+        let (db, tree) = open(&env);
+        tree.put(b"l", b"v").unwrap();
+        drop((db, tree));
+        assert_eq!((manifest(&env).0, open(&env).1.iter().count()), (number + 1, 2));
+    }
+}
+
+/// Stores are opened for one put and closed, again and again, and the power goes or the process ends at any step.
+#[test]
+fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
+    let env = MemEnv::new(1);
+    drop(open(&env));
+    env.start_journal();
+    // After so many operations a put has been acknowledged, and is durable.
+    let mut marks = vec![];
+    for i in 0..5u32 {
+        let (db, tree) = open(&env);
+        tree.put(&i.to_be_bytes(), b"v").unwrap();
+        let put = env.journal_len();
+        db.close().unwrap();
+        marks.push((put, env.journal_len()));
+    }
+    let mut crasher = env.crasher();
+    loop {
+        let at = crasher.at();
+        let acknowledged = marks.partition_point(|m| m.0 <= at);
+        let durable = marks.partition_point(|m| m.1 <= at);
+        for cut in [Cut::Process, Cut::PowerNone, Cut::PowerAll, Cut::PowerRandom(7), Cut::PowerRandom(8)] {
+            let image = crasher.image(&cut);
+            let least = if matches!(cut, Cut::Process | Cut::PowerAll) { acknowledged } else { durable };
+            let words = format!("after {at} operations, {:?}: {cut:?}", crasher.last_op());
+            let (db, tree) = open(&image);
+            let found = tree.iter().count();
+            assert!(found >= least && found <= marks.len(), "{words}: {found} of {least}");
+            // What was found stays, through another opening and another power cut.
+            tree.put(b"more", b"v").unwrap();
+            drop((db, tree));
+            let (db, tree) = open(&image.crash_image(0, &Cut::PowerNone));
+            tree.put(b"and more", b"v").unwrap();
+            assert_eq!(tree.iter().count(), found + 2, "{words}, opened again");
+            drop((db, tree));
+        }
+        if !crasher.advance() {
+            return;
+        }
+    }
 }
 
 #[test]

@@ -338,7 +338,7 @@ impl Evidence {
                 let facts = self.trees.entry(*tree).or_default();
                 facts.flushed = facts.flushed.max(flushed.unwrap_or(0));
             }
-            Edit::Counters { .. } => {}
+            Edit::Counters { .. } | Edit::LogWriters { .. } => {}
         }
     }
 

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use firn_kv::base::identity::LogWriter;
 use firn_kv::manifest::{self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
-use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};
 use serde_json::{Value, json};
 
 use crate::target::{Kind, dir_of, env, kind};
@@ -65,6 +66,14 @@ fn options_json(o: &PersistedOptions) -> Value {
     })
 }
 
+fn writer_json(w: &LogWriter) -> Value {
+    json!({"first_segment": w.from, "base": w.base, "id": w.id})
+}
+
+fn writer_text(w: &LogWriter) -> String {
+    format!("log from segment {} on, position {}: writer {:016x}", w.from, w.base, w.id)
+}
+
 fn state_json(s: &State) -> Value {
     let run = |r: &std::sync::Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| meta_json(t)).collect::<Vec<_>>()});
     let tree = |t: &manifest::TreeState| {
@@ -76,7 +85,7 @@ fn state_json(s: &State) -> Value {
     json!({
         "id": s.id, "created_micros": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
         "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(), "parent": s.parent,
-        "log_writers": s.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id})).collect::<Vec<_>>(),
+        "log_writers": s.writers.iter().map(writer_json).collect::<Vec<_>>(),
     })
 }
 
@@ -95,6 +104,9 @@ fn edit_json(e: &Edit) -> Value {
         }
         Edit::Counters { next_file, last_seq, wal_floor } => {
             json!({"edit": "counters", "next_file": next_file, "last_seq": last_seq, "wal_floor": wal_floor})
+        }
+        Edit::LogWriters { writers } => {
+            json!({"edit": "log writers", "log_writers": writers.iter().map(writer_json).collect::<Vec<_>>()})
         }
     }
 }
@@ -124,6 +136,14 @@ fn edit_text(e: &Edit) -> String {
         Edit::Counters { next_file, last_seq, wal_floor } => {
             format!("counters: next file {next_file}, last sequence number {last_seq}, log needed from {wal_floor}")
         }
+        Edit::LogWriters { writers } => match writers.split_last() {
+            Some((new, before)) => format!(
+                "opened: {}; segments of {} before it",
+                writer_text(new),
+                things(before.len() as u64, "writer", "writers")
+            ),
+            None => "no log writers".to_owned(),
+        },
     }
 }
 
@@ -132,7 +152,7 @@ fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
     let parent = s.parent.map_or(String::new(), |id| format!(", a copy of store {id:016x}"));
     writeln!(screen.out, "store {:016x}{parent}", s.id)?;
     for w in &s.writers {
-        writeln!(screen.out, "log from segment {} on, position {}: writer {:016x}", w.from, w.base, w.id)?;
+        writeln!(screen.out, "{}", writer_text(w))?;
     }
     writeln!(
         screen.out,

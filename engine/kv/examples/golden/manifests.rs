@@ -84,7 +84,15 @@ fn edit(rng: &mut Rng, state: &State) -> Edit {
         return Edit::CreateTree { id, name: format!("tree {id} ❄"), options: options(rng), flushed };
     };
     let t = &state.trees[&tree];
-    match rng.below(12) {
+    match rng.below(13) {
+        12 => {
+            let mut writers = state.writers.clone();
+            let (from, base) = writers.last().map_or((1, 0), |w| (w.from + 1 + rng.below(9), w.base + 8 * rng.below(1 << 20)));
+            // Of some that were there no segment is left.
+            writers.drain(..rng.below(1 + writers.len() as u64) as usize);
+            writers.push(LogWriter { from, id: rng.next_u64(), base });
+            Edit::LogWriters { writers }
+        }
         0 => Edit::DropTree { id: tree },
         1 => Edit::SetOptions { id: tree, options: options(rng) },
         2 | 3 => Edit::Counters {
@@ -253,8 +261,15 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     tell("an unknown required field", "newer", frame(&[12, 3, 40, 1, 7]), None)?;
     tell("a field that breaks off", "damaged", frame(&[12, 9, 2]), None)?;
     tell("a number that does not fill its field", "damaged", frame(&[6, 4, 2, 2, 1, 0]), None)?;
+    tell("log writers that are not in order", "damaged", frame(&twice(5)), None)?;
     tell("a tree that is not there", "damaged", frame(&[6, 4, 2, 2, 0xff, 1]), None)?;
     tell("fields that are missing", "damaged", frame(&[12, 3, 2, 1, 7]), None)
+}
+
+/// An edit with a writer of the log, and the same again.
+fn twice(from: u8) -> Vec<u8> {
+    let writer = [&[2, 16, 2, 1, from, 4, 1, 8, 6, 8][..], &[7; 8]].concat();
+    [&[14, 2 * writer.len() as u8][..], &writer, &writer].concat()
 }
 
 /// A state as it is told: all but the options, which are compared field by field.

@@ -149,10 +149,11 @@ impl Core {
             }
         }
         self.opener.bury();
-        let latched = if self.options.read_only { Ok(()) } else { self.check_writable() };
-        let wal = {
+        let (latched, wal) = {
             let mut c = self.catalog.lock();
             let mut w = self.write.lock();
+            // Asked under the lock of the manifest: a log that is closed says that no frame has failed to become durable.
+            let latched = if self.options.read_only { Ok(()) } else { self.check_writable() };
             self.work.closed.store(true, Ordering::Release);
             // Of what a reader has opened other handles may go on ([`Db::refresh`]); it never removes a file.
             self.opener.closed.store(!self.options.read_only, Ordering::Release);
@@ -163,9 +164,9 @@ impl Core {
                 // Other Dbs that share the budget get it; the memory itself goes with the last handle.
                 t.view.load_full().memtables().for_each(|m| self.memory.release(m));
             }
-            w.wal.take()
+            (latched, w.wal.take())
         };
-        // With a failure behind it nobody knows what the log holds, and it is left as it is.
+        // With a failure behind it nobody knows what log and manifest hold, and they are left as they are: the log without its last mark.
         let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
         self.events.close();
         self.signal_done();

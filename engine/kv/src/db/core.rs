@@ -18,7 +18,7 @@ use crate::base::options::DbOptions;
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, RwLock};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock, Thread};
-use crate::manifest::{Edit, Live, Manifest, State, manifest_name};
+use crate::manifest::{CleanEnd, Edit, Live, Manifest, State, manifest_name};
 use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
 use crate::wal::{Recovered, Syncer, TornTail, Wal};
@@ -106,6 +106,8 @@ pub struct Catalog {
     pub manifest: Option<Manifest>,
     /// The number of the manifest in use.
     pub manifest_number: u64,
+    /// Where opening found that it can be gone on with, until that has been tried.
+    pub clean_end: Option<CleanEnd>,
     /// The log is being replayed: edits change the state only, and the manifest that the opening then begins has them.
     pub is_replaying: bool,
 }
@@ -251,11 +253,21 @@ impl Core {
     /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has changed in memory. Where only space or
     /// the like was missing, or the manifest would become too long, nothing counts; otherwise nobody can know what reached the file, and
     /// the Db is latched.
-    pub fn log_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
+    pub fn log_edits(&self, c: &mut Catalog, edits: Vec<Edit>) -> Result<()> {
         if c.is_replaying {
             return c.state.apply_all(&edits).map(drop);
         }
         self.make_manifest_ready(c)?;
+        self.append_edits(c, edits)?;
+        if c.manifest.as_ref().is_some_and(Manifest::is_large) {
+            // The edits count. What lacks space is tried again with the next ones.
+            self.renew_manifest(c).or_else(|e| if e.is_transient() { Ok(()) } else { Err(e) })?;
+        }
+        Ok(())
+    }
+
+    /// The same in the manifest that there is.
+    fn append_edits(&self, c: &mut Catalog, mut edits: Vec<Edit>) -> Result<()> {
         let Some(manifest) = &mut c.manifest else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing"));
         };
@@ -266,10 +278,6 @@ impl Core {
             state.undo(undo);
             let unwritten = manifest.is_torn() || e.kind() == ErrorKind::InvalidArgument;
             return Err(if unwritten { e } else { self.latch(e) });
-        }
-        if manifest.is_large() {
-            // The edits count. What lacks space is tried again with the next ones.
-            self.renew_manifest(c).or_else(|e| if e.is_transient() { Ok(()) } else { Err(e) })?;
         }
         Ok(())
     }
@@ -287,8 +295,9 @@ impl Core {
         Ok(())
     }
 
-    /// Begins to write, if that has not been done: a log segment of the Db's own, then a manifest that knows its writer. A store that was
-    /// closed cleanly and has no garbage is opened without either: until something is written to it, it stays as it is.
+    /// Begins to write, if that has not been done: a log segment of the Db's own, then the manifest gets to know its writer: another one is
+    /// begun, or the one that is there is gone on with ([`CleanEnd`]). A store that was closed cleanly and has no garbage is opened without:
+    /// until something is written to it, it stays as it is.
     pub fn begin_writing(&self, c: &mut Catalog) -> Result<()> {
         self.check_process()?;
         self.check_writable()?;
@@ -306,12 +315,8 @@ impl Core {
                 core.call_workers();
             }
         }));
-        let before = c.state.set_writers(writers_from_now_on(&c.state, &found, &wal));
-        if let Err(e) = self.renew_manifest(c) {
-            // Its segment has no record. Another try takes its place.
-            c.state.set_writers(before);
-            return Err(e);
-        }
+        // Where this fails the segment has no record, and another try takes its place.
+        self.name_writer(c, Edit::LogWriters { writers: writers_from_now_on(&c.state, &found, &wal) })?;
         let _ = self.syncer.set(wal.syncer());
         let mut w = self.write.lock();
         w.found = None;
@@ -319,7 +324,22 @@ impl Core {
         Ok(())
     }
 
-    /// The same for a writer, who holds the write lock; it is given up meanwhile, so callers look again at everything.
+    /// Makes the log's writers durable.
+    fn name_writer(&self, c: &mut Catalog, edit: Edit) -> Result<()> {
+        let end = c.clean_end.take();
+        if let Some(left) = end.and_then(|end| Manifest::go_on(&*self.env, &self.dir, c.manifest_number, end)) {
+            c.manifest = Some(left);
+            // What may be behind its end now nothing is written behind: the next try begins another manifest.
+            return self.append_edits(c, vec![edit]).inspect_err(|_| c.manifest = None);
+        }
+        let undo = c.state.apply_all(&[edit]).map_err(|e| self.latch(e))?;
+        self.renew_manifest(c).or_else(|e| {
+            c.state.undo(undo);
+            Err(e)
+        })
+    }
+
+    /// Begins to write for a writer, who holds the write lock; it is given up meanwhile, so callers look again at everything.
     #[cold]
     pub fn begin_log<'a>(&'a self, w: MutexGuard<'a, WriteState>) -> Result<MutexGuard<'a, WriteState>> {
         drop(w);

@@ -1,9 +1,11 @@
 //! Opening a Db: the lock, the manifest, the garbage, the log.
 //!
 //! Order, and why: the lock first, so that nobody changes what is read; the manifest next, which alone says what is live; then
-//! the log is replayed into memtables, skipping what each tree
-//! has in tables, and what is too much for the memory is flushed ([`replay`](super::replay)); files that nobody names are removed (a crash left them); last a new manifest and a new log segment are started, so that nothing is ever appended behind a torn end. In a store that
-//! was closed cleanly, and holds no garbage, the last step waits for the first write: to open it, read it and close it writes nothing.
+//! the log is replayed into memtables, skipping what each tree has in tables, and what is too much for the memory is flushed
+//! ([`replay`](super::replay)); files that nobody names are removed (a crash left them); last a new log segment and a new manifest are
+//! started, so that nothing is ever appended behind a torn end. In a store that was closed cleanly, and holds no garbage, the last step
+//! waits for the first write, and then goes on with the manifest that is there ([`CleanEnd`](crate::manifest::CleanEnd)): to open it, read
+//! it and close it writes nothing.
 //!
 //! A Db opened read-only takes no lock and writes nothing: it opens all files that are needed before it reads from any ([`reader`]), and
 //! replays the log into its own memtables. A live table that is damaged keeps nobody from reading the others.
@@ -20,7 +22,7 @@ use crate::base::horizon::Horizon;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, Ordering, RwLock};
 use crate::env::{Env, FileLock};
-use crate::manifest::{CURRENT, CURRENT_NEW, Live, Manifest, State, TreeState, manifest_name, manifest_number};
+use crate::manifest::{CURRENT, CURRENT_NEW, Found, Live, Manifest, State, TreeState, manifest_name, manifest_number};
 use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener, missing_table, table_path};
 use crate::sstable::format::{FOOTER, Footer};
@@ -50,7 +52,8 @@ impl Core {
     /// Opens the store in `dir`.
     pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<Core>> {
         let source = |e: &Error| std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-        if env.list(dir).is_err_and(|e| source(&e) == Some(std::io::ErrorKind::NotADirectory)) {
+        let names = env.list(dir);
+        if names.as_ref().is_err_and(|e| source(e) == Some(std::io::ErrorKind::NotADirectory)) {
             return Err(Error::invalid(
                 "this is a file, or lies below one; a store is a directory: name a new one or that of a store",
             )
@@ -64,11 +67,12 @@ impl Core {
             let held = Held::new(new_opener(&env, dir, &options, &budget));
             return open_reader(&env, dir, &options, &budget, held);
         }
-        let there = env.list(dir).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
-        if options.create && !there {
-            create_dir(&*env, dir)?;
+        if !names.is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
+            if options.create {
+                create_dir(&*env, dir)?;
+            }
+            check_directory(&*env, dir, options.create)?;
         }
-        check_directory(&*env, dir, options.create)?;
         let lock = env.lock(&dir.join(LOCK))?;
         open_once(env, dir, options, &budget, Some(lock), None)
     }
@@ -192,11 +196,12 @@ fn open_once(
     mut held: Option<&mut Held>,
 ) -> Result<Arc<Core>> {
     held.as_mut().map_or(Ok(()), |h| h.hold_log())?;
-    let loaded = Manifest::load(&*env, dir)?;
-    if loaded.is_none() && options.read_only {
+    let found = Manifest::find(&*env, dir)?;
+    if found.is_none() && options.read_only {
         return Err(no_store(&*env, dir));
     }
-    let (state, manifest_number) = loaded.unwrap_or_else(|| (new_state(&*env), 0));
+    let Found { state, number: manifest_number, end: clean_end } =
+        found.unwrap_or_else(|| Found { state: new_state(&*env), number: 0, end: None });
     if !options.read_only {
         check_live(&*env, dir, &state)?;
     }
@@ -240,7 +245,7 @@ fn open_once(
         }),
         visible: Horizon::new(last_seq),
         store,
-        catalog: Mutex::new(Catalog { state, manifest: None, manifest_number, is_replaying: true }),
+        catalog: Mutex::new(Catalog { state, manifest: None, manifest_number, clean_end, is_replaying: true }),
         trees: RwLock::new(Trees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
@@ -368,6 +373,8 @@ impl Core {
                 let before = c.state.wal_floor;
                 c.state.set_wal_floor(before.max(floor));
             }
+            // Not all that it says may be durable, and what was flushed just now stands in no manifest yet.
+            c.clean_end = None;
             self.begin_writing(&mut c)?;
             // Only now is it sure that the manifest is that of these files, and that it stays: under an older one live tables would be
             // garbage, and the last edits of the one that was found may not be durable.

@@ -483,7 +483,7 @@ fn replay_into(core: &Arc<Core>, env: &dyn Env, state: &Before, trees: Vec<Flush
     Ok(Replayed { recovered, last_seq })
 }
 
-/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later opening begins a new manifest: so only a
+/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later opening adds a frame or begins another: so only a
 /// checkpoint that has not been opened yet has none, and its manifest is the first and has one frame. (A new Db of one frame holds nothing.)
 fn had_log(env: &dyn Env, dir: &Path, manifest: u64) -> Result<bool> {
     Ok(manifest > 1 || crate::manifest::read(env, dir, manifest)?.frames.len() > 1)
@@ -505,8 +505,7 @@ fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
 /// was let go of because of edits that were durable then. A crash tears only what nothing was built on.
 fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
     let Ok(log) = crate::manifest::read(env, dir, manifest) else { return e };
-    let is_torn = env.file_len(&log.path).is_ok_and(|len| log.end < len);
-    if !is_torn || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest") {
+    if log.end == log.len || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest") {
         return e;
     }
     Error::corruption(format!(

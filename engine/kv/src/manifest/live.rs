@@ -29,6 +29,8 @@ pub struct Undo {
     last_seq: Seq,
     wal_floor: u64,
     next_tree: TreeId,
+    /// The writers as they were, where they have changed.
+    writers: Option<Vec<LogWriter>>,
     /// The trees that were touched, as they were; `None`: they were not there.
     trees: BTreeMap<TreeId, Option<TreeState>>,
 }
@@ -85,11 +87,6 @@ impl Live {
         self.state.wal_floor = floor;
     }
 
-    /// Who wrote the log's segments; gives back who did before. It goes into the next manifest that is begun.
-    pub fn set_writers(&mut self, writers: Vec<LogWriter>) -> Vec<LogWriter> {
-        std::mem::replace(&mut self.state.writers, writers)
-    }
-
     /// Makes a change. Costs by the edit, and by the runs of its tree that it changes.
     ///
     /// # Errors
@@ -114,7 +111,7 @@ impl Live {
                 });
                 self.tables.extend(added.iter().map(|a| a.table.id));
             }
-            Edit::SetOptions { .. } | Edit::Counters { .. } => {}
+            Edit::SetOptions { .. } | Edit::Counters { .. } | Edit::LogWriters { .. } => {}
         }
         Ok(())
     }
@@ -135,11 +132,12 @@ impl Live {
         let touched = edits.iter().filter_map(|e| match e {
             Edit::CreateTree { id, .. } | Edit::DropTree { id } | Edit::SetOptions { id, .. } => Some(*id),
             Edit::Tables { tree, .. } => Some(*tree),
-            Edit::Snapshot(_) | Edit::Counters { .. } => None,
+            Edit::Snapshot(_) | Edit::Counters { .. } | Edit::LogWriters { .. } => None,
         });
         let trees = touched.map(|id| (id, s.trees.get(&id).cloned())).collect();
         let State { next_file, last_seq, wal_floor, next_tree, .. } = *s;
-        let undo = Undo { next_file, last_seq, wal_floor, next_tree, trees };
+        let writers = edits.iter().any(|e| matches!(e, Edit::LogWriters { .. })).then(|| s.writers.clone());
+        let undo = Undo { next_file, last_seq, wal_floor, next_tree, writers, trees };
         match edits.iter().try_for_each(|e| self.apply(e)) {
             Ok(()) => Ok(undo),
             Err(e) => {
@@ -153,6 +151,9 @@ impl Live {
     pub fn undo(&mut self, undo: Undo) {
         let s = &mut self.state;
         (s.next_file, s.last_seq, s.wal_floor, s.next_tree) = (undo.next_file, undo.last_seq, undo.wal_floor, undo.next_tree);
+        if let Some(writers) = undo.writers {
+            s.writers = writers;
+        }
         for id in undo.trees.keys() {
             if let Some(now) = self.state.trees.remove(id) {
                 self.forget(&now);

@@ -29,6 +29,8 @@
 //!   synced with the frame after it only: a bad mark with a sound frame directly after it is passed over.
 //! - M3: `CURRENT` is replaced by a rename, after the manifest that it names is durable, name and content.
 //! - M4: after a failed write or sync nothing more is written.
+//! - M5: who opens a Db for writing goes on with its manifest only where the one before has closed the log cleanly (W7 of the log) and the
+//!   file ends with a mark; otherwise another manifest is begun ([`mod@end`]).
 //!
 //! Spec: `format-spec/README.md`, "Manifest".
 
@@ -39,6 +41,7 @@ use crate::base::coding::u32_at;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, WriteFile};
 
+pub mod end;
 mod fields;
 mod live;
 pub mod options;
@@ -47,6 +50,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
+pub use end::CleanEnd;
 pub use live::{Live, Undo};
 pub use options::PersistedOptions;
 pub use state::{AddedTable, Edit, RunState, State, TableMeta, TreeState};
@@ -203,9 +207,17 @@ impl Manifest {
     /// Reads the manifest that counts: the state and the manifest's number. `None` in a directory that holds no Db.
     ///
     /// # Errors
+    /// As [`find`](Manifest::find).
+    pub fn load(env: &dyn Env, dir: &Path) -> Result<Option<(State, u64)>> {
+        Ok(Manifest::find(env, dir)?.map(|found| (found.state, found.number)))
+    }
+
+    /// Reads the manifest that counts. `None` in a directory that holds no Db.
+    ///
+    /// # Errors
     /// `Corruption` for damage, for a `CURRENT` that names a manifest that is not there, and for manifests without a `CURRENT`,
     /// always with the place; `Incompatible` for a newer format version, or newer required fields.
-    pub fn load(env: &dyn Env, dir: &Path) -> Result<Option<(State, u64)>> {
+    pub fn find(env: &dyn Env, dir: &Path) -> Result<Option<Found>> {
         let Some(number) = current(env, dir)? else {
             return lost_current(env, dir).map(|()| None);
         };
@@ -218,8 +230,7 @@ impl Manifest {
             .block("manifest"),
             _ => e,
         })?;
-        let state = log.replay()?;
-        Ok(Some((state, number)))
+        Ok(Some(Found { state: log.replay()?, number, end: log.clean_end() }))
     }
 
     /// Length in bytes.
@@ -238,6 +249,16 @@ impl Manifest {
         let room = MAX_LEN.saturating_sub(self.snapshot);
         self.size() > SMALL && self.size() > self.snapshot.saturating_mul(4).min(self.snapshot + room / 2)
     }
+}
+
+/// The manifest that counts, as it was read.
+pub struct Found {
+    /// The state at its end.
+    pub state: State,
+    /// Its number.
+    pub number: u64,
+    /// Where it can be gone on with, as far as it tells itself.
+    pub end: Option<CleanEnd>,
 }
 
 /// What [`Manifest::append`] wrote at once.
@@ -264,6 +285,8 @@ pub struct Log {
     pub marks: Vec<Frame>,
     /// Offset after the last sound frame; what lies behind was being written when the machine stopped.
     pub end: u64,
+    /// Length of the file in bytes.
+    pub len: u64,
 }
 
 impl Log {
@@ -322,7 +345,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
         ));
         return Err(e.at(&path, at as u64).block("manifest"));
     }
-    Ok(Log { path, frames, marks, end: at as u64 })
+    Ok(Log { path, frames, marks, end: at as u64, len: bytes.len() as u64 })
 }
 
 /// Bytes of a manifest that are no sound frame.
@@ -342,7 +365,7 @@ pub struct Gap {
 pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<Gap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
-    let (mut log, mut gaps) = (Log { path, frames: vec![], marks: vec![], end: 0 }, vec![]);
+    let (mut log, mut gaps) = (Log { path, frames: vec![], marks: vec![], end: 0, len: bytes.len() as u64 }, vec![]);
     let mut at = HEADER.min(bytes.len());
     match check_header(&bytes, number) {
         Ok(()) => log.end = HEADER as u64,

@@ -4,7 +4,7 @@
 //!
 //! | message | fields |
 //! |---|---|
-//! | frame | any number of edits: 2 snapshot (state), 4 create tree, 6 drop tree, 8 set options, 10 tables, 12 counters |
+//! | frame | any number of edits: 2 snapshot (state), 4 create tree, 6 drop tree, 8 set options, 10 tables, 12 counters, 14 log writers |
 //! | state | 2 store id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated), 16 log writer (repeated), 18 parent (of a copy) |
 //! | log writer | 2 first segment, 4 base, 6 id (8 bytes) |
 //! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first) |
@@ -16,6 +16,7 @@
 //! | tables | 2 tree id, 4 removed table id (repeated), 6 added (repeated), 8 flushed (where it changes) |
 //! | added | 2 level, 4 run number, 6 table |
 //! | counters | 2 next file, 4 last seq, 6 WAL floor |
+//! | log writers | 2 log writer (repeated) |
 //!
 //! Invariants of [`State`]: tree ids and names are unique and ids lie below `next_tree`; runs are ordered by level ascending,
 //! then number descending, and are not empty; the tables of a run are sorted by first key and disjoint in user keys; table ids
@@ -184,6 +185,11 @@ pub enum Edit {
         /// See [`State::wal_floor`].
         wal_floor: u64,
     },
+    /// The Db has been opened for writing again.
+    LogWriters {
+        /// All of [`State::writers`] from now on; the last one is the new one.
+        writers: Vec<LogWriter>,
+    },
 }
 
 /// A table and the run that it joins.
@@ -312,6 +318,10 @@ impl State {
                 self.last_seq = self.last_seq.max(*last_seq);
                 self.wal_floor = self.wal_floor.max(*wal_floor);
             }
+            Edit::LogWriters { writers } => {
+                check_writers(writers)?;
+                self.writers = writers.clone();
+            }
         }
         Ok(())
     }
@@ -355,11 +365,7 @@ impl State {
     pub fn check(&self) -> Result<()> {
         let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
         let positions = self.trees.values().map(|t| t.flushed);
-        let starts = |w: &[LogWriter]| w[0].from < w[1].from && w[0].base <= w[1].base;
-        let bounded = self.writers.iter().all(|w| w.from > 0 && w.from <= MAX_NUMBER && w.base <= MAX_NUMBER);
-        if !bounded || !self.writers.windows(2).all(starts) {
-            return Err(unfit("the writers of the log are not in order"));
-        }
+        check_writers(&self.writers)?;
         if self.last_seq > MAX_SEQ || positions.chain([self.wal_floor, self.next_file]).any(|n| n > MAX_NUMBER) {
             return Err(unfit("a counter is out of bounds"));
         }
@@ -433,6 +439,12 @@ impl State {
             trees,
         })
     }
+}
+
+fn check_writers(writers: &[LogWriter]) -> Result<()> {
+    let starts = |w: &[LogWriter]| w[0].from < w[1].from && w[0].base <= w[1].base;
+    let bounded = writers.iter().all(|w| w.from > 0 && w.from <= MAX_NUMBER && w.base <= MAX_NUMBER);
+    if bounded && writers.windows(2).all(starts) { Ok(()) } else { Err(unfit("the writers of the log are not in order")) }
 }
 
 fn encode_writer(w: &mut Writer, writer: &LogWriter) {
@@ -639,6 +651,9 @@ impl Edit {
                 w.number(4, *last_seq);
                 w.number(6, *wal_floor);
             }),
+            Edit::LogWriters { writers } => {
+                w.message(14, |w| writers.iter().for_each(|writer| w.message(2, |w| encode_writer(w, writer))));
+            }
         }
     }
 
@@ -709,6 +724,18 @@ impl Edit {
     }
 }
 
+fn decode_writers(bytes: &[u8]) -> Result<Edit> {
+    let mut writers = vec![];
+    for f in fields(bytes, "list of log writers") {
+        let f = f?;
+        match f.tag {
+            2 => writers.push(decode_writer(f.bytes)?),
+            _ => f.unknown()?,
+        }
+    }
+    Ok(Edit::LogWriters { writers })
+}
+
 /// A frame's payload.
 pub(super) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
     let mut w = Writer::default();
@@ -728,6 +755,7 @@ pub(super) fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>> {
             8 => Edit::decode_options(f.bytes)?,
             10 => Edit::decode_tables(f.bytes)?,
             12 => Edit::decode_counters(f.bytes)?,
+            14 => decode_writers(f.bytes)?,
             _ => {
                 f.unknown()?;
                 continue;

@@ -99,6 +99,7 @@ enum Step {
     Flush(usize, u8, [u64; 9]),
     Move(usize, usize, u8),
     Counters(u64, u64, u64),
+    Opened(u64, usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -109,6 +110,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (any::<usize>(), 1u8..5, any::<[u64; 9]>()).prop_map(|(i, n, m)| Step::Flush(i, n, m)),
         3 => (any::<usize>(), any::<usize>(), 0u8..4).prop_map(|(i, t, l)| Step::Move(i, t, l)),
         1 => (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(a, b, c)| Step::Counters(a as u64, b as u64, c as u64)),
+        1 => (any::<u64>(), any::<usize>()).prop_map(|(id, gone)| Step::Opened(id, gone)),
     ]
 }
 
@@ -140,6 +142,13 @@ fn edit(state: &State, step: &Step) -> Option<Edit> {
             Edit::Tables { tree, removed: vec![t.id], added, flushed: None }
         }
         Step::Counters(a, b, c) => Edit::Counters { next_file: *a, last_seq: *b, wal_floor: *c },
+        Step::Opened(id, gone) => {
+            let mut writers = state.writers.clone();
+            let last = writers.last().copied().unwrap_or_default();
+            writers.drain(..gone % (writers.len() + 1));
+            writers.push(LogWriter { from: last.from + 1, id: *id, base: last.base + 8 });
+            Edit::LogWriters { writers }
+        }
     })
 }
 
@@ -208,7 +217,7 @@ proptest! {
             }
             if let Ok(edits) = state::decode_edits(&payload) {
                 let frame = Frame { offset: 16, len: 0, checksum: 0, edits };
-                let log = Log { path: path(), frames: vec![frame], marks: vec![], end: 0 };
+                let log = Log { path: path(), frames: vec![frame], marks: vec![], end: 0, len: 0 };
                 let _ = log.replay();
             }
         }
@@ -227,6 +236,7 @@ fn sample(env: &TestEnv) -> Vec<(State, u64)> {
         vec![Step::Flush(0, 1, n)],
         vec![Step::Move(0, 0, 2), Step::SetOptions(0, PersistedOptions { block_size: 1, ..options })],
         vec![Step::Drop(0)],
+        vec![Step::Opened(7, 1), Step::Counters(200, 300, 128)],
     ];
     history(env, &groups)
 }
@@ -362,6 +372,9 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         Edit::SetOptions { id: 9, options: state.trees[&0].options.clone() },
         Edit::CreateTree { id: 0, name: "x".into(), options: state.trees[&0].options.clone(), flushed: 0 },
         Edit::CreateTree { id: 9, name: "tree 1".into(), options: state.trees[&0].options.clone(), flushed: 0 },
+        Edit::LogWriters { writers: vec![LogWriter { from: 3, id: 1, base: 8 }, LogWriter { from: 3, id: 2, base: 8 }] },
+        Edit::LogWriters { writers: vec![LogWriter { from: 3, id: 1, base: 8 }, LogWriter { from: 4, id: 2, base: 0 }] },
+        Edit::LogWriters { writers: vec![LogWriter::default()] },
     ];
     for e in &bad {
         let mut s = state.clone();
@@ -377,6 +390,72 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         "table 500 [A\\x00\\xff .. B\\x00\\xff\\x07] seq 0..0 1 bytes, 1 raw, 1 entries, 1 deletes, 1 merges, 1 range deletes, \
          created 1, oldest tombstone 1"
     );
+}
+
+#[test]
+fn a_group_of_edits_counts_as_a_whole_or_is_taken_back() {
+    let env = TestEnv::default();
+    let before = sample(&env)[4].0.clone();
+    let mut live = Live::new(before.clone());
+    let opened = edit(&before, &Step::Opened(9, 1)).unwrap();
+    let undo = live.apply_all(&[opened.clone(), edit(&before, &Step::Counters(700, 800, 900)).unwrap()]).unwrap();
+    assert!(live.writers != before.writers && live.last_seq == 800);
+    live.undo(undo);
+    assert_eq!(*live, before);
+    assert!(live.apply_all(&[opened, Edit::DropTree { id: 9 }]).is_err());
+    assert_eq!(*live, before);
+}
+
+#[test]
+fn another_writer_goes_on_behind_a_mark_that_ends_the_file_and_nowhere_else() {
+    let env = TestEnv::default();
+    let states = sample(&env);
+    let whole = env.bytes(&path());
+    let opened = |state: &State| vec![edit(state, &Step::Opened(9, 0)).unwrap()];
+    for cut in HEADER..=whole.len() {
+        for rubbish in [0, 8, 30] {
+            let mut bytes = whole[..cut].to_vec();
+            bytes.resize(cut + rubbish, 0);
+            env.put(&path(), bytes.clone());
+            let end = Manifest::find(&env, &dir()).ok().flatten().and_then(|found| found.end);
+            let want = states.iter().find(|s| s.1 == cut as u64 && rubbish == 0);
+            assert_eq!(end.is_some(), want.is_some(), "cut at {cut}, then {rubbish}");
+            let (Some(end), Some((state, _))) = (end, want) else { continue };
+            let mut m = Manifest::go_on(&env, &dir(), 1, end).unwrap();
+            m.append(&opened(state)).unwrap();
+            let mut state = state.clone();
+            state.apply(&opened(&state)[0]).unwrap();
+            assert_eq!((load(&env).unwrap(), m.size()), (Some((state, 1)), env.bytes(&path()).len() as u64));
+            assert!(Manifest::find(&env, &dir()).unwrap().unwrap().end.is_some() && !m.is_large());
+            // It is another file by now.
+            assert!(Manifest::go_on(&env, &dir(), 1, end).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_long_manifest_is_not_gone_on_with() {
+    let env = TestEnv::default();
+    let counters = |n| [Edit::Counters { next_file: n, last_seq: n, wal_floor: n }];
+    let longest = |state: &State| {
+        let mut m = Manifest::create(&env, &dir(), 1, state).unwrap();
+        let first = m.size();
+        let is_clean = || Manifest::find(&env, &dir()).unwrap().unwrap().end.is_some();
+        assert!(is_clean());
+        let mut n = 0;
+        while is_clean() {
+            n += 1;
+            m.append(&counters(n)).unwrap();
+        }
+        (first, m.size())
+    };
+    let (first, size) = longest(&State::default());
+    assert!(first < 100 && (16 << 10..17 << 10).contains(&size), "{first} {size}");
+    let options = PersistedOptions::of(&TreeOptions::default());
+    let tree = |id| TreeState { id, name: format!("tree {id}"), options: options.clone(), flushed: 0, runs: vec![] };
+    let trees = (0..300).map(|id| (id, tree(id))).collect();
+    let (first, size) = longest(&State { trees, next_tree: 300, ..State::default() });
+    assert!(first > 20 << 10 && (2 * first..2 * first + 100).contains(&size), "{first} {size}");
 }
 
 #[test]

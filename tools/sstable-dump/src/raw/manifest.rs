@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use firn_kv::base::coding::u32_at;
+use firn_kv::base::identity::LogWriter;
 use firn_kv::env::Env;
 use firn_kv::manifest::{
     self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION, manifest_name,
@@ -58,6 +59,7 @@ fn edit(e: &Edit) -> Value {
         Edit::Counters { next_file, last_seq, wal_floor } => {
             json!({"counters": {"next_file": next_file, "last_seq": last_seq, "wal_floor": wal_floor}})
         }
+        Edit::LogWriters { writers: all } => json!({"log_writers": {"writers": writers(all)}}),
     }
 }
 
@@ -65,10 +67,14 @@ fn state(s: &State) -> Value {
     let mut out = json!({
         "store_id": s.id, "created": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
         "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(),
-        "writers": s.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id})).collect::<Vec<_>>(),
+        "writers": writers(&s.writers),
     });
     s.parent.iter().for_each(|id| out["parent"] = (*id).into());
     out
+}
+
+fn writers(all: &[LogWriter]) -> Value {
+    all.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id})).collect()
 }
 
 fn tree(t: &TreeState) -> Value {
