@@ -44,6 +44,34 @@ fn found(dir: &Path) -> Vec<String> {
     all
 }
 
+/// Each opening is told of by the manifest that is there: what has lost the last of them is no sound store, and nothing of it is lost.
+#[test]
+fn a_manifest_that_openings_went_on_with_is_told_of_checked_and_repaired() {
+    let room = Room::new("openings");
+    let (dir, new) = (room.path("s"), room.path("new"));
+    for i in 0..4 {
+        let db = Db::open_with(&dir, options()).unwrap();
+        db.tree("a", tree_options()).unwrap().put(format!("key{i}"), "value").unwrap();
+        db.close().unwrap();
+    }
+    let (text, code) = dump(&["manifest", &arg(&dir)]);
+    assert!(code == 0 && text.matches("opened: log from segment ").count() == 3, "{text}");
+    let before: Vec<_> = files(&dir, "MANIFEST").iter().map(|f| (f.clone(), fs::read(f).unwrap())).collect();
+    assert_eq!(found(&dir), Vec::<String>::new());
+    let after: Vec<_> = files(&dir, "MANIFEST").iter().map(|f| (f.clone(), fs::read(f).unwrap())).collect();
+    assert_eq!((before.len(), &after), (1, &before));
+    let truth = content(&dir);
+    let (v, _) = json(&["manifest", &arg(&dir)]);
+    let last = v["frames"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["edits"][0]["edit"], "log writers", "{last}");
+    let end = last["offset"].as_u64().unwrap() as usize;
+    fs::write(&before[0].0, &before[0].1[..end]).unwrap();
+    assert!(!found(&dir).is_empty());
+    let (text, code) = dump(&["repair", &arg(&dir), "--out", &arg(&new)]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(content(&new), truth, "{text}");
+}
+
 /// Trees whose log fills some segments: the second is flushed last.
 fn two_trees(dir: &Path) {
     let db = Db::open_with(dir, options()).unwrap();

@@ -102,13 +102,18 @@ fn ingest(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
     Ok(())
 }
 
-/// A store after `steps` changes of each tree, the last ones only in the log, and an exported table.
+/// A store after `steps` changes of each tree, the last ones only in the log, and an exported table. It was closed and opened again in between.
 pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
     let (env, dir) = (MemEnv::new(seed), Path::new("/db"));
     let mut rng = Rng::new(seed);
     let mut maps: BTreeMap<&str, Map> = BTreeMap::new();
-    let db = Db::open_in(Arc::new(env.clone()), dir, db_options())?;
+    let open = || Db::open_in(Arc::new(env.clone()), dir, db_options());
+    let mut db = open()?;
     for name in ["raw", "levels", "merge"] {
+        if name == "merge" {
+            db.close()?;
+            db = open()?;
+        }
         let tree = db.tree(name, tree_options(name))?;
         let map = maps.entry(name).or_default();
         for i in 0..steps {

@@ -41,6 +41,7 @@ use crate::base::coding::u32_at;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, WriteFile};
 
+mod current;
 pub mod end;
 mod fields;
 mod live;
@@ -50,6 +51,8 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
+pub use current::{Current, current};
+use current::{lost_current, write_current};
 pub use end::CleanEnd;
 pub use live::{Live, Undo};
 pub use options::PersistedOptions;
@@ -437,98 +440,6 @@ fn sound_after(bytes: &[u8], number: u64, bad: usize) -> Option<usize> {
         }
     }
     None
-}
-
-fn current_text(version: u32, name: &str) -> String {
-    let lines = format!("firn format {version}\n{name}\n");
-    let crc = crc32fast::hash(lines.as_bytes());
-    format!("{lines}crc {crc:08x}\n")
-}
-
-/// Writes what will be `CURRENT`, under another name.
-fn write_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
-    let mut file = env.create(&dir.join(CURRENT_NEW))?;
-    file.append(current_text(VERSION, &manifest_name(number)).as_bytes())?;
-    file.sync()
-}
-
-/// The number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
-///
-/// # Errors
-/// `Corruption` for a `CURRENT` that is damaged; `Incompatible` for a newer format version.
-pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
-    let path = dir.join(CURRENT);
-    let bytes = match env.read_all(&path, 4096) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    Current::decode(&bytes).map(|c| Some(c.manifest)).map_err(|e| e.at(&path, 0).block("current"))
-}
-
-/// What a `CURRENT` file says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Current {
-    /// Number of the manifest that counts.
-    pub manifest: u64,
-    /// The checksum on its last line.
-    pub checksum: u32,
-}
-
-impl Current {
-    /// Reads the content of a `CURRENT` file.
-    ///
-    /// # Errors
-    /// `Corruption`, or `Incompatible` for a newer format version.
-    pub fn decode(bytes: &[u8]) -> Result<Current> {
-        let damaged = || {
-            Error::corruption(
-                "this file is damaged; restore it from a copy, or let `sstable-dump repair` name the newest sound manifest",
-            )
-        };
-        let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
-        let (lines, crc) = text.rsplit_once("crc ").ok_or_else(damaged)?;
-        let checksum = crc32fast::hash(lines.as_bytes());
-        if crc != format!("{checksum:08x}\n") {
-            return Err(damaged());
-        }
-        // Only the first line is promised to look the same in every version.
-        let mut lines = lines.lines();
-        let version = lines.next().and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok()).ok_or_else(damaged)?;
-        if version != VERSION {
-            return Err(Error::newer("the store", version, VERSION));
-        }
-        let manifest = lines.next().and_then(manifest_number).ok_or_else(damaged)?;
-        if text != current_text(version, &manifest_name(manifest)) {
-            return Err(damaged());
-        }
-        Ok(Current { manifest, checksum })
-    }
-}
-
-/// Tells a directory without a Db from one whose `CURRENT` is lost. A crash while a Db is made leaves at most one manifest, with
-/// nothing in it but an empty state.
-fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
-    let names = match env.list(dir) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    for number in names.iter().filter_map(|n| manifest_number(n)) {
-        let unused = match read(env, dir, number) {
-            Ok(log) => log.frames.len() <= 1 && log.replay().map_or(true, |s| s.trees.is_empty()),
-            Err(e) if e.kind() == ErrorKind::Corruption => env.file_len(&dir.join(manifest_name(number)))? < 4096,
-            Err(e) => return Err(e),
-        };
-        if !unused {
-            let name = manifest_name(number);
-            return Err(Error::corruption(format!(
-                "this file is missing, and {name} shows that there was a Db; restore it from a copy, or let `sstable-dump repair` name \
-                 the newest sound manifest"
-            ))
-            .at(dir.join(CURRENT), 0)
-            .block("current"));
-        }
-    }
-    Ok(())
 }
 
 /// Removes manifests other than `keep`, and what an interrupted [`Manifest::create`] left.

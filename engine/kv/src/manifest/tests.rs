@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::current::current_text;
 use super::*;
 use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterKind, Movement, Policy, TreeOptions};
