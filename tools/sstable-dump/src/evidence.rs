@@ -98,7 +98,8 @@ pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
 /// Whether `state` is that of an older time than the files; in words, if so. The proof is a table with a number that it has not given out,
 /// together with one of these: tables that it names are gone; the event log, which is written when a manifest is durable, tells of the
 /// table; the table has sequence numbers behind the last one, which the log does not give back. A flush that a crash ended proves
-/// nothing: the log has all of it. A log that tells of trees with numbers not given out is a proof by itself.
+/// nothing: the log has all of it. A log that tells of trees with numbers not given out is a proof by itself, and so is one with which an opening
+/// went on that the manifest does not name.
 ///
 /// # Errors
 /// What the files say; damage is none.
@@ -120,6 +121,12 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     if let Some(tree) = unknown_tree {
         return Ok(Some(format!(
             "the manifest is of an older time than the log, or its end is lost: the log has operations on tree {tree}, which it does not know"
+        )));
+    }
+    if let Some(number) = names.later_segment(state)? {
+        return Ok(Some(format!(
+            "the manifest is of an older time than the log, or its end is lost: it does not know the opening of this store that went on \
+             with the log in segment {number}"
         )));
     }
     if newer.is_empty() {

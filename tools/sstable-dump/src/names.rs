@@ -244,6 +244,39 @@ impl Names {
         Ok(())
     }
 
+    /// The first segment with records of an opening of this store that `state` does not know, and that goes on exactly where the log of
+    /// those ends that it knows: so `state` is older than the log. A clone's goes on somewhere else, once the store has gone on itself.
+    ///
+    /// # Errors
+    /// What the files say; damage is none.
+    pub fn later_segment(&self, state: &State) -> Result<Option<u64>> {
+        let mut numbers: Vec<u64> = self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
+        numbers.sort_unstable();
+        let mut end = None;
+        for number in numbers {
+            let mut reader = SegmentReader::open(self, &self.dir, number)?;
+            let Some(header) = reader.header().cloned() else { continue };
+            let is_own = writer_of(&state.writers, number).is_some_and(|w| w.id == header.writer);
+            let is_later = state.writers.last().is_some_and(|w| w.from < number);
+            let goes_on = is_later && header.store == state.id && end == Some(header.base);
+            let mut last = header.base;
+            while let Some(item) = reader.next()? {
+                let Item::Record(r) = item else { continue };
+                if r.mark {
+                    continue;
+                }
+                if !is_own && goes_on {
+                    return Ok(Some(number));
+                }
+                last = header.base + (r.offset - SEGMENT_HEADER) + r.size;
+            }
+            if is_own {
+                end = Some(last);
+            }
+        }
+        Ok(None)
+    }
+
     /// The tables whose files are finished, under whatever names.
     pub fn finished(&self) -> BTreeSet<u64> {
         self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
