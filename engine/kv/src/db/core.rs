@@ -333,10 +333,11 @@ impl Core {
             return self.append_edits(c, vec![edit]).inspect_err(|_| c.manifest = None);
         }
         let undo = c.state.apply_all(&[edit]).map_err(|e| self.latch(e))?;
-        self.renew_manifest(c).or_else(|e| {
+        let renewed = self.renew_manifest(c);
+        if renewed.is_err() {
             c.state.undo(undo);
-            Err(e)
-        })
+        }
+        renewed
     }
 
     /// Begins to write for a writer, who holds the write lock; it is given up meanwhile, so callers look again at everything.

@@ -13,8 +13,7 @@ use std::path::Path;
 use super::{FRAME, Log, Manifest, manifest_name};
 use crate::env::Env;
 
-/// Every opening reads the manifest, so that a short one saves more than it costs: to read this much takes less than a tenth of what it
-/// takes to begin another.
+/// Every opening reads the manifest: of one that is longer than this, and mostly edits, reading begins to cost what another would.
 const SHORT: u64 = 16 << 10;
 
 /// The end of a manifest that can be gone on with, if the log was closed cleanly.
