@@ -37,14 +37,19 @@ fn definitions(out: &Path) -> (Definitions, Vec<String>) {
     (definitions, undefined)
 }
 
-/// The hooks of a tree by its name, as good as can be guessed without a definition; `None` for a tree with nothing of the data model.
-fn guessed(name: &str, has: &PersistedOptions, merges: u64) -> Option<TreeOptions> {
+/// The hooks of a tree of a store with the data model, as good as can be guessed without a definition, and by what; `None` for a tree that
+/// needs none.
+fn guessed(name: &str, has: &PersistedOptions, has_merges: bool) -> Option<(TreeOptions, &'static str)> {
     let any = has.merge.is_some() || has.purge.is_some() || has.summary.is_some() || has.filter_prefix.is_some();
-    match TreeName::parse(name).filter(|_| !any)? {
-        TreeName::Schema => None,
-        TreeName::Index(_) => Some(hooks::index()),
-        // Of the partitioner that most stores have.
-        TreeName::Family(_) => Some(hooks::family(TreeOptions::default(), merges > 0, 8, NEVER)),
+    // Of the partitioner that most stores have.
+    let family = |counters| hooks::family(TreeOptions::default(), counters, 8, NEVER);
+    match TreeName::parse(name) {
+        _ if any => None,
+        Some(TreeName::Schema) => None,
+        Some(TreeName::Index(_)) => Some((hooks::index(), "its name asks for")),
+        Some(TreeName::Family(_)) => Some((family(has_merges), "its name asks for")),
+        // Its name is lost. Of the data model only counters have operands.
+        None => has_merges.then(|| (family(true), "counters have, since it holds merge operands")),
     }
 }
 
@@ -72,15 +77,14 @@ pub fn trees(out: &Path, state: &mut State, merges: &BTreeSet<TreeId>, report: &
     for t in state.trees.values_mut() {
         let defined = report.definitions.of_tree(&t.name);
         let hooks = match defined {
-            Some(d) => Some(d.hooks()),
-            None => guessed(&t.name, &t.options, u64::from(merges.contains(&t.id))),
+            Some(d) => Some((d.hooks(), "its definition asks for")),
+            None => guessed(&t.name, &t.options, merges.contains(&t.id)),
         };
-        if let Some(hooks) = hooks
+        if let Some((hooks, by)) = hooks
             && set_hooks(&mut t.options, &hooks)
         {
             changed = true;
-            let by = if defined.is_some() { "its definition" } else { "its name" };
-            report.notes.push(format!("tree {} {:?}: its hooks are those that {by} asks for", t.id, t.name));
+            report.notes.push(format!("tree {} {:?}: its hooks are those that {by}", t.id, t.name));
         }
         let is_lost = may_lack && matches!(TreeName::parse(&t.name), Some(TreeName::Family(_) | TreeName::Index(_)));
         if defined.is_none() && (is_lost || undefined.contains(&t.name)) {
