@@ -4,11 +4,14 @@
 //! deletes their writer looks, as a reader would, from the key that it deletes now: backward, and forward if something is to be seen close
 //! behind. What is empty there, with what others have found next to it, is a gap (`merge/gaps.rs`) that readers leap over.
 //!
+//! Deletes in no order leave many short runs of nothing, too many for gaps, and then few long ones: with the last keys that are there
+//! everything becomes one. So whoever meets a long run looks after each of the next deletes, and more seldom as it finds less.
+//!
 //! Invariants:
-//! - L1: a look costs a seek and, on average, four steps for each delete since the look before at most. It waits for nobody, and what it meets
-//!   (an error too) is for the readers to meet.
+//! - L1: looks at a memtable pass at most [`STEPS`] entries for each delete of it, one at most one in [`SHARE`] of what its deletes were. It
+//!   waits for nobody, and what it meets (an error too) is for the readers to meet.
 //! - L2: after a look that found nothing worth it the next is twice as many deletes off, up to [`FAR`]: deletes among keys that are there
-//!   pay next to nothing. After one that did, it is [`NEAR`] deletes off at most: that is what readers still have to pass.
+//!   pay next to nothing. After one that did, it is `near` deletes off at most: that is what readers still have to pass.
 //! - L3: looks of one memtable come at uneven distances, so that of queues which are served in turn each is looked at.
 //!
 //! What a log gives back at an opening is looked at as a whole ([`look_at_all`]): nobody saw those deletes come.
@@ -27,22 +30,45 @@ use super::iter::visible;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 
-/// After how many deletes a writer looks, where looks find something.
+/// After how many deletes a writer looks at most, where looks find something, and at least.
 const NEAR: u64 = 64;
+const NEAREST: u64 = 8;
 /// The same at most, where they don't.
 const FAR: u64 = 1024;
+/// How many entries looks pass on average for each delete at most.
+const STEPS: u64 = 4;
+/// One look passes this share of the memtable's deletes at most, but [`SHORT`] entries in any case.
+const SHARE: u64 = 32;
+const SHORT: u64 = 2048;
+/// A run of more than this share of the memtable's deletes is long: of such ones a tree remembers all (`MOST` of `merge/gaps.rs`).
+const LONG: u64 = 192;
+
+/// The distance of looks that find something: small where few deletes are, so that the last of them are looked at too.
+fn near(deletes: u64) -> u64 {
+    (deletes / 512).clamp(NEAREST, NEAR)
+}
 
 /// When the next look at a memtable's deletes is due.
 pub struct Looks {
     /// At so many deletes; never while somebody looks.
     due: AtomicU64,
-    /// The distance of looks.
-    every: AtomicU64,
+    /// The distance of looks in eighths of deletes: what long runs give varies much from one look to the next, so it grows slowly there.
+    eighths: AtomicU64,
+    /// How many entries looks have passed.
+    passed: AtomicU64,
+}
+
+/// A look that the caller is to make.
+struct Look {
+    /// So many entries far.
+    most: u64,
+    /// In both directions: looks have met long runs.
+    is_close: bool,
 }
 
 impl Default for Looks {
     fn default() -> Looks {
-        Looks { due: AtomicU64::new(NEAR), every: AtomicU64::new(NEAR) }
+        Looks { due: AtomicU64::new(NEAREST), eighths: AtomicU64::new(8 * NEAREST), passed: AtomicU64::new(0) }
     }
 }
 
@@ -51,8 +77,9 @@ impl Looks {
     pub fn go_on_from(&self, before: &Looks) {
         let due = before.due.load(Ordering::Relaxed);
         // Somebody who looks will say so to the other one.
-        self.due.store(if due == u64::MAX { NEAR } else { due }, Ordering::Relaxed);
-        self.every.store(before.every.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.due.store(if due == u64::MAX { NEAREST } else { due }, Ordering::Relaxed);
+        self.eighths.store(before.eighths.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.passed.store(before.passed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether one is due after so many deletes.
@@ -61,20 +88,34 @@ impl Looks {
         deletes >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller shall look; it must say what came of it. Gives the distance from the look before.
-    fn claim(&self, deletes: u64) -> Option<u64> {
+    /// Whether the caller shall look; it must say what came of it.
+    fn claim(&self, deletes: u64) -> Option<Look> {
         let due = self.due.load(Ordering::Relaxed);
         let is_mine = deletes >= due && self.due.compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        is_mine.then(|| self.every.load(Ordering::Relaxed))
+        let left = (STEPS * deletes).saturating_sub(self.passed.load(Ordering::Relaxed));
+        is_mine.then(|| Look {
+            most: left.min(SHORT.max(deletes / SHARE)),
+            is_close: self.eighths.load(Ordering::Relaxed) < 8 * near(deletes),
+        })
     }
 
-    /// A look at so many deletes is done.
-    fn done(&self, deletes: u64, was_worth_it: bool) {
-        let every = if was_worth_it { NEAR } else { FAR.min(2 * self.every.load(Ordering::Relaxed)) };
-        self.every.store(every, Ordering::Relaxed);
+    /// A look at so many deletes has passed so many entries, where that was worth it.
+    fn done(&self, deletes: u64, look: &Look, passed: u64) {
+        let (before, near) = (self.eighths.load(Ordering::Relaxed), near(deletes));
+        self.passed.fetch_add(passed, Ordering::Relaxed);
+        let eighths = if passed >= (4 * near).max(deletes / LONG) {
+            8
+        } else if look.is_close {
+            before + 1
+        } else if passed > 0 {
+            8 * near
+        } else {
+            (2 * before).min(8 * FAR).min(deletes / 2).max(8 * near)
+        };
+        self.eighths.store(eighths, Ordering::Relaxed);
         // Any number that is not the same each time.
         let less = deletes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.due.store(deletes + every - less % (every / 2), Ordering::Relaxed);
+        self.due.store(deletes + eighths / 8 - less % (eighths / 16).max(1), Ordering::Relaxed);
     }
 }
 
@@ -129,33 +170,35 @@ impl Core {
 
     #[inline(never)]
     fn look(&self, tree: &TreeCore, mem: &MemHandle, deletes: u64, key: &[u8]) {
-        if let Some(every) = mem.looks.claim(deletes) {
-            let found = self.look_from(tree, key, 4 * every);
-            mem.looks.done(deletes, found.unwrap_or(false));
+        if let Some(look) = mem.looks.claim(deletes) {
+            let passed = self.look_from(tree, key, &look);
+            mem.looks.done(deletes, &look, passed.unwrap_or(0));
         }
     }
 
-    /// Looks from a key that was deleted, at most so many steps, and says whether that was worth it.
-    fn look_from(&self, tree: &TreeCore, key: &[u8], most: u64) -> Result<bool> {
+    /// Looks from a key that was deleted, and says how many entries it has passed, where that was worth it.
+    fn look_from(&self, tree: &TreeCore, key: &[u8], look: &Look) -> Result<u64> {
         let guard = epoch::pin();
         let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
         // Gaps have no longer bounds, and who records learns nothing from them.
         if key.len() >= LONGEST || view.meters.recorder.is_on() {
-            return Ok(false);
+            return Ok(0);
         }
+        let mut passed = 0;
         for forward in [false, true] {
+            if passed > 0 && !look.is_close {
+                break;
+            }
             let mut seen = visible(view, KeyRange::default(), read)?;
-            seen.look_no_further(most);
+            seen.look_no_further(look.most.saturating_sub(passed));
             if forward {
                 seen.seek(key)?
             } else {
                 seen.seek_before(&[key, &[0]].concat())?
             }
-            if seen.passed().0 > 0 {
-                return Ok(true);
-            }
+            passed += seen.passed().0;
         }
-        Ok(false)
+        Ok(passed)
     }
 }
 

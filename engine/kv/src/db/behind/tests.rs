@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use firn_testkit::rng::Rng;
+
 use super::super::{Db, Tree};
 use super::NEAR;
 use crate::base::options::{DbOptions, Policy, TreeOptions};
@@ -65,6 +67,26 @@ fn writers_look_behind_themselves() {
                 }
             }
         }
+    }
+}
+
+/// Deletes in no order: the last of them make one run of many, and whoever looked seldom would miss most of it.
+#[test]
+fn deletes_in_any_order_are_looked_at() {
+    for (n, in_tables) in [(300, false), (3_000, false), (30_000, false), (3_000, true)] {
+        let (_db, tree) = open(&MemEnv::new(1));
+        let key = |i: u64| format!("key {i:06}").into_bytes();
+        (0..=n).for_each(|i| tree.put(&key(i), b"v").unwrap());
+        if in_tables {
+            tree.flush().unwrap();
+        }
+        let mut all: Vec<u64> = (0..n).collect();
+        Rng::new(n).shuffle(&mut all);
+        all.iter().for_each(|&i| tree.delete(&key(i)).unwrap());
+        let read = tree.handle.core.read_point();
+        let left = (0..n).filter(|&i| !tree.core.gaps.leap(&key(i), true, read, &mut vec![])).count();
+        // What a reader passes in less time than ten seeks take.
+        assert!(left < 400, "{left} of {n}, in tables: {in_tables}");
     }
 }
 
