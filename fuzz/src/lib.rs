@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use firn_kv::base::checksum::checksum;
-use firn_kv::env::{ReadFile, WriteFile};
+use firn_kv::env::{FileMap, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 
 pub mod model;
@@ -38,8 +38,8 @@ impl ReadFile for Bytes {
         Ok(())
     }
 
-    fn map(&self) -> Option<&[u8]> {
-        self.mapped.then_some(&self.content)
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
+        if self.mapped { Some(Arc::new(self.content.clone())) } else { None }
     }
 }
 

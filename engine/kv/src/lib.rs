@@ -38,6 +38,7 @@ pub use base::error::{Error, ErrorKind, Result};
 pub use base::events::{Event, Listener};
 pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
 pub use base::key::{MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
+pub use base::open_files::{FileStats, OpenFiles};
 pub use base::options::{
     Compression, DbOptions, Durability, FilterKind, MemoryBudget, Movement, Policy, ReadMode, TreeOptions,
 };

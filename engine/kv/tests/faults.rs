@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use firn_kv::env::Env;
 use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::{DbOptions, Durability, Error, ErrorKind, ReadMode};
+use firn_kv::{DbOptions, Durability, Error, ErrorKind, OpenFiles, ReadMode};
 use firn_testkit::rng::Rng;
 
 mod history;
@@ -171,7 +171,9 @@ impl Trial {
         } else {
             env.fail_nth(n, plan.fault)
         }
-        let options = DbOptions { background_threads: threads, ..history.options.clone() };
+        // Of its own: trials run beside each other.
+        let open_files = Some(OpenFiles::new(history::FILES));
+        let options = DbOptions { background_threads: threads, open_files, ..history.options.clone() };
         let store = Store::closed_with(Arc::new(env.clone()), options);
         let mut t = Trial { plan, threads, disk, env, store, known: Known::new(), latched: false };
         let mut rest = history.steps.iter();

@@ -62,6 +62,10 @@ pub fn stats_json(s: &Stats) -> Value {
             "frames": s.cache.frames, "inserts": s.cache.inserts, "evictions": s.cache.evictions, "refusals": s.cache.refusals,
         },
         "space": space(&s.space),
+        "files": {
+            "open": s.files.open, "reopened": s.files.reopened, "shared_open": s.files.shared_open,
+            "most": (s.files.most < u64::MAX).then_some(s.files.most),
+        },
         "memory": {
             "budget": s.memory.budget, "memtables": s.memory.memtables, "cache": s.memory.cache,
             "cache_capacity": s.memory.cache_capacity, "tables": s.memory.tables, "total": s.memory.total(),

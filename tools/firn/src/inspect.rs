@@ -253,5 +253,8 @@ fn print_text(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Loo
         bytes(s.memory.cache),
         bytes(s.memory.cache_capacity)
     )?;
+    let bound = if s.files.most == u64::MAX { "without a bound".into() } else { format!("of at most {}", count(s.files.most)) };
+    let again = things(s.files.reopened, "file", "files");
+    writeln!(out, "open files of tables of this command: {} {bound}; {again} opened again", count(s.files.open))?;
     Ok(out.flush()?)
 }

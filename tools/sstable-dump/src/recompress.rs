@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use firn_kv::base::cursor::Cursor as _;
-use firn_kv::env::{ReadFile, WriteFile};
+use firn_kv::env::{FileMap, ReadFile, WriteFile};
 use firn_kv::sstable::walk::{Piece, Walk};
 use firn_kv::sstable::{Table, TableOptions, TableWriter};
 use firn_kv::{Compression, Result};
@@ -92,7 +92,7 @@ impl ReadFile for Kept {
         Ok(())
     }
 
-    fn map(&self) -> Option<&[u8]> {
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
         None
     }
 }

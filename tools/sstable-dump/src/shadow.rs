@@ -207,6 +207,9 @@ impl Env for Shadow {
     fn memory(&self) -> Option<u64> {
         self.disk.memory()
     }
+    fn descriptors(&self) -> Option<u64> {
+        self.disk.descriptors()
+    }
 
     fn wall_micros(&self) -> u64 {
         self.disk.wall_micros()

@@ -33,7 +33,7 @@ use chacha20::XChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
 use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
-use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 
 const HEADER: u64 = 64;
@@ -312,7 +312,7 @@ impl ReadFile for Opened {
         Ok(())
     }
 
-    fn map(&self) -> Option<&[u8]> {
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
         None
     }
 }
@@ -488,6 +488,9 @@ impl Env for Encrypted {
     }
     fn memory(&self) -> Option<u64> {
         self.inner.memory()
+    }
+    fn descriptors(&self) -> Option<u64> {
+        self.inner.descriptors()
     }
     fn wall_micros(&self) -> u64 {
         self.inner.wall_micros()

@@ -13,6 +13,7 @@ pub mod hooks;
 pub mod horizon;
 pub mod identity;
 pub mod key;
+pub mod open_files;
 pub mod ops;
 pub mod options;
 pub mod prefetch;

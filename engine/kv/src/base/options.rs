@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::error::{Error, Result};
 use super::events::Listener;
 use super::hooks::{FilterPrefix, Merge, Purge, Summary};
+use super::open_files::OpenFiles;
 
 /// How far a write has got when the call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -348,6 +349,9 @@ pub struct DbOptions {
     /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then only says how much log is kept.
     /// Default none.
     pub shared: Option<MemoryBudget>,
+    /// How many files of tables this Db, and those with which it shares the bound, have open at once. Default none: the process's bound, which
+    /// all Dbs share that name none.
+    pub open_files: Option<OpenFiles>,
     /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that work itself, so that one
     /// history gives one directory, byte for byte. Default 2; 0 on WebAssembly, which has no threads.
     pub background_threads: usize,
@@ -386,6 +390,7 @@ impl Default for DbOptions {
         DbOptions {
             memory_budget: 256 << 20,
             shared: None,
+            open_files: None,
             background_threads: if cfg!(target_family = "wasm") { 0 } else { 2 },
             background_rate: None,
             durability: Durability::Process,
@@ -419,6 +424,7 @@ impl DbOptions {
     pub fn check(&self) -> Result<()> {
         let budget = self.shared.as_ref().map_or(self.memory_budget, MemoryBudget::bytes);
         within("memory_budget", budget, 1 << 20, usize::MAX)?;
+        within("open_files", self.open_files.as_ref().map_or(1, OpenFiles::most), 1, u64::MAX)?;
         within("background_threads", self.background_threads, 0, 64)?;
         check_rate(self.background_rate)?;
         within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)

@@ -156,7 +156,9 @@ impl Core {
             let latched = if self.options.read_only { Ok(()) } else { self.check_writable() };
             self.work.closed.store(true, Ordering::Release);
             // Of what a reader has opened other handles may go on ([`Db::refresh`]); it never removes a file.
-            self.opener.closed.store(!self.options.read_only, Ordering::Release);
+            if !self.options.read_only {
+                self.opener.close();
+            }
             self.is_latched.store(true, Ordering::Relaxed);
             c.manifest = None;
             for t in self.trees.read().iter() {

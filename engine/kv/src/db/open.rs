@@ -183,7 +183,7 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
 }
 
 fn new_opener(env: &Arc<dyn Env>, dir: &Path, options: &DbOptions, budget: &Budget) -> Arc<TableOpener> {
-    Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options.read_mode))
+    Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options))
 }
 
 /// `held`: what a reader holds of the store's files, and only a reader.

@@ -144,6 +144,21 @@ impl Stats {
         t.gauge("firn_log_bytes", "Bytes of log that are kept.", self.wal_bytes);
         let states = [("live", self.space.live), ("pinned", self.space.pinned), ("writing", self.space.writing)];
         t.each(("firn_space_bytes", "gauge"), "Bytes of table files.", "state", &states);
+        let f = &self.files;
+        let open = [("store", f.open), ("shared", f.shared_open)];
+        t.each(
+            ("firn_open_files", "gauge"),
+            "Open files of tables: this store's, and of all that share the bound.",
+            "of",
+            &open,
+        );
+        let bound = if f.most == u64::MAX { "+Inf".to_owned() } else { f.most.to_string() };
+        t.gauge("firn_open_files_bound", "How many of those that share the bound may be open.", bound);
+        t.counter(
+            "firn_files_reopened_total",
+            "Files of tables that were opened again, having been closed to stay within the bound.",
+            f.reopened,
+        );
         t.gauge("firn_snapshots", "Live snapshots.", self.snapshots.len());
     }
 

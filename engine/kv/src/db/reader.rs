@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use crate::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::merge::run::{TableHandle, TableOpener};
 use crate::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use crate::wal::{segment_name, segment_number};
@@ -83,7 +83,7 @@ pub(super) struct Held {
 impl Held {
     /// Holds nothing yet.
     pub fn new(opener: Arc<TableOpener>) -> Held {
-        let log = HeldLog { env: opener.env.clone(), dir: opener.dir.clone(), segments: BTreeMap::new() };
+        let log = HeldLog { env: opener.env().clone(), dir: opener.dir.clone(), segments: BTreeMap::new() };
         Held { opener, tables: HashMap::new(), log, missing: HashSet::new(), doubted: None }
     }
 
@@ -133,7 +133,7 @@ impl Held {
         for h in &all {
             let is_gone = |e: Error| e.kind() == ErrorKind::NotFound;
             if let Err(e) = h.table()
-                && self.opener.env.file_len(&h.path()).is_err_and(is_gone)
+                && self.opener.env().file_len(&h.path()).is_err_and(is_gone)
                 && self.missing.insert(h.meta.id)
             {
                 gone = gone.and(Err(e));
@@ -232,7 +232,7 @@ impl ReadFile for OpenSegment {
         Err(Error::corruption(words).at(&self.0.path, 0).block("wal segment header"))
     }
 
-    fn map(&self) -> Option<&[u8]> {
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
         None
     }
 }
@@ -298,6 +298,9 @@ impl Env for HeldLog {
     }
     fn memory(&self) -> Option<u64> {
         self.env.memory()
+    }
+    fn descriptors(&self) -> Option<u64> {
+        self.env.descriptors()
     }
     fn wall_micros(&self) -> u64 {
         self.env.wall_micros()

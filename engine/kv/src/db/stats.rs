@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::key::Seq;
+use crate::base::open_files::FileStats;
 use crate::base::ops::TreeId;
 use crate::base::reads::{ReadCounters, ReadStats};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -140,6 +141,8 @@ pub struct Stats {
     pub latencies: Latencies,
     /// Where the memory is.
     pub memory: Memory,
+    /// How many files of tables are open.
+    pub files: FileStats,
     /// Bytes of table files, those of trees that were dropped included.
     pub space: Space,
     /// The trees.
@@ -272,6 +275,7 @@ impl Core {
             cache: self.cache.usage(),
             latencies: self.watch.meters.all(),
             memory: self.memory(),
+            files: self.opener.files(),
             space: Space::default(),
             trees: vec![],
             snapshots: self.snapshots.infos(),

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::base::sync::Mutex;
 
 use super::mem::{device_error, with_failing_syncs};
-use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
 
 /// How an operation fails. Where a fault makes no sense (a short write of a read), the operation goes through.
@@ -217,7 +217,7 @@ impl ReadFile for FaultRead {
         self.inner.read_at(offset, buf)
     }
 
-    fn map(&self) -> Option<&[u8]> {
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
         self.inner.map()
     }
 
@@ -365,6 +365,10 @@ impl Env for FaultEnv {
 
     fn memory(&self) -> Option<u64> {
         self.inner.memory()
+    }
+
+    fn descriptors(&self) -> Option<u64> {
+        self.inner.descriptors()
     }
 
     fn wall_micros(&self) -> u64 {

@@ -20,30 +20,63 @@
 use std::fs::File;
 use std::io;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use memmap2::{Mmap, MmapOptions, MmapRaw};
+
+use super::FileMap;
+
+/// How many files of a process are mapped for reading at most. Linux gives a process 65,530 maps (`vm.max_map_count`), and one that has no more
+/// of them gets no memory either.
+const MOST_MAPS: usize = 32 << 10;
+
+static MAPS: AtomicUsize = AtomicUsize::new(0);
 
 /// A read-only map of a whole file.
 pub(super) struct ReadMap(Mmap);
 
 impl ReadMap {
-    /// Maps `len` bytes of a finished file; `len` is its length and not zero.
-    pub fn new(file: &File, len: usize) -> io::Result<ReadMap> {
+    /// Maps `len` bytes of a finished file; `len` is its length and not zero. `None` when the process has as many maps as it may.
+    ///
+    /// A fault reads its own page only. Without the advice the system reads as far ahead as the device's setting says: 128 KiB on most, 8 MiB on
+    /// some.
+    pub fn new(file: &File, len: usize) -> io::Result<Option<ReadMap>> {
+        if MAPS.fetch_add(1, Ordering::Relaxed) >= MOST_MAPS {
+            MAPS.fetch_sub(1, Ordering::Relaxed);
+            return Ok(None);
+        }
         // SAFETY: the file is finished: nobody changes or truncates it while the map lives (see the module's argument).
-        let map = unsafe { MmapOptions::new().len(len).map(file)? };
-        Ok(ReadMap(map))
+        let map = unsafe { MmapOptions::new().len(len).map(file) };
+        let map = map.inspect_err(|_| {
+            MAPS.fetch_sub(1, Ordering::Relaxed);
+        })?;
+        #[cfg(unix)]
+        let _ = map.advise(memmap2::Advice::Random);
+        Ok(Some(ReadMap(map)))
     }
+}
 
-    /// The mapped bytes.
+impl FileMap for ReadMap {
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// A fault reads its own page only. Without it the system reads as far ahead as the device's setting says: 128 KiB on most, 8 MiB on
-    /// some.
-    pub fn at_random(&self) {
+    fn will_need(&self, offset: u64, len: u64) {
         #[cfg(unix)]
-        let _ = self.0.advise(memmap2::Advice::Random);
+        {
+            let all = self.0.len() as u64;
+            let (from, until) = (offset.min(all), offset.saturating_add(len).min(all));
+            let _ = self.0.advise_range(memmap2::Advice::WillNeed, from as usize, (until - from) as usize);
+        }
+        #[cfg(not(unix))]
+        let _ = (offset, len);
+    }
+}
+
+impl Drop for ReadMap {
+    fn drop(&mut self) {
+        MAPS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

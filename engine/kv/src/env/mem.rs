@@ -28,7 +28,7 @@ use std::time::Duration;
 use self::disk::{Disk, Entry, Ino, Op, ROOT};
 use self::rng::Rng;
 use super::os::{OsEnv, already_locked, ends_early, past_capacity, too_long};
-use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
 use crate::base::sync::Mutex;
 
@@ -438,7 +438,7 @@ impl Drop for Handle {
 struct MemRead {
     handle: Handle,
     len: u64,
-    map: Option<Vec<u8>>,
+    mappable: bool,
 }
 
 impl ReadFile for MemRead {
@@ -454,8 +454,9 @@ impl ReadFile for MemRead {
         }
     }
 
-    fn map(&self) -> Option<&[u8]> {
-        self.map.as_deref()
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
+        let content = self.mappable.then(|| self.handle.env.state.lock().content(self.handle.ino))?;
+        Some(Arc::new(content))
     }
 }
 
@@ -582,9 +583,9 @@ impl Env for MemEnv {
         let ino = st.file("open", file)?;
         let len = st.len(ino);
         // A plain one serves no maps: they would be copies.
-        let map = (map && len > 0 && self.os.is_none()).then(|| st.content(ino));
+        let mappable = map && len > 0 && self.os.is_none();
         let handle = self.handle(&mut st, ino, file);
-        Ok(Arc::new(MemRead { handle, len, map }))
+        Ok(Arc::new(MemRead { handle, len, mappable }))
     }
 
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {

@@ -6,6 +6,8 @@
 //! - What a call promises to have survived a crash is written on the call; [`mem`] implements exactly that and no more, so
 //!   that its crash images are what a disk may show.
 //!
+//! `closable` is a file that is opened when it is read, so that few are open at once.
+//!
 //! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation, makes crash images),
 //! [`fault`] (wraps another one and makes its nth operation fail). `map` holds the floor's only `unsafe` code.
 
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use crate::base::error::Result;
 
+pub(crate) mod closable;
 pub mod fault;
 mod map;
 pub mod mem;
@@ -30,10 +33,11 @@ pub trait ReadFile: Send + Sync {
     fn len(&self) -> u64;
     /// Fills `buf` from `offset`. A file that ends before is a corruption error.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
-    /// The whole file as a map, when it was opened for mapping and the environment has maps.
-    fn map(&self) -> Option<&[u8]>;
-    /// Reads will come at places that no earlier read foretells: the system is to read what it is asked for and nothing beside it,
-    /// through the map too. Best effort; says nothing of what may be read.
+    /// The whole file as a map, when it was opened for mapping and the environment has maps. It needs the file no more: the file may be
+    /// closed and removed.
+    fn map(&self) -> Option<Arc<dyn FileMap>>;
+    /// Reads will come at places that no earlier read foretells: the system is to read what it is asked for and nothing beside it, which is
+    /// how maps are anyway. Best effort; says nothing of what may be read.
     fn at_random(&self) {}
     /// These bytes will be read soon: the system is to begin with it, and the call does not wait for it. Best effort, for any range;
     /// errors are met by the read itself.
@@ -43,6 +47,23 @@ pub trait ReadFile: Send + Sync {
     /// Whether the file has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// The bytes of a whole file, which was finished before; they stay as they are as long as this lives.
+pub trait FileMap: Send + Sync {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+    /// As [`ReadFile::will_need`].
+    fn will_need(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+}
+
+/// A copy of a file.
+impl FileMap for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
     }
 }
 
@@ -98,7 +119,7 @@ pub trait Env: Send + Sync + 'static {
     fn sync_dir(&self, dir: &Path) -> Result<()>;
     /// Length of a file; `NotFound` when it is not there.
     fn file_len(&self, file: &Path) -> Result<u64>;
-    /// Opens a file for reading; with `map`, mapped where possible.
+    /// Opens a file for reading; with `map`, it can be mapped where that is possible.
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>>;
     /// The whole content; files longer than `cap` are refused as corrupt, before anything is allocated.
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>>;
@@ -130,6 +151,10 @@ pub trait Env: Send + Sync + 'static {
     /// Bytes of memory that this process and its files in the page cache may take: the machine's, or less where a limit is set on the
     /// process's group. `None` where unknown.
     fn memory(&self) -> Option<u64> {
+        None
+    }
+    /// How many files this process may have open at once; `None` where there is no bound, or it is unknown.
+    fn descriptors(&self) -> Option<u64> {
         None
     }
 

@@ -20,8 +20,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::map::{ForkMark, LogMap, ReadMap};
 use super::system;
-use super::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::open_files::relieve;
 
 /// The operating system.
 pub struct OsEnv {
@@ -73,7 +74,7 @@ struct Named {
 
 impl Named {
     fn open(options: &OpenOptions, what: &str, path: &Path) -> Result<Named> {
-        let file = options.open(path).map_err(|e| Error::io(what, path, e))?;
+        let file = opened(|| options.open(path)).map_err(|e| Error::io(what, path, e))?;
         Ok(Named { file, path: path.to_path_buf() })
     }
 
@@ -90,10 +91,25 @@ impl Named {
     }
 }
 
+/// How often files of tables are closed for something that is to be opened: others may take the descriptors.
+const RELIEFS: usize = 10;
+
+/// What `open` opens. Where the system has no descriptor left, files of tables that nobody reads now give some.
+fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..RELIEFS {
+        match open() {
+            Err(e) if system::is_out_of_descriptors(&e) && relieve() => {}
+            opened => return opened,
+        }
+    }
+    open()
+}
+
 struct OsRead {
     named: Named,
     len: u64,
-    map: Option<ReadMap>,
+    /// Its length, where it may be mapped.
+    mappable: Option<usize>,
 }
 
 impl ReadFile for OsRead {
@@ -108,16 +124,13 @@ impl ReadFile for OsRead {
         })
     }
 
-    #[inline]
-    fn map(&self) -> Option<&[u8]> {
-        self.map.as_ref().map(ReadMap::bytes)
+    /// What the system does not map is read.
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
+        Some(Arc::new(ReadMap::new(&self.named.file, self.mappable?).ok()??))
     }
 
     fn at_random(&self) {
         system::at_random(&self.named.file);
-        if let Some(map) = &self.map {
-            map.at_random();
-        }
     }
 
     fn will_need(&self, offset: u64, len: u64) {
@@ -279,7 +292,7 @@ impl Env for OsEnv {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let error = |e| Error::io("list", dir, e);
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir).map_err(error)? {
+        for entry in opened(|| std::fs::read_dir(dir)).map_err(error)? {
             names.push(entry.map_err(error)?.file_name().to_string_lossy().into_owned());
         }
         names.sort_unstable();
@@ -287,7 +300,7 @@ impl Env for OsEnv {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        system::sync_dir(dir).map_err(|e| Error::io("sync the directory", dir, e))
+        opened(|| system::open_dir(dir)).and_then(|d| system::sync_dir(&d)).map_err(|e| Error::io("sync the directory", dir, e))
     }
 
     fn file_len(&self, file: &Path) -> Result<u64> {
@@ -297,11 +310,8 @@ impl Env for OsEnv {
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
         let named = Named::open(OpenOptions::new().read(true), "open", file)?;
         let len = named.len()?;
-        let map = match usize::try_from(len) {
-            Ok(n) if map && self.maps && n > 0 => Some(ReadMap::new(&named.file, n).map_err(|e| named.error("map", e))?),
-            _ => None,
-        };
-        Ok(Arc::new(OsRead { named, len, map }))
+        let mappable = usize::try_from(len).ok().filter(|n| map && self.maps && *n > 0);
+        Ok(Arc::new(OsRead { named, len, mappable }))
     }
 
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
@@ -383,6 +393,10 @@ impl Env for OsEnv {
 
     fn memory(&self) -> Option<u64> {
         super::memory::limit()
+    }
+
+    fn descriptors(&self) -> Option<u64> {
+        system::descriptors()
     }
 
     fn wall_micros(&self) -> u64 {

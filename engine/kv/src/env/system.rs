@@ -10,6 +10,7 @@
 //! | syncs of directories | `fsync` | as of files | `fsync` | none: NTFS keeps a journal of names | none |
 //! | a child of `fork()` is found out | a page that it finds wiped | the number of the process | no | there is no `fork()` | the same |
 //! | free space | `statvfs` | the same | the same | unknown | unknown |
+//! | how many files may be open | `getrlimit` | the same | the same | no bound | unknown |
 //!
 //! Invariant: where a log is not reserved it is not mapped, so a full disk is an error of the write that meets it and never a signal; and nobody
 //! fills it with zeros first.
@@ -145,17 +146,50 @@ pub(super) fn sync_data(file: &File) -> io::Result<()> {
     }
 }
 
+/// Opens a directory to be synced.
+#[cfg(unix)]
+pub(super) fn open_dir(dir: &Path) -> io::Result<File> {
+    File::open(dir)
+}
+
 /// Makes the names of a directory durable.
 #[cfg(unix)]
-pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    let dir = File::open(dir)?;
-    if cfg!(target_vendor = "apple") { sync_data(&dir) } else { dir.sync_all() }
+pub(super) fn sync_dir(dir: &File) -> io::Result<()> {
+    if cfg!(target_vendor = "apple") { sync_data(dir) } else { dir.sync_all() }
 }
 
 /// A directory that is not there is an error, as where it is synced.
 #[cfg(not(unix))]
-pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+pub(super) fn open_dir(dir: &Path) -> io::Result<()> {
     std::fs::metadata(dir).map(drop)
+}
+
+#[cfg(not(unix))]
+pub(super) fn sync_dir(_dir: &()) -> io::Result<()> {
+    Ok(())
+}
+
+/// How many files a process may have open.
+#[cfg(unix)]
+pub(super) fn descriptors() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+#[cfg(not(unix))]
+pub(super) fn descriptors() -> Option<u64> {
+    None
+}
+
+/// Whether the system refused for want of a descriptor, the process's own or all there are.
+#[cfg(unix)]
+pub(super) fn is_out_of_descriptors(e: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).iter().any(|n| e.raw_os_error() == Some(*n))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_out_of_descriptors(_e: &io::Error) -> bool {
+    false
 }
 
 /// Bytes that a user may still write.

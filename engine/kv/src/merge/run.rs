@@ -6,7 +6,8 @@
 //!   obsolete before and the Db is still open; else the next open removes it.
 //! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes tens of milliseconds, so where
 //!   there are workers it is only put on their list ([`TableOpener::bury`]).
-//! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs by its live files.
+//! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs by its live files. What was opened keeps them;
+//!   its file may be closed and opened again (`env::closable`), by name: so long as there is a handle the name leads to it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,13 @@ use crate::base::cursor::Cursor;
 use crate::base::deletions::Stretch;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Seq, Trailer, head, successor};
-use crate::base::options::ReadMode;
+use crate::base::open_files::{FileStats, Files, OpenFiles};
+use crate::base::options::{DbOptions, ReadMode};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, epoch};
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
+use crate::env::closable::{ClosableFile, Owner};
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
 use crate::sstable::{Maps, Properties, Table, TableCursor, WholeBlock};
@@ -33,8 +36,8 @@ type Dead = (PathBuf, Option<Arc<Table>>);
 
 /// What is needed to open tables of one Db.
 pub struct TableOpener {
-    /// The door to the files.
-    pub env: Arc<dyn Env>,
+    /// Whose files they are, with the door to them.
+    owner: Arc<Owner>,
     /// The Db's directory.
     pub dir: PathBuf,
     /// The cache of decoded blocks.
@@ -46,8 +49,6 @@ pub struct TableOpener {
     most_mapped: u64,
     /// Bytes of all tables that have a handle.
     live: AtomicU64,
-    /// Set when the Db has been closed: somebody else may have the directory now.
-    pub closed: AtomicBool,
     /// Whether a worker removes files.
     attended: AtomicBool,
     /// Files to be removed by a worker, with what still maps them.
@@ -59,23 +60,43 @@ pub struct TableOpener {
 }
 
 impl TableOpener {
-    /// Opens tables of the Db in `dir`.
-    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, mode: ReadMode) -> TableOpener {
+    /// Opens tables of the Db in `dir`, as `options` say.
+    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, options: &DbOptions) -> TableOpener {
+        let mode = options.read_mode;
         let most_mapped = if mode == ReadMode::Auto { env.memory().map_or(0, |bytes| bytes / 2) } else { u64::MAX };
+        let bound = options.open_files.clone().unwrap_or_else(|| OpenFiles::of_process(env.descriptors()));
         TableOpener {
-            env,
+            owner: Arc::new(Owner { env, files: Files::new(bound), holds: options.read_only, closed: AtomicBool::new(false) }),
             dir: dir.to_path_buf(),
             cache,
             mode,
             maps: Maps::new(mode == ReadMode::Mmap),
             most_mapped,
             live: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
             attended: AtomicBool::new(false),
             dead: Mutex::default(),
             memory: AtomicU64::new(0),
             ready: Mutex::default(),
         }
+    }
+
+    /// The door to the files.
+    pub fn env(&self) -> &Arc<dyn Env> {
+        &self.owner.env
+    }
+
+    /// How many files are open.
+    pub fn files(&self) -> FileStats {
+        self.owner.files.told()
+    }
+
+    /// Somebody else may have the directory from now on.
+    pub fn close(&self) {
+        self.owner.closed.store(true, Ordering::Release);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.owner.closed.load(Ordering::Acquire)
     }
 
     /// The tables have become `came` bytes larger and `went` bytes smaller.
@@ -111,14 +132,8 @@ impl TableOpener {
 
     fn open(&self, id: u64, ingested: Seq) -> Result<Arc<Table>> {
         let path = table_path(&self.dir, id);
-        let file = self.env.open_read(&path, self.mode != ReadMode::Pread)?;
-        // Whoever reads block after block asks for them ahead; nobody else wants more than a block.
-        file.at_random();
-        let mut table = Table::open_ingested(file, &path, id, self.cache.clone(), ingested)?;
-        if let Some(t) = Arc::get_mut(&mut table) {
-            t.use_maps(self.maps.clone());
-        }
-        Ok(table)
+        let file = ClosableFile::open(&self.owner, &path, self.mode != ReadMode::Pread, FOOTER)?;
+        Table::open_with(file, &path, id, self.cache.clone(), ingested, self.maps.clone())
     }
 
     /// Whether somebody calls [`bury`](Self::bury) from time to time from now on: otherwise whoever drops a handle last removes the file.
@@ -136,9 +151,9 @@ impl TableOpener {
     }
 
     fn remove(&self, path: &Path) {
-        if !self.closed.load(Ordering::Acquire) && !self.env.is_forked() {
+        if !self.is_closed() && !self.env().is_forked() {
             // A file that cannot be removed now is collected as garbage at the next open.
-            let _ = self.env.remove(path);
+            let _ = self.env().remove(path);
         }
     }
 }
@@ -228,7 +243,7 @@ impl TableHandle {
         });
         let own = opened.and_then(|t| self.check_own(&t).map(|()| t));
         // Whoever has the directory now may have removed the file.
-        let mut table = own.map_err(|e| if self.opener.closed.load(Ordering::Acquire) { closed() } else { e })?;
+        let mut table = own.map_err(|e| if self.opener.is_closed() { closed() } else { e })?;
         if !self.filter.load(Ordering::Relaxed)
             && let Some(t) = Arc::get_mut(&mut table)
         {

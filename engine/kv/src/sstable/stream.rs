@@ -38,7 +38,7 @@ impl Stream {
     /// Block `i` is about to be read from the file.
     pub fn read(&mut self, table: &Table, i: usize) {
         let Some((offset, len)) = self.next(table, i) else { return };
-        table.file.will_need(offset, len);
+        table.will_need(offset, len);
     }
 
     /// What to ask for, at which offset, now that block `i` is read.
@@ -90,7 +90,7 @@ mod tests {
     use crate::base::options::Compression;
     use crate::cache::Cache;
     use crate::env::mem::MemEnv;
-    use crate::env::{Env, ReadFile};
+    use crate::env::{Env, FileMap, ReadFile};
     use crate::sstable::{TableOptions, TableWriter};
 
     /// A file that notes what it is asked for ahead.
@@ -106,7 +106,7 @@ mod tests {
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
             self.file.read_at(offset, buf)
         }
-        fn map(&self) -> Option<&[u8]> {
+        fn map(&self) -> Option<Arc<dyn FileMap>> {
             self.file.map()
         }
         fn will_need(&self, offset: u64, len: u64) {

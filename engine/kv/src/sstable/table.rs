@@ -31,7 +31,7 @@ use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::Fragments;
 use crate::cache::{Cache, Frame, FrameRef, Slots};
-use crate::env::ReadFile;
+use crate::env::{FileMap, ReadFile};
 
 /// An open table.
 pub struct Table {
@@ -41,6 +41,8 @@ pub struct Table {
     cache: Arc<Cache>,
     slots: Arc<Slots>,
     pub(super) index: Index,
+    /// Where blocks are served or decoded from it. The table needs no open file for that.
+    map: Option<Arc<dyn FileMap>>,
     /// Whether some block may be served from the map, when `maps` say so.
     mapped: bool,
     maps: Arc<Maps>,
@@ -206,7 +208,7 @@ pub struct TableValue(Owner);
 #[derive(Clone)]
 enum Owner {
     Frame(FrameRef, Range<u32>),
-    Map(Arc<dyn ReadFile>, Range<u64>),
+    Map(Arc<dyn FileMap>, Range<u64>),
     Copy(Arc<[u8]>),
 }
 
@@ -227,7 +229,7 @@ impl Deref for TableValue {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Owner::Frame(f, r) => part(f, r.start as usize..r.end as usize),
-            Owner::Map(f, r) => part(f.map().unwrap_or_default(), r.start as usize..r.end as usize),
+            Owner::Map(m, r) => part(m.bytes(), r.start as usize..r.end as usize),
             Owner::Copy(b) => b,
         }
     }
@@ -249,6 +251,21 @@ impl Table {
     /// # Errors
     /// As [`open`](Table::open).
     pub fn open_ingested(file: Arc<dyn ReadFile>, path: &Path, id: u64, cache: Arc<Cache>, seq: Seq) -> Result<Arc<Table>> {
+        Self::open_with(file, path, id, cache, seq, Maps::new(true))
+    }
+
+    /// The same for a table whose map is used as `maps` say.
+    ///
+    /// # Errors
+    /// As [`open`](Table::open).
+    pub fn open_with(
+        file: Arc<dyn ReadFile>,
+        path: &Path,
+        id: u64,
+        cache: Arc<Cache>,
+        seq: Seq,
+        maps: Arc<Maps>,
+    ) -> Result<Arc<Table>> {
         let Some(offset) = file.len().checked_sub(FOOTER as u64) else {
             return Err(Error::corruption("too short for a table file").at(path, 0).block("footer"));
         };
@@ -270,7 +287,8 @@ impl Table {
                 .raw(|b| tombstones::decode(b).ok_or("tombstones that cannot be read"))
                 .map(Arc::new)?,
         };
-        let mapped = index.any_raw() && file.map().is_some_and(|m| m.len() as u64 >= footer.data_len);
+        let map = if index.any_raw() || maps.decode { file.map() } else { None };
+        let mapped = index.any_raw() && map.as_ref().is_some_and(|m| m.bytes().len() as u64 >= footer.data_len);
         let checked = if mapped { (0..index.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect() } else { Box::default() };
         let slots = Arc::new(Slots::new(index.len()));
         let path = path.to_path_buf();
@@ -281,8 +299,9 @@ impl Table {
             cache,
             slots,
             index,
+            map,
             mapped,
-            maps: Maps::new(true),
+            maps,
             checked,
             filter,
             filter_forgotten: false,
@@ -292,11 +311,6 @@ impl Table {
             reads: Arc::default(),
             lift: seq,
         }))
-    }
-
-    /// Uses the map as `maps` say; a table that is not told uses it for everything.
-    pub fn use_maps(&mut self, maps: Arc<Maps>) {
-        self.maps = maps;
     }
 
     /// Counts there what readers do from now on.
@@ -370,7 +384,7 @@ impl Table {
     pub fn ask_device(&self, i: usize, guard: &Guard) {
         if !self.is_mapped(i) && self.slots.peek(i, guard).is_none() {
             let (offset, len) = self.index.place(i);
-            self.file.will_need(offset, len as u64);
+            self.will_need(offset, len as u64);
         }
     }
 
@@ -471,13 +485,26 @@ impl Table {
     /// The map, when blocks are decoded from it.
     #[inline]
     pub(super) fn map_to_decode(&self) -> Option<&[u8]> {
-        if self.maps.decode { self.file.map() } else { None }
+        if self.maps.decode { self.map_bytes() } else { None }
+    }
+
+    #[inline]
+    fn map_bytes(&self) -> Option<&[u8]> {
+        self.map.as_ref().map(|m| m.bytes())
     }
 
     /// Bytes of the map; empty when they are not there.
     #[inline]
     pub(super) fn mapped_bytes(&self, range: Range<usize>) -> &[u8] {
-        part(self.file.map().unwrap_or_default(), range)
+        part(self.map_bytes().unwrap_or_default(), range)
+    }
+
+    /// These bytes of the file will be read soon, from the map or the file.
+    pub(super) fn will_need(&self, offset: u64, len: u64) {
+        match &self.map {
+            Some(map) => map.will_need(offset, len),
+            None => self.file.will_need(offset, len),
+        }
     }
 
     /// Where the stored bytes of block `i`, which must be one that [`is_mapped`](Self::is_mapped), lie in the map. They are checked when
@@ -488,8 +515,8 @@ impl Table {
         if word.load(Ordering::Acquire) & bit == 0 {
             // The map reads a page at a fault; this is the whole block in one.
             let (offset, len) = self.index.place(i);
-            self.file.will_need(offset, len as u64);
-            let checked = self.place(i).stored(self.file.map(), |s| match s.codec {
+            self.will_need(offset, len as u64);
+            let checked = self.place(i).stored(self.map_bytes(), |s| match s.codec {
                 Compression::None => validate(s.bytes),
                 Compression::Lz4 => Err("a block of another compression than the index says"),
             });
@@ -545,7 +572,10 @@ impl Table {
     /// A value inside block `i`, which is served from the map.
     pub(super) fn map_value(&self, i: usize, value: Range<u32>) -> TableValue {
         let start = self.index.place(i).0 + BLOCK_HEADER as u64;
-        TableValue(Owner::Map(self.file.clone(), start + value.start as u64..start + value.end as u64))
+        match &self.map {
+            Some(map) => TableValue(Owner::Map(map.clone(), start + value.start as u64..start + value.end as u64)),
+            None => TableValue::copy(&[]),
+        }
     }
 
     /// For each of these blocks whether it is cached now.

@@ -19,7 +19,7 @@ use crate::base::key::{Kind, Seq, Trailer, compare};
 use crate::base::options::{Compression, FilterKind};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::cache::Cache;
-use crate::env::{ReadFile, WriteFile};
+use crate::env::{FileMap, ReadFile, WriteFile};
 
 const ID: u64 = 7;
 
@@ -53,8 +53,8 @@ impl ReadFile for Bytes {
         buf.copy_from_slice(from.ok_or_else(|| Error::corruption("short").at("t", offset))?);
         Ok(())
     }
-    fn map(&self) -> Option<&[u8]> {
-        self.map.then_some(&self.bytes)
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
+        if self.map { Some(Arc::new(self.bytes.clone())) } else { None }
     }
 }
 

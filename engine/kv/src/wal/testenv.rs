@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use crate::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 
 #[derive(Default)]
 pub struct File {
@@ -101,7 +101,7 @@ impl ReadFile for Handle {
         buf.copy_from_slice(from.ok_or_else(|| Error::corruption("the file ends before"))?);
         Ok(())
     }
-    fn map(&self) -> Option<&[u8]> {
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
         None
     }
 }

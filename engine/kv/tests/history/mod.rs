@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use firn_kv::env::Env;
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement, Policy, Result, Snapshot,
-    Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement, OpenFiles, Policy, Result,
+    Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -22,6 +22,8 @@ mod draw;
 
 /// Where the store lies.
 pub const DIR: &str = "/data/db";
+/// How many files of tables are open at once.
+pub const FILES: u64 = 3;
 /// The names that trees can have.
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -96,7 +98,14 @@ impl Merge for Append {
 
 /// Options with everything as small as it may be.
 pub fn db_options() -> DbOptions {
-    DbOptions { memory_budget: 1 << 20, background_threads: 0, wal_segment: 64 << 10, event_log: false, ..DbOptions::default() }
+    DbOptions {
+        memory_budget: 1 << 20,
+        background_threads: 0,
+        wal_segment: 64 << 10,
+        event_log: false,
+        open_files: Some(OpenFiles::new(FILES)),
+        ..DbOptions::default()
+    }
 }
 
 /// The options of a tree: each name has its own policy.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use firn_interleave::{Plan, Report};
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, Range, Readable, Result, Snapshot, Transaction,
-    Tree, TreeOptions,
+    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, OpenFiles, Range, Readable, Result, Snapshot,
+    Transaction, Tree, TreeOptions,
 };
 use firn_testkit::linear::{Change, Handle, KEYS, Key, Look, Name, Pairs, Piece, Recovered, What, check};
 
@@ -48,7 +48,10 @@ pub struct Played {
 /// Plays a program by a plan.
 pub fn play(program: &Arc<Program>, plan_seed: u64) -> std::result::Result<Played, String> {
     let record = Record::default();
-    let (mine, p) = (record.clone(), program.clone());
+    // A bound of its own: one schedule knows nothing of another's files.
+    let mut fresh = Program::clone(program);
+    fresh.db.open_files = fresh.db.open_files.map(|f| OpenFiles::new(f.most()));
+    let (mine, p) = (record.clone(), Arc::new(fresh));
     let report = firn_interleave::run(Plan::of(plan_seed, MAX_STEPS), move || everything(&p, &mine));
     let report = report.map_err(|e| {
         let log = record.0.lock();

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use firn_kv::{DbOptions, TreeOptions};
+use firn_kv::{DbOptions, OpenFiles, TreeOptions};
 use firn_testkit::linear::KEYS;
 use firn_testkit::rng::Rng;
 
@@ -181,7 +181,9 @@ impl Program {
     /// A program with the options of a seed.
     pub fn with(seed: u64, before: Vec<Op>, threads: Vec<Vec<Op>>) -> Program {
         let mut rng = Rng::new(seed ^ 0x77);
-        let db = draw::db(&mut rng);
+        let mut db = draw::db(&mut rng);
+        let mut files = Rng::new(seed ^ 0xf11e);
+        db.open_files = files.one_in(2).then(|| OpenFiles::new(files.range(1..5)));
         let trees = NAMES.iter().map(|_| draw::tree(&mut rng)).collect();
         Program { seed, before, threads, db, trees }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{DbOptions, Durability, ReadMode, TreeOptions};
+use firn_kv::{DbOptions, Durability, OpenFiles, ReadMode, TreeOptions};
 use firn_testkit::history::TREES;
 use firn_testkit::oracle::Fold;
 use firn_testkit::rng::Rng;
@@ -61,6 +61,8 @@ impl Setup {
         // Drawn by themselves: scripts go by the seeds of all the others.
         let mut rng = Rng::new(seed ^ 0xe9c);
         let (plain, encrypted) = (!os && rng.one_in(6), rng.one_in(5));
+        let mut rng = Rng::new(seed ^ 0xf11e);
+        db.open_files = rng.one_in(2).then(|| OpenFiles::new(rng.range(1..17)));
         Setup { seed, os, plain, encrypted, memory, db, roomy, early, purges, prefixes, counts }
     }
 
@@ -113,6 +115,7 @@ fn every_choice_is_drawn() {
         met.extend([format!("threads {}", db.0), format!("{:?}", db.1), format!("{:?}", db.2), format!("os {}", db.3)]);
         met.extend([format!("short of memory {}", db.4), format!("roomy {}, early {}, purges {}", s.roomy, s.early, s.purges)]);
         met.insert(format!("event log {}", s.db.event_log));
+        met.insert(format!("few files {}", s.db.open_files.is_some()));
         met.extend([format!("plain {}", s.plain), format!("encrypted {}", s.encrypted)]);
         for tree in 0..TREES {
             let o = s.tree_options(tree, 0);
@@ -127,5 +130,5 @@ fn every_choice_is_drawn() {
     }
     // Both of each yes or no, three ways to read, six policies, four compressions and filters each, five sizes of blocks, and
     // most of the eight kinds of stores.
-    assert!(met.len() >= 2 * 10 + 3 + 6 + 4 + 4 + 5 + 4, "{met:?}");
+    assert!(met.len() >= 2 * 11 + 3 + 6 + 4 + 4 + 5 + 4, "{met:?}");
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 use firn_kv::env::fault::{Fault, OpClass};
-use firn_kv::{Compression, DbOptions, Durability, FilterKind, Movement, Policy, ReadMode, TreeOptions};
+use firn_kv::{Compression, DbOptions, Durability, FilterKind, Movement, OpenFiles, Policy, ReadMode, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 use serde_json::{Value, json};
 
@@ -141,6 +141,7 @@ fn db_options(rng: &mut Rng) -> DbOptions {
         read_mode: [ReadMode::Mmap, ReadMode::Pread][rng.below(2) as usize],
         wal_segment: sized(rng, 64 << 10, 16 << 20),
         event_log: rng.below(2) == 0,
+        open_files: (rng.below(2) == 0).then(|| OpenFiles::new(1 + rng.below(32))),
         ..DbOptions::default()
     }
 }

@@ -1,0 +1,194 @@
+//! A file of a table that may be closed while nobody reads it, and is opened again by whoever reads next.
+//!
+//! Invariants:
+//! - Who reads holds the slot's lock, shared, so nobody closes the file under a read; who closes only tries for it.
+//! - What is opened again is the same file, or the read is an error: its length and its end, which has the table's identity, are compared.
+//! - A file that must be *held* may be removed by others while it is needed (a reader beside a writer). It is closed only where a map of it
+//!   holds its content: it is opened again as long as it is there, and read from the map when it is not.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use super::{Env, FileMap, ReadFile};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::open_files::{Admitted, Closable, Files};
+use crate::base::sync::{AtomicBool, Ordering, RwLock};
+
+/// Whose file it is.
+pub(crate) struct Owner {
+    /// The door.
+    pub env: Arc<dyn Env>,
+    /// Counts its files.
+    pub files: Arc<Files>,
+    /// Whether files must be held although others may remove them.
+    pub holds: bool,
+    /// Set when the Db has been closed: somebody else may have the directory now, and the file may be gone.
+    pub closed: AtomicBool,
+}
+
+struct Open {
+    file: Arc<dyn ReadFile>,
+    _admitted: Admitted,
+}
+
+/// A file that is opened when it is read.
+pub(crate) struct ClosableFile {
+    slot: RwLock<Option<Open>>,
+    used: AtomicBool,
+    /// The name leads to it no more: it is read from the map.
+    gone: AtomicBool,
+    me: Weak<ClosableFile>,
+    owner: Arc<Owner>,
+    path: PathBuf,
+    len: u64,
+    /// Its last bytes, by which it is known.
+    end: Vec<u8>,
+    held: Option<Arc<dyn FileMap>>,
+}
+
+impl ClosableFile {
+    /// Opens the file at `path`, to be mapped if `map` says so; it is known by its last `end` bytes.
+    pub fn open(owner: &Arc<Owner>, path: &Path, map: bool, end: usize) -> Result<Arc<ClosableFile>> {
+        let open = Open::new(owner, path, map)?;
+        let len = open.file.len();
+        let mut bytes = vec![0; end.min(usize::try_from(len).unwrap_or(end))];
+        open.file.read_at(len - bytes.len() as u64, &mut bytes)?;
+        let held = if owner.holds { open.file.map() } else { None };
+        let is_closable = !owner.holds || held.is_some();
+        let file = Arc::new_cyclic(|me| ClosableFile {
+            slot: RwLock::new(Some(open)),
+            used: AtomicBool::new(true),
+            gone: AtomicBool::new(false),
+            me: me.clone(),
+            owner: owner.clone(),
+            path: path.to_path_buf(),
+            len,
+            end: bytes,
+            held,
+        });
+        if is_closable {
+            owner.files.offer(file.me.clone());
+        }
+        Ok(file)
+    }
+
+    fn with<R>(&self, read: impl FnOnce(&dyn ReadFile) -> R) -> Result<R> {
+        if let Some(open) = &*self.slot.read() {
+            if !self.used.load(Ordering::Relaxed) {
+                self.used.store(true, Ordering::Relaxed);
+            }
+            return Ok(read(&*open.file));
+        }
+        self.open_and(read)
+    }
+
+    #[cold]
+    fn open_and<R>(&self, read: impl FnOnce(&dyn ReadFile) -> R) -> Result<R> {
+        let mut slot = self.slot.write();
+        if let Some(open) = &*slot {
+            return Ok(read(&*open.file));
+        }
+        let open = self.open_again()?;
+        self.used.store(true, Ordering::Relaxed);
+        self.owner.files.offer(self.me.clone());
+        Ok(read(&*slot.insert(open).file))
+    }
+
+    fn open_again(&self) -> Result<Open> {
+        let open = Open::new(&self.owner, &self.path, false).map_err(|e| self.lost(e))?;
+        let mut end = vec![0; self.end.len()];
+        if open.file.len() == self.len {
+            open.file.read_at(self.len - end.len() as u64, &mut end)?;
+            if end == self.end {
+                self.owner.files.count_reopened();
+                return Ok(open);
+            }
+        }
+        let words = "another file lies here than the table that was opened; put the right one back, and open the store again";
+        Err(self.lost(Error::corruption(words).at(&self.path, self.len - end.len() as u64).block("footer")))
+    }
+
+    /// The error of a file that could not be opened again because of `e`.
+    fn lost(&self, e: Error) -> Error {
+        match e.kind() {
+            ErrorKind::NotFound | ErrorKind::Corruption if self.owner.closed.load(Ordering::Acquire) => {
+                let words =
+                    "the store has been closed, and a table that is needed had been closed before, to keep few files open";
+                Error::new(ErrorKind::Closed, words).in_file(&self.path)
+            }
+            ErrorKind::NotFound => {
+                let words = "a live table was removed while the store was open; put it back from a checkpoint or a backup";
+                Error::corruption(words).at(&self.path, 0)
+            }
+            _ => e,
+        }
+    }
+
+    /// Reads from the map that holds the file.
+    fn read_held(&self, map: &dyn FileMap, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let from = usize::try_from(offset).ok().and_then(|from| Some(from..from.checked_add(buf.len())?));
+        match from.and_then(|range| map.bytes().get(range)) {
+            Some(bytes) => buf.copy_from_slice(bytes),
+            None => return Err(super::os::ends_early(&self.path, offset, buf.len())),
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    fn new(owner: &Arc<Owner>, path: &Path, map: bool) -> Result<Open> {
+        let admitted = owner.files.admit();
+        let file = owner.env.open_read(path, map)?;
+        // Whoever reads block after block asks for them ahead; nobody else wants more than a block.
+        file.at_random();
+        Ok(Open { file, _admitted: admitted })
+    }
+}
+
+impl ReadFile for ClosableFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if buf.len() == self.end.len() && offset.checked_add(buf.len() as u64) == Some(self.len) {
+            buf.copy_from_slice(&self.end);
+            return Ok(());
+        }
+        let Some(map) = &self.held else { return self.with(|f| f.read_at(offset, buf))? };
+        if self.gone.load(Ordering::Relaxed) {
+            return self.read_held(&**map, offset, buf);
+        }
+        match self.with(|f| f.read_at(offset, buf)) {
+            Ok(done) => done,
+            Err(e) => {
+                // What the system had no descriptor for may be opened the next time.
+                self.gone.store(!e.is_transient(), Ordering::Relaxed);
+                self.read_held(&**map, offset, buf)
+            }
+        }
+    }
+
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
+        self.held.clone().or_else(|| self.with(|f| f.map()).ok()?)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        match &self.held {
+            Some(map) => map.will_need(offset, len),
+            // An error is met by the read itself.
+            None => drop(self.with(|f| f.will_need(offset, len))),
+        }
+    }
+}
+
+impl Closable for ClosableFile {
+    fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    fn close(&self) -> bool {
+        let open = self.slot.try_write().and_then(|mut slot| slot.take());
+        open.is_some()
+    }
+}
