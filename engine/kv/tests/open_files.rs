@@ -1,5 +1,7 @@
 //! Few files open: stores of more tables than descriptors are read and written, whatever closes files meanwhile; and what goes wrong when a file is
 //! opened again is told.
+// The tests remove the directories that they made.
+#![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
