@@ -14,7 +14,7 @@ use firn_kv::merge::merging::Source;
 use firn_kv::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener, table_path};
 use firn_kv::sstable::{TableOptions, TableWriter};
-use firn_kv::{Compression, Movement, Policy, ReadMode, Result};
+use firn_kv::{Compression, DbOptions, Movement, Policy, ReadMode, Result};
 use firn_micro::{ENTRY, keys, memory, meta, write_table};
 
 const MIB: u64 = 1 << 20;
@@ -101,7 +101,12 @@ fn jobs(c: &mut Criterion) {
     for (name, compression, first) in [("raw", Compression::None, 10), ("LZ4", Compression::Lz4, 20)] {
         let options = TableOptions { compression, ..TableOptions::default() };
         let inputs = LazyCell::new(|| {
-            let opener = Arc::new(TableOpener::new(env.clone(), dir, Cache::new(64 << 20), ReadMode::Mmap));
+            let opener = Arc::new(TableOpener::new(
+                env.clone(),
+                dir,
+                Cache::new(64 << 20),
+                &DbOptions { read_mode: ReadMode::Mmap, ..DbOptions::default() },
+            ));
             let one = |r: u64| {
                 let mut keys = keys(N, r);
                 keys.sort_unstable();

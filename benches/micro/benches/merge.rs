@@ -19,7 +19,7 @@ use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener};
 use firn_kv::merge::shadow::{Cover, Shadow};
 use firn_kv::merge::visible::{KeyRange, Visible};
 use firn_kv::sstable::TableOptions;
-use firn_kv::{Compression, ReadMode};
+use firn_kv::{Compression, DbOptions, ReadMode};
 use firn_micro::{Key, keys, memory, meta, write_table};
 
 const N: usize = 200_000;
@@ -30,7 +30,12 @@ type Entry = (Key, bool);
 /// Runs of one table each, newest first: the first has the largest sequence numbers.
 fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<Run>> {
     let (env, dir) = (memory(), Path::new("/runs"));
-    let opener = Arc::new(TableOpener::new(env.clone(), dir, Cache::new(64 << 20), ReadMode::Mmap));
+    let opener = Arc::new(TableOpener::new(
+        env.clone(),
+        dir,
+        Cache::new(64 << 20),
+        &DbOptions { read_mode: ReadMode::Mmap, ..DbOptions::default() },
+    ));
     let count = contents.len();
     let run = |(r, mut entries): (usize, Vec<Entry>)| {
         entries.sort_unstable();

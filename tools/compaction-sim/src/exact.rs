@@ -28,7 +28,7 @@ use firn_kv::memtable::{ArenaPool, Memtable};
 use firn_kv::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::merge::run::{Run, TableHandle, TableOpener};
 use firn_kv::sstable::{TableFacts, TableWriter};
-use firn_kv::{Compression, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict};
+use firn_kv::{Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict};
 
 use crate::size::{Content, Sizes, counted_table};
 use crate::store::{Clock, Live, Made, Store, Written};
@@ -115,7 +115,12 @@ impl Exact {
     /// Memory for the memtable that is not given.
     pub fn new(options: Arc<TreeOptions>, workload: &Workload) -> Result<Exact> {
         let arenas = ArenaPool::new(1);
-        let opener = TableOpener::new(Arc::new(MemEnv::new(0)), Path::new("/"), Cache::new(1 << 20), ReadMode::Pread);
+        let opener = TableOpener::new(
+            Arc::new(MemEnv::new(0)),
+            Path::new("/"),
+            Cache::new(1 << 20),
+            &DbOptions { read_mode: ReadMode::Pread, ..DbOptions::default() },
+        );
         let active = Buffer { mem: Memtable::new(&arenas, options.memtable_size)?, entries: vec![] };
         let mut content = workload.content.clone();
         if options.compression.iter().all(|&c| c == Compression::None) {

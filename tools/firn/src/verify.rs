@@ -14,7 +14,7 @@ use firn_kv::env::os::OsEnv;
 use firn_kv::manifest::Manifest;
 use firn_kv::merge::run::{TableHandle, TableOpener};
 use firn_kv::wal::TornTail;
-use firn_kv::{Error, ErrorKind, ReadMode};
+use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
 use firn_wide::store::loss;
 use serde_json::json;
 
@@ -123,7 +123,12 @@ fn from_below(dir: &Path, why: Error) -> Report {
         Ok(None) => return Report { errors: vec![why], ..report },
         Err(e) => return Report { errors: vec![e], ..report },
     };
-    let opener = TableOpener::new(env.clone(), dir, Cache::new(1 << 20), ReadMode::Pread);
+    let opener = TableOpener::new(
+        env.clone(),
+        dir,
+        Cache::new(1 << 20),
+        &DbOptions { read_mode: ReadMode::Pread, ..DbOptions::default() },
+    );
     let opener = Arc::new(opener);
     let live: Vec<_> =
         state.trees.values().flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(move |m| (&t.name, m))).collect();
