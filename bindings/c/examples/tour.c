@@ -137,6 +137,107 @@ static void trees(const char *dir) {
     firn_db_free(db);
 }
 
+/* Adds up numbers of one digit; what is no digit can't be folded. */
+static int add_up(void *context, FirnSlice key, FirnSlice base, const FirnSlice *operands, size_t count, FirnFold *result) {
+    (void)key;
+    int sum = base.data == NULL ? 0 : base.data[0] - '0';
+    for (size_t i = 0; i < count; i++) {
+        if (operands[i].len != 1 || operands[i].data[0] < '0' || operands[i].data[0] > '9') {
+            return FIRN_CODE_INVALID_ARGUMENT;
+        }
+        sum += operands[i].data[0] - '0';
+    }
+    /* The context is the program's own: here the largest sum. */
+    if (sum > *(const int *)context) {
+        return FIRN_CODE_OK; /* nothing is given: the key has no value */
+    }
+    char digit = (char)('0' + sum);
+    FirnSlice value = {(const uint8_t *)&digit, 1};
+    return firn_fold_give(result, value);
+}
+
+/* Pairs of a load: numbers as text, in their order; the load fails before the one that is not to be. */
+struct numbers {
+    int next, end, fails_at;
+    char text[8];
+};
+
+static int next_number(void *context, FirnSlice *key, FirnSlice *value) {
+    struct numbers *n = context;
+    if (n->next == n->fails_at) {
+        return FIRN_CODE_IO;
+    }
+    if (n->next == n->end) {
+        return FIRN_CODE_NONE;
+    }
+    snprintf(n->text, sizeof n->text, "%05d", n->next++);
+    *key = *value = firn_str(n->text);
+    return FIRN_CODE_OK;
+}
+
+static void merges_and_loads(const char *dir) {
+    char path[4096], copy[4096];
+    snprintf(path, sizeof path, "%s-merges", dir);
+    snprintf(copy, sizeof copy, "%s-copy", dir);
+    static int largest = 9;
+    FirnMerge merge = {firn_str("add digits"), &largest, add_up};
+    FirnDb *db;
+    FirnTree *sums, *plain;
+    FirnBytes found;
+    OK(firn_db_open(firn_str(path), NULL, &db));
+    OK(firn_db_tree_with(db, firn_str("sums"), firn_str("policy=lazy:4 memtable_size=1m"), &merge, &sums));
+    OK(firn_tree_merge(sums, firn_str("k"), firn_str("1"), FIRN_DURABILITY_DEFAULT));
+    OK(firn_tree_flush(sums));
+    OK(firn_tree_put(sums, firn_str("p"), firn_str("4"), FIRN_DURABILITY_DEFAULT));
+    FirnBatch *batch;
+    OK(firn_batch_new(&batch));
+    OK(firn_batch_merge(batch, sums, firn_str("k"), firn_str("2")));
+    OK(firn_batch_merge(batch, sums, firn_str("p"), firn_str("3")));
+    OK(firn_db_write(db, batch, FIRN_DURABILITY_DEFAULT));
+    firn_batch_free(batch);
+    HOLDS(has(sums, "k", "3") && has(sums, "p", "7"));
+    OK(firn_tree_compact(sums, firn_str(NULL), firn_str(NULL)));
+    OK(firn_db_wait_idle(db));
+    HOLDS(has(sums, "k", "3") && has(sums, "p", "7"));
+    OK(firn_tree_merge(sums, firn_str("p"), firn_str("5"), FIRN_DURABILITY_DEFAULT));
+    HOLDS(has(sums, "p", NULL));
+    OK(firn_tree_merge(sums, firn_str("k"), firn_str("many"), FIRN_DURABILITY_DEFAULT));
+    EXPECT(firn_tree_get(sums, firn_str("k"), &found), FIRN_CODE_INVALID_ARGUMENT);
+    HOLDS(strstr(firn_error_message(), "add digits") != NULL);
+    OK(firn_tree_delete(sums, firn_str("k"), FIRN_DURABILITY_DEFAULT));
+
+    EXPECT(firn_db_tree_with(db, firn_str("x"), firn_str("policy=none"), NULL, &plain), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_db_tree_with(db, firn_str("x"), firn_str("policy"), NULL, &plain), FIRN_CODE_INVALID_ARGUMENT);
+    OK(firn_db_tree(db, firn_str("plain"), &plain));
+    EXPECT(firn_tree_merge(plain, firn_str("k"), firn_str("1"), FIRN_DURABILITY_DEFAULT), FIRN_CODE_INVALID_ARGUMENT);
+    struct numbers n = {0, 5000, 4000, ""};
+    uint64_t count = 0;
+    EXPECT(firn_tree_ingest(plain, next_number, &n, &count), FIRN_CODE_INVALID_ARGUMENT);
+    HOLDS(count == 0 && has(plain, "00001", NULL));
+    n = (struct numbers){0, 5000, -1, ""};
+    OK(firn_tree_ingest(plain, next_number, &n, &count));
+    HOLDS(count == 5000 && has(plain, "00000", "00000") && has(plain, "04999", "04999"));
+    EXPECT(firn_tree_ingest(plain, NULL, NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
+
+    OK(firn_db_checkpoint(db, firn_str(copy)));
+    EXPECT(firn_db_checkpoint(db, firn_str(copy)), FIRN_CODE_INVALID_ARGUMENT);
+    firn_tree_free(sums);
+    firn_tree_free(plain);
+    firn_db_free(db);
+    OK(firn_db_open(firn_str(copy), NULL, &db));
+    OK(firn_db_tree(db, firn_str("plain"), &plain));
+    HOLDS(has(plain, "04999", "04999"));
+    firn_tree_free(plain);
+    /* A tree keeps the name of its merge function. */
+    FirnMerge other = {firn_str("another"), &largest, add_up};
+    EXPECT(firn_db_tree_with(db, firn_str("sums"), firn_str(NULL), &other, &sums), FIRN_CODE_INCOMPATIBLE);
+    OK(firn_db_tree_with(db, firn_str("sums"), firn_str(NULL), &merge, &sums));
+    OK(firn_tree_merge(sums, firn_str("new"), firn_str("8"), FIRN_DURABILITY_DEFAULT));
+    HOLDS(has(sums, "new", "8") && has(sums, "k", NULL));
+    firn_tree_free(sums);
+    firn_db_free(db);
+}
+
 static void wrong_arguments(void) {
     FirnDb *db;
     FirnTree *tree;
@@ -281,6 +382,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     trees(argv[1]);
+    merges_and_loads(argv[1]);
     wrong_arguments();
     cql();
     time_and_chance();

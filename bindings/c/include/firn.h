@@ -120,6 +120,11 @@ typedef struct FirnBatch FirnBatch;
 typedef struct FirnDb FirnDb;
 
 /**
+ * Where a merge function puts the value that it has made.
+ */
+typedef struct FirnFold FirnFold;
+
+/**
  * Entries of a range of keys, from both ends.
  */
 typedef struct FirnIter FirnIter;
@@ -160,15 +165,6 @@ typedef struct FirnTransaction FirnTransaction;
 typedef struct FirnTree FirnTree;
 
 /**
- * Bytes that are the caller's, until they are given back with `firn_bytes_free`.
- */
-typedef struct {
-  const uint8_t *data;
-  size_t len;
-  FirnOwner *owner;
-} FirnBytes;
-
-/**
  * Bytes that are lent for a call, or until the next call on the same handle. NULL with length 0 is nothing at all: an open end of a range, no
  * value; where bytes must be, it is no bytes.
  */
@@ -176,6 +172,21 @@ typedef struct {
   const uint8_t *data;
   size_t len;
 } FirnSlice;
+
+/**
+ * Gives the next pair of a load: `FIRN_CODE_OK` when it has written both, `FIRN_CODE_NONE` behind the last one; anything else ends the load. The bytes must
+ * be good until it is called again.
+ */
+typedef int32_t (*FirnNextFunction)(void *context, FirnSlice *key, FirnSlice *value);
+
+/**
+ * Bytes that are the caller's, until they are given back with `firn_bytes_free`.
+ */
+typedef struct {
+  const uint8_t *data;
+  size_t len;
+  FirnOwner *owner;
+} FirnBytes;
 
 /**
  * How far a write has got when the call is over: one of `FIRN_DURABILITY_…`. A number, since C could put any into an enumeration.
@@ -209,6 +220,31 @@ typedef struct {
 } FirnOptions;
 
 /**
+ * The form of a merge function.
+ */
+typedef int32_t (*FirnFoldFunction)(void *context, FirnSlice key, FirnSlice base, const FirnSlice *operands, size_t count, FirnFold *result);
+
+/**
+ * Folds the versions of a key into one value. Reads call it, and the store's own threads, several at once: it must give the same for the same bytes,
+ * in every process, and call nothing of the store but `firn_fold_give`.
+ */
+typedef struct {
+  /**
+   * What the tree keeps: it is opened with a merge function of this name only. Copied.
+   */
+  FirnSlice name;
+  /**
+   * Handed to `fold`. It must be there as long as the store is open.
+   */
+  void *context;
+  /**
+   * `base` is the value that was put before the operands, or nothing at all; operands come oldest first. It gives the value to `result`, or leaves
+   * it, and then the key has no value. It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they are.
+   */
+  FirnFoldFunction fold;
+} FirnMerge;
+
+/**
  * As the store was opened.
  */
 #define FIRN_DURABILITY_DEFAULT 0
@@ -226,6 +262,37 @@ typedef struct {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Loads pairs in ascending order of their keys, straight into tables: faster than putting them, and of all of them or none. `next` is called for each,
+ * with `context`, and must not use the tree; `count`, which may be NULL, is how many there were.
+ */
+FirnCode firn_tree_ingest(const FirnTree *tree,
+                          FirnNextFunction next,
+                          void *context,
+                          uint64_t *count);
+
+/**
+ * Writes what is in memory of a tree to tables.
+ */
+FirnCode firn_tree_flush(const FirnTree *tree);
+
+/**
+ * Merges all tables that have keys from `from` on, before `to`, into one run, what is in memory too.
+ */
+FirnCode firn_tree_compact(const FirnTree *tree, FirnSlice from, FirnSlice to);
+
+/**
+ * Makes a copy of the store in the directory `path`, which must be missing or empty and on the same file system: tables are linked, not copied.
+ * Writers go on meanwhile.
+ */
+FirnCode firn_db_checkpoint(const FirnDb *db,
+                            FirnSlice path);
+
+/**
+ * Waits until no memtable is to be flushed and no compaction is due.
+ */
+FirnCode firn_db_wait_idle(const FirnDb *db);
 
 /**
  * Why the last call failed that failed on this thread: UTF-8, never NULL, good until the next one fails.
@@ -395,6 +462,32 @@ FirnCode firn_rows_bytes(const FirnRows *rows, size_t column, FirnSlice *out);
  * A value of the row as JSON, whatever its type; null is `null`.
  */
 FirnCode firn_rows_json(const FirnRows *rows, size_t column, FirnBytes *out);
+
+/**
+ * The value that a key has: to be called by a merge function, at most once. It is copied.
+ */
+FirnCode firn_fold_give(FirnFold *result, FirnSlice value);
+
+/**
+ * The tree of this name, made where it is not there, with these options: a text of words as `policy=lazy:4` or `memtable_size=16m`, with blanks between
+ * them; the words are those of `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one takes `firn_tree_merge`
+ * and reads its operands only where it was given since the store was opened.
+ */
+FirnCode firn_db_tree_with(const FirnDb *db,
+                           FirnSlice name,
+                           FirnSlice options,
+                           const FirnMerge *merge,
+                           FirnTree **out);
+
+/**
+ * Adds an operand to a key, which the tree's merge function folds when it is read.
+ */
+FirnCode firn_tree_merge(const FirnTree *tree, FirnSlice key, FirnSlice operand, FirnDurability durability);
+
+/**
+ * Adds: add an operand to a key of a tree.
+ */
+FirnCode firn_batch_merge(FirnBatch *batch, const FirnTree *tree, FirnSlice key, FirnSlice operand);
 
 /**
  * The keys of a tree from `from` on, before `to`, as they are now.

@@ -71,6 +71,11 @@ impl Failure {
     pub fn argument(text: impl Into<String>) -> Failure {
         Failure { code: FirnCode::InvalidArgument, text: text.into() }
     }
+
+    /// What is said of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl From<firn_kv::Error> for Failure {
@@ -191,6 +196,9 @@ pub struct FirnSlice {
 }
 
 impl FirnSlice {
+    /// Nothing at all.
+    pub const NOTHING: FirnSlice = FirnSlice { data: std::ptr::null(), len: 0 };
+
     /// Bytes for C to look at.
     pub fn lend(bytes: &[u8]) -> FirnSlice {
         FirnSlice { data: bytes.as_ptr(), len: bytes.len() }

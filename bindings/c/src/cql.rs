@@ -64,7 +64,7 @@ pub extern "C" fn firn_session_clone(
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_close(session: Option<&FirnSession>) -> FirnCode {
     call(|| {
-        there(session, "the session")?.0.engine().close()?;
+        there(session, "the session")?.0.close()?;
         Ok(FirnCode::Ok)
     })
 }

@@ -9,15 +9,21 @@
 //! |---|---|
 //! | `call` | codes, messages, panics; bytes that C lends and bytes that it is given |
 //! | `store` | stores, trees, batches |
+//! | `merge` | trees with options and merge functions |
+//! | `bulk` | loads, copies, flushes, compactions |
 //! | `read` | snapshots, transactions, iterators |
 //! | `cql` | sessions, statements, rows |
 
+mod bulk;
 mod call;
 mod cql;
+mod merge;
 mod read;
 mod store;
 
+pub use bulk::*;
 pub use call::{FirnBytes, FirnCode, FirnOwner, FirnSlice, firn_bytes_free, firn_error_message, firn_version};
 pub use cql::*;
+pub use merge::*;
 pub use read::*;
 pub use store::*;

@@ -14,7 +14,7 @@ pub struct FirnDb(pub(crate) Db);
 pub struct FirnTree(pub(crate) Tree);
 
 /// Writes that are done together or not at all.
-pub struct FirnBatch(Batch);
+pub struct FirnBatch(pub(crate) Batch);
 
 /// How far a write has got when the call is over: one of `FIRN_DURABILITY_…`. A number, since C could put any into an enumeration.
 pub type FirnDurability = u32;
@@ -73,7 +73,11 @@ fn durability_of(number: FirnDurability) -> Outcome<Option<Durability>> {
 }
 
 /// Runs `work` on the tree with this durability.
-fn with<T>(tree: Option<&FirnTree>, durability: FirnDurability, work: impl FnOnce(&Tree) -> Outcome<T>) -> Outcome<T> {
+pub(crate) fn with<T>(
+    tree: Option<&FirnTree>,
+    durability: FirnDurability,
+    work: impl FnOnce(&Tree) -> Outcome<T>,
+) -> Outcome<T> {
     let tree = &there(tree, "the tree")?.0;
     match durability_of(durability)? {
         None => work(tree),

@@ -109,7 +109,7 @@ impl Session {
     /// Closes the database, for all its sessions: all that was written is safe when it returns.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| held.map_or(Ok(()), |s| s.engine().close())).map_err(of_cql)
+        py.detach(|| held.map_or(Ok(()), |s| s.close())).map_err(of_cql)
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
-use firn_kv::env::os::OsEnv;
-use firn_kv::{DbOptions, Durability};
+use firn_kv::{DbOptions, Durability, Retry};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::error::{closed, of_kv};
 use crate::handle::Handle;
+use crate::merge::{self, Pairs};
 use crate::read::{Batch, Items, Kind, Limits, Snapshot, Transaction, limits};
 
 /// The durability of this name.
@@ -77,10 +77,25 @@ impl Db {
         py.detach(firn_kv::Db::in_memory).map(Db::open).map_err(of_kv)
     }
 
-    /// The tree of this name, made where it is not there.
-    fn tree(&self, py: Python<'_>, name: &str) -> PyResult<Tree> {
-        let db = self.get()?;
-        let tree = py.detach(|| firn_tools::trees::there_or_new(&db, name)).map_err(of_kv)?;
+    /// The tree of this name, made where it is not there. Options have the names and values of `firn tree`: `policy="lazy:4"`, `memtable_size="16m"`; what is
+    /// not given stays as it is. `merge` is a name and a function `fold(key, base, operands)` that gives the value, or None for no value.
+    #[pyo3(signature = (name, *, merge=None, **options))]
+    fn tree(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        merge: Option<(String, Py<PyAny>)>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Tree> {
+        let (db, merge) = (self.get()?, merge.map(|(name, function)| merge::hook(name, function)));
+        let mut changes: Vec<(String, String)> = vec![];
+        for (option, value) in options.into_iter().flatten() {
+            if !value.is_none() {
+                changes.push((option.extract()?, value.str()?.extract()?));
+            }
+        }
+        let changes: Vec<(&str, &str)> = changes.iter().map(|(n, v)| (&**n, &**v)).collect();
+        let tree = py.detach(|| firn_tools::trees::with_options(&db, name, &changes, merge)).map_err(of_kv)?;
         Ok(Tree { tree: Handle::new(tree), name: name.to_owned() })
     }
 
@@ -114,23 +129,35 @@ impl Db {
         Ok(Transaction::new(py.detach(|| db.transaction())))
     }
 
-    /// Calls `work(tx)` with a transaction and commits it; again when it conflicts, so often at most.
+    /// Calls `work(tx)` with a transaction and commits it; again when it conflicts, so often at most, with the engine's pauses between.
     #[pyo3(signature = (work, *, attempts=32))]
     fn transact(&self, py: Python<'_>, work: &Bound<'_, PyAny>, attempts: u32) -> PyResult<Py<PyAny>> {
+        let retry = Retry { attempts, ..Retry::default() };
         for attempt in 1.. {
             let tx = Bound::new(py, self.transaction(py)?)?;
             let done = work.call1((&tx,)).and_then(|out| tx.get().commit(py).map(|()| out));
             match done {
                 Err(e) if e.is_instance_of::<crate::error::ConflictError>(py) && attempt < attempts => {
                     tx.get().rollback(py);
-                    // Somebody else is faster: leave them a moment.
-                    let pause = std::time::Duration::from_micros(50 << attempt.min(8));
-                    py.detach(|| OsEnv::new().sleep(pause));
+                    let db = Handle::new(self.get()?);
+                    py.detach(|| retry.pause(&db, attempt));
                 }
                 other => return other.map(Bound::unbind),
             }
         }
         unreachable!("the last attempt returns")
+    }
+
+    /// Makes a copy of the store in a directory that is missing or empty, on the same file system: tables are linked, not copied.
+    fn checkpoint(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let db = self.get()?;
+        py.detach(|| db.checkpoint(path)).map_err(of_kv)
+    }
+
+    /// Waits until no memtable is to be flushed and no compaction is due.
+    fn wait_idle(&self, py: Python<'_>) -> PyResult<()> {
+        let db = self.get()?;
+        py.detach(|| db.wait_idle()).map_err(of_kv)
     }
 
     /// Waits until all that was written is on the device.
@@ -252,6 +279,32 @@ impl Tree {
     fn delete(&self, py: Python<'_>, key: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
         let tree = self.with(durability)?;
         py.detach(|| tree.delete(&key)).map_err(of_kv)
+    }
+
+    /// Adds an operand to a key, which the tree's merge function folds when it is read.
+    #[pyo3(signature = (key, operand, *, durability=None))]
+    fn merge(&self, py: Python<'_>, key: PyBackedBytes, operand: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
+        let tree = self.with(durability)?;
+        py.detach(|| tree.merge(&key, &operand)).map_err(of_kv)
+    }
+
+    /// Loads pairs, in ascending order of their keys, straight into tables: faster than putting them, and all of them or none. How many there were.
+    fn ingest(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let mut pairs = Pairs::new(pairs.try_iter()?.unbind());
+        let loaded = py.detach(|| self.tree.try_ingest(&mut pairs));
+        pairs.failure().map_or_else(|| loaded.map_err(of_kv), Err)
+    }
+
+    /// Writes what is in memory to tables.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.tree.flush()).map_err(of_kv)
+    }
+
+    /// Merges all tables that have keys from `start` on, before `end`, into one run, what is in memory too.
+    #[pyo3(signature = (start=None, end=None))]
+    fn compact(&self, py: Python<'_>, start: Option<PyBackedBytes>, end: Option<PyBackedBytes>) -> PyResult<()> {
+        let bounds = limits(start, end, None, false)?;
+        py.detach(|| self.tree.compact_range(bounds.range())).map_err(of_kv)
     }
 
     /// Deletes all keys from `start` on, before `end`.

@@ -158,6 +158,10 @@ impl Batch {
         lock(&self.0).put(&tree.tree, &key, &value).map_err(of_kv)
     }
 
+    fn merge(&self, tree: &Tree, key: PyBackedBytes, operand: PyBackedBytes) -> PyResult<()> {
+        lock(&self.0).merge(&tree.tree, &key, &operand).map_err(of_kv)
+    }
+
     fn delete(&self, tree: &Tree, key: PyBackedBytes) -> PyResult<()> {
         lock(&self.0).delete(&tree.tree, &key).map_err(of_kv)
     }
