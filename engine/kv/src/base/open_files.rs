@@ -4,11 +4,11 @@
 //! time, and whoever reads next opens it again (`env::closable`). Reads of what is cached or mapped never come here.
 //!
 //! Invariants:
-//! - Whoever opens a file counts it first ([`Files::admit`]) and then closes others while there are too many. It waits for nobody: what others
+//! - Whoever opens a file counts it first (`Files::admit`) and then closes others while there are too many. It waits for nobody: what others
 //!   read at that moment stays open, so there may be as many files beyond the bound as there are readers, and no reader waits for another.
 //! - What was used since it was last looked at is passed over once (a clock), so what is read often stays open.
 //! - No lock is held while a file is closed.
-//! - When the system has no descriptor left, whoever meets that ([`relieve`]) closes some of all the process's, whatever their bounds.
+//! - When the system has no descriptor left, whoever meets that (`relieve`) closes some of all the process's, whatever their bounds.
 
 use std::collections::VecDeque;
 use std::fmt;
