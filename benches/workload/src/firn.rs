@@ -193,6 +193,10 @@ impl Embedded for FirnEmbedded {
         Ok(self.db.tree(name, self.tree.clone())?)
     }
 
+    fn trees(&self, names: &[String]) -> Result<Vec<Tree>> {
+        Ok(self.db.trees(names.iter().map(|n| (n, self.tree.clone())))?)
+    }
+
     fn put(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
         Ok(tree.put(key, value)?)
     }

@@ -425,3 +425,41 @@ fn idle_means_that_no_job_runs() {
         assert_eq!(tree.get(b"key").unwrap(), None, "after {round} rounds");
     }
 }
+
+#[test]
+fn many_trees_are_made_as_one() {
+    let env = MemEnv::new(1);
+    let db = Db::open_in(Arc::new(env.clone()), "/db", inline()).unwrap();
+    let of = |names: Vec<String>| names.into_iter().map(|n| (n, tiny_tree()));
+    let first = db.tree("first", tiny_tree()).unwrap();
+    first.put("k", "v").unwrap();
+    env.start_journal();
+    let mut cost = |names: Vec<String>| {
+        let before = env.journal_len();
+        (db.trees(of(names)).unwrap(), env.journal_len() - before)
+    };
+    let (_, one) = cost(vec!["second".into()]);
+    let names: Vec<String> = (0..300).map(|n| format!("t{n}")).collect();
+    let (trees, many) = cost(names.clone());
+    assert_eq!(one, many, "operations on files to make one tree, and 300");
+    assert!(trees.iter().map(Tree::name).eq(&names));
+    // Those that are there and those that are not, in any order.
+    let mixed = ["t9", "new", "first"];
+    let (mixed_trees, _) = cost(mixed.map(String::from).into());
+    assert!(mixed_trees.iter().map(Tree::name).eq(mixed));
+    assert_eq!(mixed_trees[2].get("k").unwrap().unwrap(), "v");
+    assert_eq!(cost(names.clone()).1, 0, "all are there");
+    assert!(cost(vec![]).0.is_empty());
+    let before = db.tree_names();
+    assert_eq!(before.len(), 303);
+    for wrong in [vec!["x", "y", "x"], vec!["x", ""], vec!["x", &"y".repeat(256)]] {
+        let e = db.trees(of(wrong.into_iter().map(String::from).collect())).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    }
+    let bad = TreeOptions { block_size: 0, ..tiny_tree() };
+    assert!(db.trees([("x", tiny_tree()), ("y", bad)]).is_err());
+    assert_eq!(db.tree_names(), before, "nothing was made");
+    drop((db, first, trees, mixed_trees));
+    let again = Db::open_in(Arc::new(env), "/db", inline()).unwrap();
+    assert_eq!(again.tree_names(), before);
+}

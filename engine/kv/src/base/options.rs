@@ -343,8 +343,8 @@ impl fmt::Debug for MemoryBudget {
 #[derive(Clone, Debug)]
 pub struct DbOptions {
     /// One number for memtables, block cache, pinned indexes and filters, and compaction buffers, in bytes: at least 1 MiB.
-    /// Default 256 MiB. The memtables of all trees that take writes may have three eighths of it together, those that wait for their
-    /// flush as much again; what is more is flushed, or waited for.
+    /// Default 256 MiB. Trees take 2.5 KiB each by themselves, which is counted up to half of it. Of the rest the memtables of all trees that
+    /// take writes may have three eighths together, those that wait for their flush as much again; what is more is flushed, or waited for.
     pub memory_budget: usize,
     /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then only says how much log is kept.
     /// Default none.

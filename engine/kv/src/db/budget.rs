@@ -1,7 +1,8 @@
 //! The memory of memtables and of the cache, of one Db or of several that share it: how much is granted, and who makes room.
 //!
-//! What is granted is room in memtables ([`Room`]), a piece at a time and under the write lock of their Db. Those that take writes may have
-//! three eighths of the budget, with those on their way to tables three quarters. The cache has the rest, an eighth at least.
+//! What is granted is room in memtables ([`Room`]), a piece at a time and under the write lock of their Db. Trees have what they take by
+//! themselves ([`TREE`]), up to half of the budget. Of the rest memtables that take writes may have three eighths, with those on their way
+//! to tables three quarters. The cache has what is left, an eighth of the budget at least.
 //!
 //! Invariants:
 //! - B1: memtables are counted as long as a current view names them, whatever readers of older states hold. So without worker threads it
@@ -33,13 +34,18 @@ use super::write::WriteState;
 /// In debug builds openings with so little memory make do with a sixteenth of it, so that tests with short logs have some that flush.
 const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
 
-/// Bytes of memtables.
+/// Bytes that a tree takes by itself, in which nothing is: its view, its options, its names, its place in the manifest.
+pub const TREE: u64 = 5 << 9;
+
+/// Bytes of memtables, and trees.
 #[derive(Default)]
 struct Tally {
     /// Of those that take writes.
     active: AtomicU64,
     /// Of those that wait for their flush.
     sealed: AtomicU64,
+    /// How many trees there are.
+    trees: AtomicU64,
 }
 
 impl Tally {
@@ -49,6 +55,10 @@ impl Tally {
 
     fn sealed(&self) -> u64 {
         self.sealed.load(Ordering::Relaxed)
+    }
+
+    fn trees(&self) -> u64 {
+        self.trees.load(Ordering::Relaxed)
     }
 }
 
@@ -70,14 +80,19 @@ impl Budget {
         Budget { bytes: bytes as u64, cache: Cache::new(bytes / 2), arenas: ArenaPool::new(1), all, members }
     }
 
+    /// What the trees take by themselves, as far as it is counted.
+    fn of_trees(&self) -> u64 {
+        self.all.trees().saturating_mul(TREE).min(self.bytes / 2)
+    }
+
     /// What memtables that take writes may have.
     fn most_active(&self) -> u64 {
-        self.bytes / 8 * 3
+        (self.bytes - self.of_trees()) / 8 * 3
     }
 
     /// What all memtables may have.
     fn most(&self) -> u64 {
-        self.bytes / 4 * 3
+        (self.bytes - self.of_trees()) / 4 * 3
     }
 
     fn total(&self) -> u64 {
@@ -156,6 +171,12 @@ impl Share {
         }
     }
 
+    /// Says how many trees its Db has now.
+    pub fn set_trees(&self, n: usize) {
+        let before = self.own.trees.swap(n as u64, Ordering::Relaxed);
+        self.budget.all.trees.fetch_add((n as u64).wrapping_sub(before), Ordering::Relaxed);
+    }
+
     /// Bytes that memtables may take which an opening fills from the log: what others leave of what all may have, for nothing waits for its
     /// flush meanwhile.
     pub fn for_replay(&self) -> u64 {
@@ -179,6 +200,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         self.budget.all.active.fetch_sub(self.own.active(), Ordering::Relaxed);
         self.budget.all.sealed.fetch_sub(self.own.sealed(), Ordering::Relaxed);
+        self.budget.all.trees.fetch_sub(self.own.trees(), Ordering::Relaxed);
     }
 }
 
@@ -296,7 +318,7 @@ impl Core {
         Ok(())
     }
 
-    /// Gives the cache what memtables, indexes and filters leave of the budget, but never less than an eighth of it. A sixteenth
+    /// Gives the cache what memtables, trees, indexes and filters leave of the budget, but never less than an eighth of it. A sixteenth
     /// is kept for what is not counted one by one: buffers of compactions, views, the allocator's own.
     pub fn rebalance(&self) {
         let budget = &self.memory.budget;
@@ -306,7 +328,7 @@ impl Core {
         openers.sort_unstable_by_key(|o| Arc::as_ptr(o));
         openers.dedup_by_key(|o| Arc::as_ptr(o));
         let tables: u64 = openers.iter().map(|o| o.memory.load(Ordering::Relaxed)).sum();
-        let taken = budget.arenas.bytes() as u64 + tables;
+        let taken = budget.arenas.bytes() as u64 + budget.of_trees() + tables;
         let rest = (budget.bytes - budget.bytes / 16).saturating_sub(taken).max(budget.bytes / 8);
         budget.cache.set_capacity(rest as usize);
     }

@@ -202,30 +202,33 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, and errors of writing the manifest.
     pub fn tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
-        options.check()?;
-        let core = self.core();
-        let tree = loop {
-            let there = core.trees.read().named(name);
-            match there {
-                Some(t) => match core.change_options(&t, options.clone(), false) {
-                    Ok(()) => {
-                        core.shorten_log(&t)?;
-                        break t;
-                    }
-                    // Another thread has dropped it meanwhile.
-                    Err(e) if e.kind() == ErrorKind::Closed && !core.is_closing() => {}
-                    Err(e) => return Err(e),
-                },
-                // `None` when another thread has made it meanwhile, with whatever options.
-                None => {
-                    if let Some(t) = core.create_tree(name, options.clone())? {
-                        break t;
-                    }
-                }
-            }
-        };
-        core.tell_options(&tree);
-        Ok(self.wrap(tree))
+        let tree = self.trees([(name, options)])?.pop();
+        Ok(tree.unwrap_or_else(|| unreachable!("one tree is asked for, and one is given")))
+    }
+
+    /// The trees of these names with these options, in this order. Those that are not there are created with one sync, however many
+    /// they are, and all of them or none: a crash leaves no part of them. To create 1,000 trees one by one costs 1,000 syncs.
+    ///
+    /// With those that are there each does what [`Db::tree`] does, before any is created.
+    ///
+    /// ```
+    /// use firn_kv::{Db, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let trees = db.trees((0..100).map(|n| (format!("shard-{n}"), TreeOptions::default())))?;
+    /// trees[7].put("k", "v")?;
+    /// assert_eq!(trees[7].name(), "shard-7");
+    /// assert_eq!(db.tree_names().len(), 100);
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Db::tree`], and `InvalidArgument` for a name that is there twice. No tree has been created then, but trees that were there
+    /// may have their new options.
+    pub fn trees<N: AsRef<str>>(&self, trees: impl IntoIterator<Item = (N, TreeOptions)>) -> Result<Vec<Tree>> {
+        let wanted: Vec<(N, TreeOptions)> = trees.into_iter().collect();
+        let wanted: Vec<_> = wanted.iter().map(|(name, options)| (name.as_ref(), options)).collect();
+        let trees = self.core().open_trees(&wanted)?;
+        Ok(trees.into_iter().map(|t| self.wrap(t)).collect())
     }
 
     /// The tree `name` as it was last opened or created. A tree with hooks that were not handed in yet ([`Db::tree`]) can be looked at: it
@@ -334,30 +337,6 @@ fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
 }
 
 impl Core {
-    /// Makes a tree; `None` when there is one of that name already.
-    fn create_tree(&self, name: &str, options: TreeOptions) -> Result<Option<Arc<TreeCore>>> {
-        if name.is_empty() || name.len() > 255 {
-            return Err(Error::invalid(format!("a tree's name has 1 to 255 bytes, this one {}", name.len())));
-        }
-        let start = self.sync_log()?;
-        let mut c = self.catalog.lock();
-        if self.trees.read().named(name).is_some() {
-            return Ok(None);
-        }
-        let id = c.state.next_tree;
-        // First all that can fail: a tree that the manifest knows must be there.
-        let memtable = Memtable::empty(&self.arenas, options.filter_prefix.clone())?;
-        let edit = Edit::CreateTree { id, name: name.to_owned(), options: PersistedOptions::of(&options), flushed: start };
-        self.log_edits(&mut c, vec![edit])?;
-        let Some(state) = c.state.trees.get(&id) else {
-            return Err(Error::invalid(format!("the tree {name:?} could not be created")));
-        };
-        let tree = self.new_tree(state, options, MemHandle::new(memtable, start)).map_err(|e| self.latch(e))?;
-        self.trees.write().add(tree.clone());
-        self.events.note(|| Event::TreeCreated { tree: name.to_owned(), id });
-        Ok(Some(tree))
-    }
-
     /// Says which options a tree has now.
     fn tell_options(&self, t: &TreeCore) {
         let options = t.view.load_full().options.clone();
@@ -414,6 +393,7 @@ impl Core {
             let mut trees = self.trees.write();
             t.mark_dropped();
             trees.remove(&t);
+            self.memory.set_trees(trees.len());
         }
         drop(c);
         {

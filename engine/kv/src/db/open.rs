@@ -228,6 +228,7 @@ fn open_once(
     let largest = trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
     let work = Arc::<Work>::default();
     let memory = budget.share(&opener, &work);
+    memory.set_trees(trees.len());
     let (last_seq, store) = (state.last_seq, state.id);
     let mut state = Live::new(state);
     // A replay writes tables before what a crash left is removed.

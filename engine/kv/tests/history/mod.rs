@@ -62,7 +62,8 @@ pub enum Step {
     Sync,
     Flush(&'static str),
     Compact(&'static str),
-    Create(&'static str),
+    /// Makes trees with one call.
+    Create(Vec<&'static str>),
     Drop(&'static str),
     Checkpoint(u32),
     Ingest(&'static str, Vec<(Vec<u8>, Vec<u8>)>),
@@ -205,7 +206,7 @@ impl Step {
                 }
             }
             Step::One(t, one) => one.apply(Arc::make_mut(trees.get_mut(t).unwrap())),
-            Step::Create(t) => drop(trees.insert(t, Arc::default())),
+            Step::Create(names) => trees.extend(names.iter().map(|t| (*t, Arc::default()))),
             Step::Drop(t) => drop(trees.remove(t)),
             Step::Ingest(t, pairs) => {
                 let pairs = pairs.iter().map(|(k, v)| (k.clone(), v.as_slice().into()));
@@ -238,7 +239,8 @@ impl Step {
     pub fn touches(&self, tree: &str) -> bool {
         match self {
             Step::Write(changes, _) => changes.iter().any(|c| c.tree() == tree),
-            Step::One(t, _) | Step::Create(t) | Step::Ingest(t, _) | Step::DropRange(t, ..) | Step::Copy(_, t, _) => *t == tree,
+            Step::Create(names) => names.contains(&tree),
+            Step::One(t, _) | Step::Ingest(t, _) | Step::DropRange(t, ..) | Step::Copy(_, t, _) => *t == tree,
             _ => false,
         }
     }
@@ -294,12 +296,13 @@ fn one(rng: &mut Rng) -> One {
 pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
     let names: Vec<_> = trees.keys().copied().collect();
     let missing: Vec<_> = NAMES.into_iter().filter(|t| !trees.contains_key(t)).collect();
-    let Some(&tree) = rng.choose(&names) else { return Step::Create(NAMES[rng.below(4) as usize]) };
+    let Some(&tree) = rng.choose(&names) else { return Step::Create(vec![NAMES[rng.below(4) as usize]]) };
     match rng.below(60) {
         0..=3 => Step::Flush(tree),
         4 => Step::Compact(tree),
         5 | 6 => Step::Sync,
-        7..=9 if !missing.is_empty() => Step::Create(rng.choose(&missing).unwrap()),
+        7 if !missing.is_empty() => Step::Create(missing),
+        8 | 9 if !missing.is_empty() => Step::Create(vec![*rng.choose(&missing).unwrap()]),
         10 if names.len() > 1 => Step::Drop(tree),
         11 if rng.one_in(2) => Step::Checkpoint(n),
         12 => Step::Reopen,
@@ -400,9 +403,10 @@ impl Store {
             }
             Step::Flush(t) => self.tree(t).flush(),
             Step::Compact(t) => self.tree(t).compact(),
-            Step::Create(t) => {
-                let tree = self.db().tree(t, tree_options(t))?;
-                self.open.as_mut().unwrap().1.insert(t.to_string(), tree);
+            Step::Create(names) => {
+                let trees = self.db().trees(names.iter().map(|t| (t, tree_options(t))))?;
+                let names = names.iter().map(|t| t.to_string());
+                self.open.as_mut().unwrap().1.extend(names.zip(trees));
                 Ok(())
             }
             Step::Drop(t) => {

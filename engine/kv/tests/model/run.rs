@@ -387,11 +387,18 @@ impl<'a> Runner<'a> {
     }
 
     fn create_tree(&mut self, tree: usize) -> Outcome {
-        let t = self.db()?.tree(&tree_name(tree), self.setup.tree_options(tree, self.variants[tree]))?;
+        // Together with all that are there.
+        let all: Vec<usize> = (0..self.open.trees.len()).filter(|&t| t == tree || self.open.trees[t].is_some()).collect();
+        let options = |t: usize| (tree_name(t), self.setup.tree_options(t, self.variants[t]));
+        let opened = self.db()?.trees(all.iter().map(|&t| options(t)))?;
+        refused("a tree twice", self.db()?.trees([tree, tree].map(options)), ErrorKind::InvalidArgument)?;
         if !self.oracle.has(tree) {
             self.oracle.create(tree, self.setup.fold_of(tree));
         }
-        self.open.trees[tree] = Some(t);
+        for (t, opened) in all.into_iter().zip(opened) {
+            ensure(opened.name() == tree_name(t), || format!("the tree {} in place of {}", opened.name(), tree_name(t)))?;
+            self.open.trees[t] = Some(opened);
+        }
         Ok(())
     }
 

@@ -236,7 +236,10 @@ fn rearrange(setup: &Setup, place: &Place, db: &Db, trees: &[Tree], done: &Atomi
             }
             1 => checkpoint(setup, place, db, n),
             2 => {
-                let extra = db.tree("extra", TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
+                let options = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+                let both = db.trees(["extra", "more"].map(|name| (name, options.clone()))).unwrap();
+                db.drop_tree("more").unwrap();
+                let extra = &both[0];
                 assert_eq!(extra.iter().count(), 0, "what was dropped came back");
                 extra.put(b"k", b"v").unwrap();
                 assert!(extra.contains(b"k").unwrap() && db.tree_names().contains(&"extra".into()));

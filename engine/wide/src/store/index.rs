@@ -44,13 +44,15 @@ impl Store {
     /// Makes a family's indexes those of `specs`: drops others, builds new ones.
     pub(super) fn take_indexes(&self, family: &Family, specs: &[IndexSpec]) -> Result<()> {
         let before = family.indexes();
+        let there = |spec: &IndexSpec| before.iter().find(|i| i.spec == *spec);
+        let new = specs.iter().filter(|spec| there(spec).is_none());
+        let mut trees = self.0.db.trees(new.map(|spec| (TreeName::Index(spec.id).to_string(), hooks::index())))?.into_iter();
         let mut after = vec![];
         for spec in specs {
-            if let Some(there) = before.iter().find(|i| i.spec == *spec) {
-                after.push(there.clone());
+            let Some(tree) = there(spec).map_or_else(|| trees.next(), |_| None) else {
+                after.extend(there(spec).cloned());
                 continue;
-            }
-            let tree = self.0.db.tree(&TreeName::Index(spec.id).to_string(), hooks::index())?;
+            };
             let mut name = vec![];
             if !matches!(spec.part, IndexPart::Clustering(_) | IndexPart::Partition(_)) {
                 family.layout().put_name(&spec.name, &mut name)?;

@@ -123,7 +123,7 @@ fn open(
     }
     let wide = tables::open(env, &dir.join(STORE), plan.db.clone())?;
     let db = wide.store().db().clone();
-    let trees = NAMES.iter().zip(&plan.trees).map(|(n, o)| db.tree(n, o.clone())).collect::<Result<Vec<_>, _>>()?;
+    let trees = db.trees(NAMES.iter().zip(plan.trees.iter().cloned()))?;
     let bank = db.tree(BANK, plan.trees[0].clone())?;
     if bank.get(&account(0))?.is_none() {
         if before > 0 {

@@ -18,7 +18,7 @@ fn open(env: Arc<dyn Env>, name: &str, options: DbOptions) -> Db {
 }
 
 fn trees(db: &Db, n: usize) -> Vec<Tree> {
-    (0..n).map(|i| db.tree(&format!("t{i}"), TreeOptions::default()).unwrap()).collect()
+    db.trees((0..n).map(|i| (format!("t{i}"), TreeOptions::default()))).unwrap()
 }
 
 fn random(seed: &mut u64) -> u64 {
@@ -108,6 +108,27 @@ fn many_trees_stay_within_the_budget_and_the_same_history_is_flushed_the_same() 
         assert!(once.0 >= 2, "{n} trees: {once:?}");
         assert_eq!(once, history(n), "{n} trees");
     }
+}
+
+#[test]
+fn what_trees_take_by_themselves_is_left_to_them() {
+    let env = MemEnv::new(1);
+    let db = open(Arc::new(env.clone()), "/db", options(0));
+    let named = |n: usize| (0..n).map(|i| (format!("t{i}"), TreeOptions::default()));
+    let trees = db.trees(named(400)).unwrap();
+    let (budget, all) = (db.core().memory.budget.clone(), BUDGET as u64);
+    assert_eq!(budget.of_trees(), 400 * TREE);
+    assert!(budget.most() <= (all - 400 * TREE) / 4 * 3 && budget.most_active() <= budget.most() / 2);
+    db.core().rebalance();
+    assert!(db.stats().memory.cache_capacity + 400 * TREE + budget.arenas.bytes() as u64 <= all);
+    db.drop_tree("t7").unwrap();
+    assert_eq!(budget.of_trees(), 399 * TREE);
+    db.trees(named(1000)).unwrap();
+    assert_eq!(budget.of_trees(), all / 2, "never all of it");
+    trees[0].put("k", "v").unwrap();
+    drop((db, trees));
+    assert_eq!(budget.of_trees(), 0);
+    assert_eq!(open(Arc::new(env), "/db", options(0)).core().memory.budget.of_trees(), all / 2);
 }
 
 #[test]
