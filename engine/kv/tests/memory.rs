@@ -48,7 +48,7 @@ fn case() -> Option<u64> {
 }
 
 fn make(db: &Db, n: usize) -> Vec<Tree> {
-    (0..n).map(|i| db.tree(&format!("t{i}"), TreeOptions::default()).unwrap()).collect()
+    db.trees((0..n).map(|i| (format!("t{i}"), TreeOptions::default()))).unwrap()
 }
 
 #[test]
@@ -104,6 +104,24 @@ fn trees_at_rest_cost_little() {
     trees.iter().for_each(|t| t.put(b"k", b"v").unwrap());
     let each = anonymous().saturating_sub(before) / TREES as u64;
     assert!(each < 32 << 10, "{each} bytes a tree that was written once");
+}
+
+/// An allocator keeps what it gets back, and nothing of another size may come to use it.
+#[test]
+fn memory_that_many_memtables_have_outgrown_is_given_back() {
+    const TREES: usize = 2000;
+    let Some(_) = case() else { return apart("memory_that_many_memtables_have_outgrown_is_given_back", 0) };
+    let dir = Dir::new("memory-outgrown");
+    let db = Db::open_with(&dir.0, DbOptions { memory_budget: 128 << 20, ..DbOptions::default() }).unwrap();
+    let trees = make(&db, TREES);
+    let (idle, before) = (anonymous(), db.stats().memory.memtables);
+    trees.iter().for_each(|t| t.put(b"first", [7; 1000]).unwrap());
+    for k in 0..5u8 {
+        trees.iter().for_each(|t| t.put([k], [7; 2500]).unwrap());
+    }
+    let (more, said) = (anonymous().saturating_sub(idle), db.stats().memory.memtables - before);
+    assert_eq!(db.stats().flushes, 0, "all of it is in memory still");
+    assert!(more <= said + said / 10 + (4 << 20), "{more} bytes of anonymous memory more; it says {said}");
 }
 
 #[test]

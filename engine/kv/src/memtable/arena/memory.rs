@@ -21,9 +21,10 @@ use std::ptr::NonNull;
 const HUGE: usize = 2 << 20;
 /// Mappings of at least this many bytes may have huge pages. Smaller ones would waste most of one.
 const HUGE_FROM: usize = 8 << 20;
-/// Fewer bytes than this are the allocator's: thousands of trees must not take a mapping each. (The interpreter has no mappings, and its
-/// uninitialised memory shows it what is read before it is written.)
-const SMALL: usize = 32 << 10;
+/// Fewer bytes than this are the allocator's: the empty memtables of thousands of trees. More are not, for it may keep what it gets back: of
+/// 10,000 memtables of 8 KiB that had become larger it kept 80 MiB, and nothing of another size came to use it. (The interpreter has no
+/// mappings, and its uninitialised memory shows it what is read before it is written.)
+const SMALL: usize = 8 << 10;
 
 /// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else an anonymous mapping, of which nothing
 /// is resident before it is touched.
