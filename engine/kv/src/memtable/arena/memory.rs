@@ -42,21 +42,28 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Memory of `len` bytes, more than none. One that may have huge pages is aligned to them.
     pub(crate) fn new(len: usize) -> Result<Mapping> {
-        let failed = |e: std::io::Error| {
-            Error::new(ErrorKind::Exhausted, format!("cannot map {len} bytes of memory: {e}; free some, and try again"))
-        };
-        if cfg!(any(miri, target_family = "wasm")) || len < SMALL {
-            // SAFETY: the size is not zero and the alignment a power of two.
-            let p = unsafe { std::alloc::alloc(Self::layout(len)) };
-            let base = NonNull::new(p).ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
-            return Ok(Mapping { map: None, base, len });
+        let mapped = if cfg!(any(miri, target_family = "wasm")) || len < SMALL { None } else { Self::mapped(len) };
+        if let Some(mapping) = mapped {
+            return Ok(mapping);
         }
+        let failed =
+            || Error::new(ErrorKind::Exhausted, format!("there are no {len} bytes of memory; free some, and try again"));
+        if len > isize::MAX as usize - 64 {
+            return Err(failed());
+        }
+        // SAFETY: the size is not zero, and no more than a layout may have.
+        let p = unsafe { std::alloc::alloc(Self::layout(len)) };
+        NonNull::new(p).map(|base| Mapping { map: None, base, len }).ok_or_else(failed)
+    }
+
+    /// A mapping; `None` where the system gives none: a process may have some 65,000, and those of files are among them.
+    fn mapped(len: usize) -> Option<Mapping> {
         let slack = if len >= HUGE_FROM { HUGE } else { 0 };
-        let mut map = memmap2::MmapOptions::new().len(len + slack).no_reserve_swap().map_anon().map_err(failed)?;
+        let mut map = memmap2::MmapOptions::new().len(len + slack).no_reserve_swap().map_anon().ok()?;
         let start = map.as_mut_ptr();
         let skip = if slack > 0 { start.align_offset(HUGE) } else { 0 };
-        let base = NonNull::new(start.wrapping_add(skip)).ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
-        Ok(Mapping { map: Some(map), base, len })
+        let base = NonNull::new(start.wrapping_add(skip))?;
+        Some(Mapping { map: Some(map), base, len })
     }
 
     fn layout(len: usize) -> std::alloc::Layout {
