@@ -195,7 +195,7 @@ impl Wide {
     /// let wide = Wide::open(&dir)?;
     /// wide.system_add_keyspace(&KsDef::new("k"))?;
     /// wide.system_add_column_family(&CfDef::new("k", "f"))?;
-    /// wide.keyspace("k")?.family("f")?.row("r").put("c", "v")?;
+    /// wide.keyspace("k")?.family("f")?.row("r").insert("c", "v")?;
     /// let stop = Arc::new(AtomicBool::new(false)); // another thread may set it
     /// let keyspace = wide.stoppable(stop.clone()).keyspace("k")?;
     /// stop.store(true, Ordering::Relaxed);

@@ -126,7 +126,7 @@ impl Retry {
     ///     tx.put(&tree, "n", [n + 1])?;
     ///     match tx.commit() {
     ///         Err(e) if e.kind() == ErrorKind::Conflict && attempt < retry.attempts => retry.pause(&db, attempt),
-    ///         done => break done?,
+    ///         done => { done?; break }
     ///     }
     /// }
     /// assert_eq!(tree.get("n")?.unwrap(), [1]);
