@@ -24,7 +24,9 @@ const HUGE_FROM: usize = 8 << 20;
 /// Fewer bytes than this are the allocator's: the empty memtables of thousands of trees. More are not, for it may keep what it gets back: of
 /// 10,000 memtables of 8 KiB that had become larger it kept 80 MiB, and nothing of another size came to use it. (The interpreter has no
 /// mappings, and its uninitialised memory shows it what is read before it is written.)
-const SMALL: usize = 8 << 10;
+const ALLOCATED: usize = 8 << 10;
+/// Fewer bytes than this take memory as a whole, touched or not: that is so of what the allocator gives, and of few pages nearly.
+const SMALL: usize = 32 << 10;
 
 /// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else an anonymous mapping, of which nothing
 /// is resident before it is touched.
@@ -42,7 +44,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Memory of `len` bytes, more than none. One that may have huge pages is aligned to them.
     pub(crate) fn new(len: usize) -> Result<Mapping> {
-        let mapped = if cfg!(any(miri, target_family = "wasm")) || len < SMALL { None } else { Self::mapped(len) };
+        let mapped = if cfg!(any(miri, target_family = "wasm")) || len < ALLOCATED { None } else { Self::mapped(len) };
         if let Some(mapping) = mapped {
             return Ok(mapping);
         }
@@ -75,7 +77,7 @@ impl Mapping {
         self.len
     }
 
-    /// Whether so much takes memory as a whole, touched or not.
+    /// Whether so much is counted as a whole, touched or not.
     pub(crate) fn is_small(len: usize) -> bool {
         len < SMALL
     }
