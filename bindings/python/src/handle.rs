@@ -4,17 +4,19 @@ use std::ops::Deref;
 
 use pyo3::Python;
 
-/// A handle that is dropped without the interpreter's lock: the last one of a store closes it, which waits for the device.
-pub struct Handle<T: Send>(Option<T>);
+use crate::merge;
 
-impl<T: Send> Handle<T> {
+/// A handle that is dropped without the interpreter's lock: the last one of a store closes it, which waits for the device.
+pub struct Handle<T: Send + 'static>(Option<T>);
+
+impl<T: Send + 'static> Handle<T> {
     /// Keeps it.
     pub fn new(held: T) -> Handle<T> {
         Handle(Some(held))
     }
 }
 
-impl<T: Send> Deref for Handle<T> {
+impl<T: Send + 'static> Deref for Handle<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -25,9 +27,14 @@ impl<T: Send> Deref for Handle<T> {
     }
 }
 
-impl<T: Send> Drop for Handle<T> {
+impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         let held = self.0.take();
+        if merge::is_folding() {
+            // The interpreter collects garbage where it likes. This may be a thread of the store's, which would wait for itself.
+            std::thread::spawn(move || drop(held));
+            return;
+        }
         // An object of Python goes with the lock held; where it does not, there is nothing to give up.
         Python::try_attach(|py| py.detach(|| drop(held)));
     }

@@ -38,5 +38,8 @@ fn _firn(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cql::Session>()?;
     module.add_class::<cql::Statement>()?;
     module.add_class::<cql::Rows>()?;
-    module.add_class::<cql::Row>()
+    module.add_class::<cql::Row>()?;
+    let ended = wrap_pyfunction!(merge::ended, module)?;
+    module.py().import("atexit")?.call_method1("register", (ended,))?;
+    Ok(())
 }

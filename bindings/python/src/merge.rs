@@ -1,9 +1,13 @@
 //! What the engine asks of Python: to fold operands, and for the pairs of a load.
 //!
 //! Both are asked by threads of the engine, or by ones that have given up the interpreter's lock, and take it for the call: whoever waits for the
-//! engine doesn't hold it. Once the interpreter is going down nothing is asked any more.
+//! engine doesn't hold it. Once the interpreter is going down no function is asked any more ([`ended`]): a thread that wanted its lock then
+//! would never have it, and closing a store waits for such threads.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use firn_kv::{Error, Folded, Merge, Result};
 use pyo3::prelude::*;
@@ -11,6 +15,49 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyIterator, PyList};
 
 use crate::handle::Handle;
+
+/// How many calls of functions are under way, and whether the interpreter is about to end.
+static FOLDING: AtomicUsize = AtomicUsize::new(0);
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// How many of the calls are this thread's.
+    static OWN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A call that is under way.
+struct Folding;
+
+impl Folding {
+    fn begin() -> Folding {
+        FOLDING.fetch_add(1, Ordering::SeqCst);
+        OWN.set(OWN.get() + 1);
+        Folding
+    }
+}
+
+impl Drop for Folding {
+    fn drop(&mut self) {
+        OWN.set(OWN.get() - 1);
+        FOLDING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether this thread is in a call: it may be one of a store's own, which nobody may wait for here.
+pub fn is_folding() -> bool {
+    OWN.get() > 0
+}
+
+/// The interpreter is about to end (`atexit`): lets the calls that have begun end, and no other begin.
+#[pyfunction]
+pub fn ended(py: Python<'_>) {
+    ENDED.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        while FOLDING.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
 
 /// A function of Python's that folds operands.
 struct Function {
@@ -29,14 +76,17 @@ impl Merge for Function {
     }
 
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        let folded = Python::try_attach(|py| {
+        let call = |py: Python<'_>| -> PyResult<Folded> {
             let operands = PyList::new(py, operands.iter().map(|o| PyBytes::new(py, o)))?;
             let value = self.function.call1(py, (PyBytes::new(py, key), base.map(|b| PyBytes::new(py, b)), operands))?;
             let value: Option<PyBackedBytes> = value.extract(py)?;
             Ok(value.map_or(Folded::Absent, |v| Folded::Value(v.to_vec())))
-        });
-        let folded =
-            folded.unwrap_or_else(|| Err(PyErr::new::<pyo3::exceptions::PyRuntimeError, _>("the interpreter has ended")));
+        };
+        let _folding = Folding::begin();
+        let is_over = ENDED.load(Ordering::SeqCst);
+        // An exception is put into words by the interpreter, so while it is there.
+        let folded = if is_over { None } else { Python::try_attach(|py| call(py).map_err(|e| e.to_string())) };
+        let folded = folded.unwrap_or_else(|| Err("the interpreter has ended".into()));
         folded.map_err(|e| Error::invalid(format!("the merge function {}: {e}", self.name)))
     }
 }

@@ -1,5 +1,7 @@
 """Options of trees, merge operands, loads, copies, flushes and compactions."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -112,3 +114,21 @@ def test_options_stay_as_they_were_given():
     for wrong in ({"policy": "none"}, {"colour": "red"}, {"memtable_size": 1}):
         with pytest.raises(firn.InvalidArgumentError):
             db.tree("t", **wrong)
+
+
+def test_a_script_that_does_not_close_its_store_ends(tmp_path):
+    script = f"""
+import firn
+
+def fold(key, base, operands):
+    return b"%d" % (int(base or b"0") + sum(map(int, operands)))
+
+db = firn.Db({str(tmp_path / "db")!r})
+t = db.tree("t", merge=("add", fold), memtable_size="1m")
+for i in range(60_000):
+    t.merge(b"n%d" % (i % 100), b"1")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    with firn.Db(tmp_path / "db") as db:
+        t = db.tree("t", merge=("add", add))
+        assert sum(int(v) for v in t.values()) == 60_000

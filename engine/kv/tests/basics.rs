@@ -11,8 +11,8 @@ use firn_kv::env::Env;
 use firn_kv::env::mem::MemEnv;
 use firn_kv::env::os::OsEnv;
 use firn_kv::{
-    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, Merge, Movement, Policy, Readable, Result, Tree,
-    TreeOptions,
+    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy, Readable, Result,
+    Tree, TreeOptions,
 };
 
 /// A directory that goes with the test.
@@ -463,4 +463,29 @@ fn many_trees_are_made_as_one() {
     drop((db, first, trees, mixed_trees));
     let again = Db::open_in(Arc::new(env), "/db", inline()).unwrap();
     assert_eq!(again.tree_names(), before);
+}
+
+/// A hook may make more than a value can have. Readers are told so, and a flush keeps the operands as they are.
+#[test]
+fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
+    struct Long;
+    impl Merge for Long {
+        fn name(&self) -> &str {
+            "long"
+        }
+        fn fold(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+            Ok(Folded::Value(vec![0; if operands.len() > 1 { MAX_VALUE_LEN + 1 } else { 1 }]))
+        }
+    }
+    let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", inline()).unwrap();
+    let tree = db.tree("t", TreeOptions { merge: Some(Arc::new(Long)), ..tiny_tree() }).unwrap();
+    (0..3).for_each(|_| tree.merge("key", "x").unwrap());
+    tree.flush().unwrap();
+    tree.compact().unwrap();
+    let e = tree.get("key").unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    tree.put("other", "y").unwrap();
+    tree.put("key", "z").unwrap();
+    tree.compact().unwrap();
+    assert_eq!(tree.get("key").unwrap().unwrap(), "z");
 }

@@ -38,6 +38,9 @@ use crate::target::{Kind, env, kind, table_number};
 use crate::whose::{self, Whose};
 use crate::{Screen, ages, logcopy, renames};
 
+/// What the names of trees begin with whose own is lost; their numbers follow.
+pub const NAMELESS: &str = "tree-";
+
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Builds a new store in a new directory; the old one is never touched. When a sound manifest is left it is used, else names, options and
@@ -504,8 +507,8 @@ fn rebuild_tree(
     let facts = e.trees.get(&id).cloned().unwrap_or_default();
     let taken = |name: &String| state.trees.values().any(|t| t.name == *name);
     let name = facts.name.filter(|n| !taken(n)).unwrap_or_else(|| {
-        report.unknown.push(format!("the name of tree {id}: it is called \"tree-{id}\" now"));
-        format!("tree-{id}")
+        report.unknown.push(format!("the name of tree {id}: it is called \"{NAMELESS}{id}\" now"));
+        format!("{NAMELESS}{id}")
     });
     let options = facts.options.unwrap_or_else(|| {
         let by = tables.iter().max_by_key(|t| t.id()).map(|t| options_by(t.properties()));

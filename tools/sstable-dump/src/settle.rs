@@ -15,6 +15,7 @@ use firn_wide::store::{SCHEMA_TREE, TreeName, hooks, loss};
 use crate::definitions::{Definitions, NEVER};
 use crate::newstore::Report;
 use crate::opening;
+use crate::repair::NAMELESS;
 use crate::target::env;
 
 /// Writes the manifest of the new store in `out`. Its number is 1, of which one frame needs no log.
@@ -48,8 +49,10 @@ fn guessed(name: &str, has: &PersistedOptions, has_merges: bool) -> Option<(Tree
         Some(TreeName::Schema) => None,
         Some(TreeName::Index(_)) => Some((hooks::index(), "its name asks for")),
         Some(TreeName::Family(_)) => Some((family(has_merges), "its name asks for")),
-        // Its name is lost. Of the data model only counters have operands.
-        None => has_merges.then(|| (family(true), "counters have, since it holds merge operands")),
+        // Of the data model only counters have operands. A tree with a name of its own is an application's.
+        None => {
+            (has_merges && name.starts_with(NAMELESS)).then(|| (family(true), "counters have, since it holds merge operands"))
+        }
     }
 }
 

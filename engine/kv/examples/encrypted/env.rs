@@ -19,7 +19,8 @@
 //!
 //! What it does not hide or prevent: names, number and lengths of files, when which is written, and where in the log each write begins and
 //! ends. Who can write to the disk can bring back an older state of a file as a whole, or cut slots off its end; the engine notices it of tables. Of
-//! the event log, which alone is appended to, he can bring back single slots, of another copy too.
+//! the event log and of manifests, which are appended to later, he can bring back single slots, of another copy too; of a manifest the engine
+//! notices it where the log has segments with records of writers that it does not know.
 //! He can also flip bits of the log, whose records have a checksum and no secret tag. Where a log's blocks can't be reserved, a record that a full disk
 //! cut off is written over by the next one, and who copied the file in between has two texts of one key stream. The key lies in memory as long as the store is open.
 //! There are no maps: tables are read and opened a slot at a time (and decoded blocks kept in the engine's cache). What was

@@ -5,9 +5,10 @@
 //!
 //! Invariants:
 //! - Whoever opens a file counts it first (`Files::admit`) and then closes others while there are too many. It waits for nobody: what others
-//!   read at that moment stays open, so there may be as many files beyond the bound as there are readers, and no reader waits for another.
+//!   read at that moment stays open, so there may be as many files beyond the bound as there are readers, until the next is opened. Readers wait
+//!   for each other only where they want the same file, and one of them opens it.
 //! - What was used since it was last looked at is passed over once (a clock), so what is read often stays open.
-//! - No lock is held while a file is closed.
+//! - No lock is held while a file is closed but those of the file that is being opened and of the one that is closed.
 //! - When the system has no descriptor left, whoever meets that (`relieve`) closes some of all the process's, whatever their bounds.
 
 use std::collections::VecDeque;
@@ -19,18 +20,22 @@ use super::sync::{AtomicU64, Mutex, Ordering};
 /// The least that the process's own bound allows.
 const LEAST: u64 = 8;
 
+/// How many files a reader that opens one looks at, at most, to find one that can be closed: who comes next goes on behind them.
+const LOOKS: usize = 512;
+
 /// A bound on how many files of tables are open at once, of one Db or of several that share it. Further tables are readable all the same: the
-/// file that was not used for longest is closed, and opened again when a block of it is read from the device. That costs 10 to 20 us on Linux;
-/// blocks that are cached or mapped need no file.
+/// file that was not used for longest is closed, and opened again when a block of it is read from the device. Blocks that are cached or mapped
+/// need no file.
 ///
 /// A Db whose [`DbOptions::open_files`](crate::DbOptions::open_files) names none shares the process's, which allows half of the descriptors
 /// that the process may have (`ulimit -n`), at least 8, and is taken anew from the system when a Db is opened; where the system has no
 /// such limit there is no bound.
 ///
-/// Beyond the bound come: the file that each running read is in at that moment; of each Db its lock, its manifest, its event log and one to
+/// Beyond the bound come: the file that each running read is in, until the next file is opened; of each Db its lock, its manifest, its event log and one to
 /// three segments of its log (a Db that was closed cleanly and is only read has the lock alone, and the event log where it is written); and
-/// the files that flushes and compactions are writing, one each. A Db opened with `read_only` where
-/// files are not mapped ([`ReadMode::Pread`](crate::ReadMode::Pread), Windows) holds all of its files open, because a writer may remove them.
+/// the files that flushes and compactions are writing, one each. A Db opened with `read_only` holds all segments of the log that it has read
+/// open, because a writer may remove them, and where files are not mapped ([`ReadMode::Pread`](crate::ReadMode::Pread), Windows, an `Env`
+/// without maps) its tables too.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-open-files-{}", std::process::id()));
@@ -105,9 +110,9 @@ impl fmt::Debug for OpenFiles {
 }
 
 impl Ring {
-    /// Closes files until it is `enough`, or all have been looked at twice. How many it closed.
-    fn close(&self, enough: impl Fn(u64) -> bool) -> u64 {
-        let (mut closed, mut looks) = (0, 2 * self.files.lock().len());
+    /// Closes files until it is `enough`, or all have been looked at twice, or `most` have been looked at. How many it closed.
+    fn close(&self, most: usize, enough: impl Fn(u64) -> bool) -> u64 {
+        let (mut closed, mut looks) = (0, most.min(2 * self.files.lock().len()));
         while !enough(closed) && looks > 0 {
             looks -= 1;
             let Some(next) = self.files.lock().pop_front() else { break };
@@ -129,7 +134,7 @@ pub(crate) fn relieve() -> bool {
     let mut closed = 0;
     for ring in all {
         let wanted = ring.open.load(Ordering::Relaxed).div_ceil(4);
-        closed += ring.close(|closed| closed >= wanted);
+        closed += ring.close(usize::MAX, |closed| closed >= wanted);
     }
     closed > 0
 }
@@ -142,7 +147,20 @@ pub(crate) struct Files {
 }
 
 /// What counts an open file until it is dropped.
-pub(crate) struct Admitted(Arc<Files>);
+pub(crate) struct Admitted {
+    files: Arc<Files>,
+    /// Whether the bound counts it too.
+    is_bound: bool,
+}
+
+impl Admitted {
+    /// The file can't be closed: from now on it is one beyond the bound, which others would be closed for in vain.
+    pub fn hold(&mut self) {
+        if std::mem::replace(&mut self.is_bound, false) {
+            self.files.bound.0.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
 
 /// The files of tables of a Db.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +170,7 @@ pub struct FileStats {
     pub open: u64,
     /// How often one that had been closed to stay within the bound was opened again.
     pub reopened: u64,
-    /// How many are open of all Dbs that share the bound.
+    /// How many are open of all Dbs that share the bound, without those that can't be closed.
     pub shared_open: u64,
     /// The bound ([`OpenFiles`]); `u64::MAX` for none.
     pub most: u64,
@@ -170,9 +188,9 @@ impl Files {
         let is_enough = || ring.open.load(Ordering::Relaxed) <= ring.most.load(Ordering::Relaxed);
         ring.open.fetch_add(1, Ordering::Relaxed);
         if !is_enough() {
-            ring.close(|_| is_enough());
+            ring.close(LOOKS, |_| is_enough());
         }
-        Admitted(self.clone())
+        Admitted { files: self.clone(), is_bound: true }
     }
 
     /// Lets `file`, which is open, be closed from now on.
@@ -203,7 +221,7 @@ impl Files {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
-        self.0.bound.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.hold();
+        self.files.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

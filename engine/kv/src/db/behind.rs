@@ -8,8 +8,8 @@
 //! everything becomes one. So whoever meets a long run looks after each of the next deletes, and more seldom as it finds less.
 //!
 //! Invariants:
-//! - L1: looks at a memtable pass at most [`STEPS`] entries for each delete of it, one at most one in [`SHARE`] of what its deletes were. It
-//!   waits for nobody, and what it meets (an error too) is for the readers to meet.
+//! - L1: looks at a memtable pass at most [`STEPS`] entries for each delete of it, and a few for each look; one look at most one in [`SHARE`]
+//!   of what its deletes were. It waits for nobody, and what it meets (an error too) is for the readers to meet.
 //! - L2: after a look that found nothing worth it the next is twice as many deletes off, up to [`FAR`]: deletes among keys that are there
 //!   pay next to nothing. After one that did, it is `near` deletes off at most: that is what readers still have to pass.
 //! - L3: looks of one memtable come at uneven distances, so that of queues which are served in turn each is looked at.

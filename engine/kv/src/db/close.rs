@@ -79,8 +79,8 @@ impl Db {
     /// Other handles may still be there, and other threads may use them. A call that wrote before the closing has happened, and is durable; after
     /// it each call through a handle, a snapshot or a transaction that reads, writes or changes anything is an error of kind
     /// [`Closed`](ErrorKind::Closed), and so is what waits or runs for long when the closing begins. Iterators, cursors and values that are there go on
-    /// with what they hold; where they need a file that they have not opened yet and that is gone since, they give that error too. They keep
-    /// its memory and files open until they are dropped. Closing twice gives the first outcome again.
+    /// with what they hold; where they need a file that is not open, not yet or not any more ([`OpenFiles`](crate::OpenFiles)), and that is gone since, they give that error too. They keep
+    /// its memory until they are dropped. Closing twice gives the first outcome again.
     ///
     /// Not to be called from a hook, or from the pairs that [`Tree::ingest`](crate::Tree::ingest) is given: it would wait for itself. A listener that
     /// calls it while somebody else closes the store gets `Closed` at once.
@@ -152,7 +152,7 @@ impl Core {
         let (latched, wal) = {
             let mut c = self.catalog.lock();
             let mut w = self.write.lock();
-            // Asked under the lock of the manifest: a log that is closed says that no frame has failed to become durable.
+            // Asked under the lock of the manifest: a log that is closed says that of no frame it is unknown whether it is durable.
             let latched = if self.options.read_only { Ok(()) } else { self.check_writable() };
             self.work.closed.store(true, Ordering::Release);
             // Of what a reader has opened other handles may go on ([`Db::refresh`]); it never removes a file.

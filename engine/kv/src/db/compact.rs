@@ -146,12 +146,9 @@ impl Core {
     /// furthest behind.
     pub fn tables_changed(&self, tree: &TreeCore) {
         self.look_at(tree.id);
-        self.set_pressure(tree, if tree.is_dropped() { 0.0 } else { self.pressure(tree) });
-    }
-
-    /// Sets the writers' pace, given the pressure of one tree.
-    pub fn set_pressure(&self, tree: &TreeCore, pressure: f64) {
+        // Found under the lock: who has seen older tables, or the tree before it was dropped, may not have the last word.
         let mut pressed = self.work.pressed.lock();
+        let pressure = if tree.is_dropped() { 0.0 } else { self.pressure(tree) };
         if pressure > 0.0 {
             pressed.insert(tree.id, pressure);
         } else {

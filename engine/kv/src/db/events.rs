@@ -3,7 +3,8 @@
 //! Invariants:
 //! - There is one source: each [`Event`] is made once, when the log or a listener wants it, and both get it.
 //! - The log is for people and tools; nothing depends on it, and a failure to write it is ignored. Every line has `at` (wall clock,
-//!   microseconds since 1970) and `event`. At open, a log over 16 MiB becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended.
+//!   microseconds since 1970) and `event`. At open, a log over 16 MiB becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended, and no pacing:
+//!   lines of flushes have what it took.
 //! - Events may be noted under any lock. The listener is called by a thread that holds none, and nobody waits for it but who closes the store.
 
 use std::collections::VecDeque;

@@ -404,7 +404,7 @@ impl Core {
                 self.memory.release(m);
             });
         }
-        self.set_pressure(&t, 0.0);
+        self.tables_changed(&t);
         self.counters.reads.add(&t.view.load_full().reads.told());
         let handles: Vec<_> = t.files.lock().handles.drain().collect();
         self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));

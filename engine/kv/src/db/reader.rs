@@ -6,7 +6,8 @@
 //! names, holds the segments that have come since, and then reads the log from what it holds.
 //!
 //! Invariants, and why the race ends:
-//! - R1: nothing is read by name that is held. A table or a segment that was removed is still there for who has it open.
+//! - R1: nothing is read by name that is held. A segment that was removed is still there for who has it open, a table for who has it mapped or
+//!   open: one whose file was closed to keep few open is opened by its name again, known by its footer, and read from its map if it is gone.
 //! - R2: what the manifest needs of the log was given up only after a later manifest said so (W4 of the log). So of the segments that
 //!   were there before the manifest was read none that is missing is needed, and what came later was written after the opening began.
 //! - R3: a segment that is used again gets its new header first. So each read of a segment is followed by one of its header: while that

@@ -28,7 +28,7 @@ pub(crate) struct Owner {
 
 struct Open {
     file: Arc<dyn ReadFile>,
-    _admitted: Admitted,
+    admitted: Admitted,
 }
 
 /// A file that is opened when it is read.
@@ -40,6 +40,7 @@ pub(crate) struct ClosableFile {
     me: Weak<ClosableFile>,
     owner: Arc<Owner>,
     path: PathBuf,
+    map: bool,
     len: u64,
     /// Its last bytes, by which it is known.
     end: Vec<u8>,
@@ -49,12 +50,15 @@ pub(crate) struct ClosableFile {
 impl ClosableFile {
     /// Opens the file at `path`, to be mapped if `map` says so; it is known by its last `end` bytes.
     pub fn open(owner: &Arc<Owner>, path: &Path, map: bool, end: usize) -> Result<Arc<ClosableFile>> {
-        let open = Open::new(owner, path, map)?;
+        let mut open = Open::new(owner, path, map)?;
         let len = open.file.len();
         let mut bytes = vec![0; end.min(usize::try_from(len).unwrap_or(end))];
         open.file.read_at(len - bytes.len() as u64, &mut bytes)?;
         let held = if owner.holds { open.file.map() } else { None };
         let is_closable = !owner.holds || held.is_some();
+        if !is_closable {
+            open.admitted.hold();
+        }
         let file = Arc::new_cyclic(|me| ClosableFile {
             slot: RwLock::new(Some(open)),
             used: AtomicBool::new(true),
@@ -62,6 +66,7 @@ impl ClosableFile {
             me: me.clone(),
             owner: owner.clone(),
             path: path.to_path_buf(),
+            map,
             len,
             end: bytes,
             held,
@@ -95,7 +100,7 @@ impl ClosableFile {
     }
 
     fn open_again(&self) -> Result<Open> {
-        let open = Open::new(&self.owner, &self.path, false).map_err(|e| self.lost(e))?;
+        let open = Open::new(&self.owner, &self.path, self.map).map_err(|e| self.lost(e))?;
         let mut end = vec![0; self.end.len()];
         if open.file.len() == self.len {
             open.file.read_at(self.len - end.len() as u64, &mut end)?;
@@ -116,6 +121,11 @@ impl ClosableFile {
                     "the store has been closed, and a table that is needed had been closed before, to keep few files open";
                 Error::new(ErrorKind::Closed, words).in_file(&self.path)
             }
+            ErrorKind::NotFound | ErrorKind::Corruption if self.owner.env.is_forked() => {
+                let words = "this process was made by fork(), and a table that is needed had been closed before, to keep few files open; open \
+                             stores after the fork";
+                Error::new(ErrorKind::ReadOnly, words).in_file(&self.path)
+            }
             ErrorKind::NotFound => {
                 let words = "a live table was removed while the store was open; put it back from a checkpoint or a backup";
                 Error::corruption(words).at(&self.path, 0)
@@ -128,7 +138,11 @@ impl ClosableFile {
     fn read_held(&self, map: &dyn FileMap, offset: u64, buf: &mut [u8]) -> Result<()> {
         let from = usize::try_from(offset).ok().and_then(|from| Some(from..from.checked_add(buf.len())?));
         match from.and_then(|range| map.bytes().get(range)) {
-            Some(bytes) => buf.copy_from_slice(bytes),
+            Some(bytes) => {
+                // One read of the device, not one a page.
+                map.will_need(offset, bytes.len() as u64);
+                buf.copy_from_slice(bytes);
+            }
             None => return Err(super::os::ends_early(&self.path, offset, buf.len())),
         }
         Ok(())
@@ -141,7 +155,7 @@ impl Open {
         let file = owner.env.open_read(path, map)?;
         // Whoever reads block after block asks for them ahead; nobody else wants more than a block.
         file.at_random();
-        Ok(Open { file, _admitted: admitted })
+        Ok(Open { file, admitted })
     }
 }
 

@@ -2,11 +2,10 @@
 //! and three more syncs.
 //!
 //! Why it is sound (M5). A frame that may not be durable, or that another one may follow only in part, must never get a frame behind it:
-//! after a power cut that would be damage. Of a file alone nobody can tell: a frame whose sync failed, or that a process wrote and
-//! did not come to sync, looks like any other. But who closes the log cleanly does so after the last frame and only if none has failed,
-//! and who opens a Db makes a log segment durable, which ends that, before a frame is written. So where the log is closed, every frame had
-//! been synced. The mark at the end of the file says that nothing was begun behind the last one; that
-//! it is there is asked too, because a disk that was full cuts a frame off and does not keep the log from being closed.
+//! after a power cut that would be damage. A mark follows each frame that was synced, so a file that ends with one ends with a durable frame;
+//! a disk that was full cuts a frame off, and does not keep the log from being closed. The mark of the log is asked for too: who closes the log
+//! cleanly does so after the last frame and only if of none it is unknown whether it is durable, and who opens a Db makes a log
+//! segment durable, which ends that, before a frame is written.
 
 use std::path::Path;
 

@@ -10,8 +10,8 @@
 //!   out, while no other could be: all later writers cut it. It is only *tried* until a reader at that number or later has found it empty;
 //!   where nobody was writing, that is the reader that notes it.
 //! - G3: what a reader finds at its read point is so whatever the state of memtables and tables: its view has all that may be read there.
-//! - G4: sure gaps are in order and apart. There are at most `MOST` of them, as many tried ones, and no bound of one is longer than
-//!   `LONGEST`: 1 MiB a tree at worst, 20 to 40 KiB where keys are short.
+//! - G4: sure gaps are in order and apart. There are at most `MOST` of them, `MOST_TRIED` tried ones, and no bound of one is longer than
+//!   `LONGEST`: 640 KiB a tree at worst, 20 to 40 KiB where keys are short.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
@@ -23,6 +23,8 @@ use crate::base::sync::{AtomicU64, Ordering, epoch};
 
 /// The most gaps of a tree.
 const MOST: usize = 256;
+/// The most tried ones: whoever writes while there are any looks at all of them.
+const MOST_TRIED: usize = 64;
 /// The longest key that a gap begins or ends with, in bytes.
 pub const LONGEST: usize = 1 << 10;
 /// How many entries a reader passes before that is worth noting. Debug builds note at once, so that the short histories of tests meet gaps.
@@ -115,6 +117,11 @@ impl Known {
         }
     }
 
+    /// Forgets the oldest tried ones that are too many.
+    fn forget_tried(&mut self) {
+        self.tried.drain(..self.tried.len().saturating_sub(MOST_TRIED));
+    }
+
     fn least(&self) -> Option<usize> {
         (0..self.sure.len()).min_by_key(|&i| self.sure[i].steps)
     }
@@ -164,6 +171,7 @@ impl Gaps {
             gaps.iter().flat_map(part).collect::<Vec<_>>()
         };
         let mut next = Known { sure: cut(&known.sure), tried: cut(&known.tried) };
+        next.forget_tried();
         if next.sure.len() > MOST
             && let Some(least) = next.least()
         {
@@ -200,8 +208,7 @@ impl Gaps {
                 next.add(Gap { since: read, ..gap });
             } else if next.tried.iter().all(|g| !g.has_all(first, until)) {
                 next.tried.push(Arc::new(gap));
-                let surplus = next.tried.len().saturating_sub(MOST);
-                next.tried.drain(..surplus);
+                next.forget_tried();
             }
             self.replace(next);
         });

@@ -19,7 +19,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Folded, Merge, PurgePass, Verdict};
-use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer, head};
+use crate::base::key::{Kind, MAX_SEQ, MAX_VALUE_LEN, Seq, Trailer, head};
 use crate::base::tombstone::{Fragment, Fragments};
 use crate::sstable::WholeBlock;
 
@@ -446,7 +446,7 @@ impl<C: Cursor> Retain<C> {
         let mut oldest_first: Vec<Held> = vec![];
         for (t, v) in operands.into_iter().rev() {
             let joined = match (&self.rules.merge, oldest_first.last()) {
-                (Some(m), Some((_, older))) => m.combine(&self.key, older, &v),
+                (Some(m), Some((_, older))) => m.combine(&self.key, older, &v).filter(|joined| joined.len() <= MAX_VALUE_LEN),
                 _ => None,
             };
             match (joined, oldest_first.last_mut()) {

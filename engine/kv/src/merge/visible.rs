@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{Folded, Merge};
-use crate::base::key::{Kind, Seq, Trailer, head};
+use crate::base::key::{Kind, MAX_VALUE_LEN, Seq, Trailer, head};
 
 use super::gaps::{Gaps, WORTH};
 use super::merging::{Merging, Source};
@@ -619,5 +619,17 @@ pub fn fold(merge: Option<&dyn Merge>, key: &[u8], base: Option<&[u8]>, operands
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
     };
     let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
-    merge.fold(key, base, &operands)
+    let folded = merge.fold(key, base, &operands)?;
+    match &folded {
+        // No table takes it: merges keep the operands, and readers are told.
+        Folded::Value(v) if v.len() > MAX_VALUE_LEN => {
+            let words = format!(
+                "the merge hook {:?} made a value of {} bytes; one has {MAX_VALUE_LEN} at most: put or delete the key to go on",
+                merge.name(),
+                v.len()
+            );
+            Err(Error::invalid(words).keys(key, key))
+        }
+        _ => Ok(folded),
+    }
 }
