@@ -53,13 +53,15 @@ impl Visible {
         Ok(true)
     }
 
-    /// Ends the range at the held key, which is not to be shown.
+    /// Ends the range at the held key. Forward it is not to be shown. Backward nobody knows yet: a range deletion may have hidden its oldest
+    /// version only, so the walk ends behind it.
     fn give_up(&mut self, forward: bool) {
         if forward {
             self.until_head = head(&self.key);
             self.range.until = Some(self.key.clone());
         } else {
-            self.range.from = successor(&self.key);
+            self.key.push(0);
+            self.range.from.clone_from(&self.key);
             self.from_head = head(&self.range.from);
         }
     }
