@@ -234,12 +234,14 @@ typedef struct {
    */
   FirnSlice name;
   /**
-   * Handed to `fold`. It must be there as long as the store is open.
+   * Handed to `fold`. It must be there until the store is closed, every handle that was got from it is freed, and no call is running. A function
+   * that another `firn_db_tree_with` has replaced may still be called until then.
    */
   void *context;
   /**
    * `base` is the value that was put before the operands, or nothing at all; operands come oldest first. It gives the value to `result`, or leaves
-   * it, and then the key has no value. It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they are.
+   * it, and then the key has no value. It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they are. It must return: no exception, no
+   * `longjmp`.
    */
   FirnFoldFunction fold;
 } FirnMerge;

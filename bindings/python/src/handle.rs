@@ -28,6 +28,7 @@ impl<T: Send + 'static> Deref for Handle<T> {
 }
 
 impl<T: Send + 'static> Drop for Handle<T> {
+    #[allow(clippy::disallowed_methods)] // a thread that is no store's
     fn drop(&mut self) {
         let held = self.0.take();
         if merge::is_folding() {

@@ -50,6 +50,7 @@ pub fn is_folding() -> bool {
 
 /// The interpreter is about to end (`atexit`): lets the calls that have begun end, and no other begin.
 #[pyfunction]
+#[allow(clippy::disallowed_methods)] // waits for Python's threads, which no store knows of
 pub fn ended(py: Python<'_>) {
     ENDED.store(true, Ordering::SeqCst);
     py.detach(|| {
