@@ -475,6 +475,27 @@ fn bench_merges_and_deletes_ranges() {
 }
 
 #[test]
+fn benches_of_shapes_measure_every_case() {
+    let t = Temp::new("cli", "shapes");
+    // Each number of trees has a process of its own; several must not make each of those measure several.
+    for (numbers, expected) in [("1,3,3", vec![1, 3, 3]), ("2", vec![2])] {
+        let all = t.firn(&["bench", "trees", "--trees", numbers, "--num", "2000", "--json"]).json();
+        let made: Vec<u64> = all["cases"].as_array().unwrap().iter().map(|c| c["trees"].as_u64().unwrap()).collect();
+        assert_eq!(made, expected);
+        assert!(all["cases"].as_array().unwrap().iter().all(|c| c["puts_per_second"].as_f64().unwrap() > 0.0), "{all}");
+    }
+    let text = t.firn(&["bench", "trees", "--trees", "1,2", "--num", "2k"]).text();
+    assert!(text.contains("2,000 puts of 116 bytes") && text.lines().count() >= 4, "{text}");
+    let small = t.firn(&["bench", "small", "--stores", "3", "--records", "5", "--json"]).json();
+    assert!((small["stores"] == 3) && small["steps"].as_array().unwrap().len() >= 7, "{small}");
+    let quick = ["--deletions", "1000", "--rounds", "1", "--recipe", "3000", "--recipe-seconds", "1"];
+    let queue = t.firn(&[&["bench", "queue", "--json"][..], &quick].concat()).json();
+    assert!(queue["cases"].as_array().unwrap().len() >= 40, "{queue}");
+    let cliffs = t.firn(&["bench", "cliffs", "--history", "200", "--bound", "1e9", "--json"]).json();
+    assert!(cliffs["cases"].as_array().unwrap().len() >= 10, "{cliffs}");
+}
+
+#[test]
 fn bench_leaves_a_loaded_store_alone() {
     let t = Temp::new("cli", "loaded");
     t.firn_on("db", &["load", "-"], b"a\t1\n").good();

@@ -62,8 +62,6 @@ pub struct Evidence {
     pub partial: Option<State>,
     /// What has been found.
     pub notes: Vec<String>,
-    /// The store that the events are of, where they say it.
-    told_by: Option<u64>,
 }
 
 /// Which manifests are believed.
@@ -86,11 +84,10 @@ pub fn gather(env: &Names, dir: &Path, sources: Sources) -> Result<Evidence> {
     if sources != Sources::None {
         e.read_manifests(env, dir, sources)?;
     }
-    let mut events = Evidence::default();
-    events.read_event_files(env, dir)?;
-    match events.contradicts(env, dir)? {
+    let told = Told::read(env, dir)?;
+    match told.contradicts(env, dir)? {
         Some(what) => e.notes.push(format!("EVENTS.jsonl tells of {what} here: it is of another store, and left out")),
-        None => e.read_event_files(env, dir)?,
+        None => told.lines.iter().for_each(|line| e.take_event(line)),
     }
     Ok(e)
 }
@@ -134,11 +131,8 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
     }
     let live = state.trees.values().flat_map(|t| t.tables());
     let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !path.exists())).count();
-    let mut events = Evidence::default();
-    events.read_event_files(names, dir)?;
-    if events.contradicts(names, dir)?.is_some() {
-        events = Evidence::default();
-    }
+    let told = Told::read(names, dir)?;
+    let events = if told.contradicts(names, dir)?.is_none() { told.evidence } else { Evidence::default() };
     let mut proof = vec![];
     if gone > 0 {
         proof.push(format!("{} gone", things(gone as u64, "table that it names is", "tables that it names are")));
@@ -209,9 +203,17 @@ pub fn other_stores(names: &Names, dir: &Path, number: u64, state: &State) -> Re
     Ok(all)
 }
 
-impl Evidence {
-    /// Reads what is told of the store that was opened last: what stands before it may be another one's, whose file this was.
-    fn read_event_files(&mut self, env: &Names, dir: &Path) -> Result<()> {
+/// What the event log tells of the store that was opened last: what stands before it may be another one's, whose file this was.
+struct Told {
+    lines: Vec<Value>,
+    /// Only these lines.
+    evidence: Evidence,
+    /// The store, where they say it.
+    store: Option<u64>,
+}
+
+impl Told {
+    fn read(env: &Names, dir: &Path) -> Result<Told> {
         let mut lines = vec![];
         for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
             match env.read_all(&dir.join(name), MAX_EVENTS) {
@@ -221,34 +223,39 @@ impl Evidence {
                 Err(_) => {}
             }
         }
-        let mut from = 0;
+        let (mut store, mut from) = (None, 0);
         for (i, line) in lines.iter().enumerate() {
-            if let Some(store) = opened_store(line) {
-                from = if self.told_by.replace(store).is_some_and(|before| before != store) { i } else { from };
+            if let Some(opened) = opened_store(line) {
+                from = if store.replace(opened).is_some_and(|before| before != opened) { i } else { from };
             }
         }
-        lines[from..].iter().for_each(|line| self.take_event(line));
-        Ok(())
+        lines.drain(..from);
+        let mut evidence = Evidence::default();
+        lines.iter().for_each(|line| evidence.take_event(line));
+        Ok(Told { lines, evidence, store })
     }
 
     /// What contradicts the files in what is told, if anything: none of them is of the store that it is about; more than half of them have
     /// other lengths; or some are called removed and none is told of that is not. A crash leaves files that have been removed, but not
     /// without others that have not.
     fn contradicts(&self, names: &Names, dir: &Path) -> Result<Option<&'static str>> {
-        if let Some(store) = self.told_by {
+        if let Some(store) = self.store {
             let stores = whose::stores(names, dir)?;
             if !stores.is_empty() && !stores.contains(&store) {
                 return Ok(Some("another store than the files"));
             }
         }
+        let Evidence { by_name, dead, .. } = &self.evidence;
         let finished = names.finished();
-        let wrong = finished.iter().filter(|id| !self.fits(names, dir, **id)).count();
-        let told: BTreeSet<u64> = self.by_name.values().flatten().copied().collect();
-        let is_live = |id: &u64| told.contains(id) && !self.dead.contains(id);
-        let all_removed = finished.iter().any(|id| self.dead.contains(id)) && !finished.iter().any(is_live);
+        let wrong = finished.iter().filter(|id| !self.evidence.fits(names, dir, **id)).count();
+        let told: BTreeSet<u64> = by_name.values().flatten().copied().collect();
+        let is_live = |id: &u64| told.contains(id) && !dead.contains(id);
+        let all_removed = finished.iter().any(|id| dead.contains(id)) && !finished.iter().any(is_live);
         Ok((wrong * 2 > finished.len() || all_removed).then_some("other tables than those that are"))
     }
+}
 
+impl Evidence {
     /// Whether the file of table `id` is as long as is told of it.
     fn fits(&self, names: &Names, dir: &Path, id: u64) -> bool {
         self.sizes.get(&id).is_none_or(|&n| names.file_len(&table_path(dir, id)).is_ok_and(|len| len == n))

@@ -181,7 +181,7 @@ impl Core {
         let guard = epoch::pin();
         let (view, read) = View::at_one_moment(tree, &self.visible, &guard);
         // Gaps have no longer bounds, and who records learns nothing from them.
-        if key.len() >= LONGEST || view.meters.recorder.is_on() {
+        if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
             return Ok(0);
         }
         let mut passed = 0;

@@ -79,8 +79,8 @@ impl Db {
     /// Other handles may still be there, and other threads may use them. A call that wrote before the closing has happened, and is durable; after
     /// it each call through a handle, a snapshot or a transaction that reads, writes or changes anything is an error of kind
     /// [`Closed`](ErrorKind::Closed), and so is what waits or runs for long when the closing begins. Iterators, cursors and values that are there go on
-    /// with what they hold; where they need a file that is not open, not yet or not any more ([`OpenFiles`](crate::OpenFiles)), and that is gone since, they give that error too. They keep
-    /// its memory until they are dropped. Closing twice gives the first outcome again.
+    /// with what they hold; where they need a file that is not open, not yet or not any more ([`OpenFiles`](crate::OpenFiles)), and that is
+    /// gone since, they give that error too. They keep its memory until they are dropped. Closing twice gives the first outcome again.
     ///
     /// Not to be called from a hook, or from the pairs that [`Tree::ingest`](crate::Tree::ingest) is given: it would wait for itself. A listener that
     /// calls it while somebody else closes the store gets `Closed` at once.

@@ -22,6 +22,9 @@ pub struct TreeArgs {
     /// trees: how many, each number measured by itself
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "1,60,1k,10k", value_parser = parse_trees)]
     trees: Vec<u64>,
+    /// What the process is told that measures one of these numbers: this one, and nothing but this.
+    #[arg(long, value_name = "NUMBER", hide = true)]
+    apart: Option<u64>,
 }
 
 fn parse_trees(text: &str) -> Result<u64, String> {
@@ -57,9 +60,8 @@ fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
 /// Measures one number of trees in a process of its own.
 fn measure_apart(global: &Global, n: u64) -> Done<Value> {
     let me = std::env::current_exe()?;
-    let mut args: Vec<_> = std::env::args_os().skip(1).filter(|a| a != "--json").collect();
-    args.extend(["--json".into(), "--trees".into(), n.to_string().into()]);
-    let out = Command::new(me).args(args).stderr(std::process::Stdio::inherit()).output()?;
+    let args = std::env::args_os().skip(1).filter(|a| a != "--json");
+    let out = Command::new(me).args(args).args(["--json", "--apart", &n.to_string()]).stderr(std::process::Stdio::inherit()).output()?;
     let one: Option<Value> = serde_json::from_slice(&out.stdout).ok();
     one.and_then(|v| v["cases"].get(0).cloned())
         .ok_or_else(|| Failure::new(format!("the process that measured {n} trees in {} failed", global.db.display())))
@@ -67,9 +69,9 @@ fn measure_apart(global: &Global, n: u64) -> Done<Value> {
 
 /// Runs it.
 pub fn run(global: &Global, args: &BenchArgs) -> Done {
-    let cases: Vec<Value> = match args.trees.trees[..] {
-        [n] => vec![measure(global, args, n)?],
-        ref many => many.iter().map(|&n| measure_apart(global, n)).collect::<Done<_>>()?,
+    let cases: Vec<Value> = match args.trees.apart {
+        Some(n) => vec![measure(global, args, n)?],
+        None => args.trees.trees.iter().map(|&n| measure_apart(global, n)).collect::<Done<_>>()?,
     };
     if global.json {
         println!("{}", json!({ "budget": args.budget, "puts": args.num, "key": KEY, "value": VALUE, "cases": cases }));
