@@ -13,6 +13,7 @@ mod cliffs;
 mod embedding;
 mod engines;
 mod plan;
+mod queue;
 mod table;
 
 use clap::{Args, Parser, Subcommand};
@@ -42,6 +43,8 @@ enum Cmd {
     Run(Box<Run>),
     /// What operations cost after histories that could make them slow: Firn beside RocksDB
     Cliffs(cliffs::Cliffs),
+    /// Scans among deletions by RocksDB's published recipe: Firn beside RocksDB, as it is and with its remedy
+    Queue(queue::Queue),
     /// What each of many small stores costs that one process has open
     Small(embedding::SmallArgs),
     /// What many trees under one memory budget cost: to make, to open, at rest, and while they are written
@@ -241,6 +244,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Cmd::Run(args) => run(&args),
         Cmd::Cliffs(args) => cliffs::main(&args),
+        Cmd::Queue(args) => queue::main(&args),
         Cmd::Small(args) => embedding::run_small(&args),
         Cmd::Trees(args) => embedding::run_trees(&args),
         Cmd::List => {

@@ -37,6 +37,7 @@ pub mod meter;
 pub mod mixgraph;
 pub mod outcome;
 pub mod process;
+pub mod recipe;
 pub mod rng;
 pub mod runner;
 pub mod spec;

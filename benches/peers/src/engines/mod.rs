@@ -5,10 +5,10 @@
 //! handed to the operating system through when it returns, and no sync unless asked for. Everything else is as the engine's
 //! authors ship it.
 
-mod firn;
+pub mod firn;
 mod fjall;
 mod lmdb;
-mod rocksdb;
+pub mod rocksdb;
 
 use firn_workload::{Result, Store};
 use serde::{Deserialize, Serialize};

@@ -37,6 +37,13 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
     })
 }
 
+impl RocksStore {
+    /// Sets an option that may be changed while the store is open.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        Ok(self.db.set_options(&[(name, value)])?)
+    }
+}
+
 impl Store for RocksStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {

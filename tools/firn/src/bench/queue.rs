@@ -3,15 +3,16 @@
 //!
 //! Each look is taken once in a tree that was made for it, so a figure is the median of as many trees as there are rounds.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use clap::Args;
 use firn_kv::{Db, DbOptions, Policy, Tree, TreeOptions};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, rate, row};
+use firn_workload::firn::FirnStore;
+use firn_workload::recipe::{Scans, scans_among_deletions};
 use serde_json::json;
 
 use super::directory;
+use super::run::failure;
 use crate::store::Global;
 
 /// What `firn bench queue` takes of its own.
@@ -192,59 +193,14 @@ impl History {
     }
 }
 
-/// Scans of 100 keys a second from random keys of a merged tree, by eight threads, forward and backward: without deletions, and after 2,000
-/// looks at its first 2,000 keys each of which has deleted the 100 keys that it found.
-fn recipe(global: &Global, keys: u64, seconds: u64) -> Done<Vec<(bool, bool, f64)>> {
-    const THREADS: u64 = 8;
+/// The recipe, on a tree of its own.
+fn recipe(global: &Global, args: &QueueArgs) -> Done<Vec<Scans>> {
     directory::make_room(&global.db)?;
     let db = open(global)?;
     directory::mark(&global.db)?;
     let tree = db.tree("t", options(0))?;
-    (0..keys).try_for_each(|i| tree.put(&key(0, i), &[b'v'; 100]))?;
-    tree.compact()?;
-    let scan = |from: u64, forward: bool| -> Done {
-        let mut all = tree.cursor(..)?;
-        if forward {
-            all.seek(&key(0, from))?
-        } else {
-            all.seek_before(&key(0, from + 1))?
-        }
-        for _ in 0..100 {
-            if forward { all.next()? } else { all.prev()? }
-        }
-        Ok(())
-    };
-    let mut rates = vec![];
-    for deleted in [false, true] {
-        if deleted {
-            for i in shuffled(2_000) {
-                let found = tree.range(key(0, i)..).take(100).map(|item| Ok(item?.0.to_vec())).collect::<Done<Vec<_>>>()?;
-                found.iter().try_for_each(|k| tree.delete(k))?;
-            }
-            tree.flush()?;
-        }
-        for forward in [true, false] {
-            let done = AtomicU64::new(0);
-            let watch = Watch::start();
-            let work = |seed: u64| -> Done {
-                let (mut state, mut n) = (seed, 0);
-                while watch.seconds() < seconds as f64 {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    scan((state >> 33) % keys, forward)?;
-                    n += 1;
-                }
-                done.fetch_add(n, Ordering::Relaxed);
-                Ok(())
-            };
-            std::thread::scope(|s| {
-                let work = &work;
-                let workers: Vec<_> = (0..THREADS).map(|seed| s.spawn(move || work(seed))).collect();
-                workers.into_iter().try_for_each(|w| w.join().map_err(|_| Failure::new("a thread has panicked"))?)
-            })?;
-            rates.push((deleted, forward, done.load(Ordering::Relaxed) as f64 / watch.seconds()));
-        }
-    }
-    Ok(rates)
+    let store = FirnStore { db, tree, dir: global.db.clone() };
+    scans_among_deletions(&store, args.recipe, args.recipe_seconds).map_err(failure)
 }
 
 /// Runs it.
@@ -264,12 +220,10 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
             }
         }
     }
-    let rates = if args.recipe > 0 { recipe(global, args.recipe, args.recipe_seconds)? } else { vec![] };
+    let scans = if args.recipe > 0 { recipe(global, args)? } else { vec![] };
     if global.json {
         let case = |c: &Case| json!({"order": c.order, "state": c.state, "forward": c.forward, "normal_nanos": c.normal, "first_nanos": c.first, "ratio": c.ratio()});
         let cases: Vec<_> = cases.iter().map(case).collect();
-        let scans = |(deleted, forward, rate): &(bool, bool, f64)| json!({"deleted": deleted, "forward": forward, "scans_per_second": rate});
-        let scans: Vec<_> = rates.iter().map(scans).collect();
         println!("{}", json!({"deletions": args.deletions, "cases": cases, "recipe": scans}));
         return Ok(());
     }
@@ -281,12 +235,12 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
         row(&mut table, [c.order.to_owned(), c.state.to_owned(), direction.to_owned(), nanos(c.normal), nanos(c.first), times]);
     }
     print!("{}", print_table(&table, global.style()));
-    if !rates.is_empty() {
+    if !scans.is_empty() {
         println!("\nscans of 100 keys by 8 threads, {} keys", count(args.recipe));
-        let mut table = listing(&["deletions", "direction", "scans"], "llr");
-        for (deleted, forward, scans) in rates {
-            let words = [if deleted { "200,000" } else { "none" }, if forward { "forward" } else { "backward" }];
-            row(&mut table, [words[0].to_owned(), words[1].to_owned(), format!("{}/s", rate(scans))]);
+        let mut table = listing(&["deletions", "direction", "scans"], "rlr");
+        for s in scans {
+            let direction = if s.forward { "forward" } else { "backward" };
+            row(&mut table, [count(s.deletions), direction.to_owned(), format!("{}/s", rate(s.scans_per_second))]);
         }
         print!("{}", print_table(&table, global.style()));
     }

@@ -61,7 +61,11 @@ fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
 fn measure_apart(global: &Global, n: u64) -> Done<Value> {
     let me = std::env::current_exe()?;
     let args = std::env::args_os().skip(1).filter(|a| a != "--json");
-    let out = Command::new(me).args(args).args(["--json", "--apart", &n.to_string()]).stderr(std::process::Stdio::inherit()).output()?;
+    let out = Command::new(me)
+        .args(args)
+        .args(["--json", "--apart", &n.to_string()])
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
     let one: Option<Value> = serde_json::from_slice(&out.stdout).ok();
     one.and_then(|v| v["cases"].get(0).cloned())
         .ok_or_else(|| Failure::new(format!("the process that measured {n} trees in {} failed", global.db.display())))

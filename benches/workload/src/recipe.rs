@@ -1,0 +1,106 @@
+//! A published recipe of scans among deletions: that of the article in which RocksDB told of `min_tombstones_for_range_conversion`.
+//!
+//! Scans of 100 keys from random keys of a merged store, by eight threads, forward and backward: first without deletions, and then after 2,000
+//! looks at the first 2,000 keys, in no order, each of which has deleted the 100 keys that it found.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::rng::Rng;
+use crate::store::{Direction, Result, Store};
+
+/// Keys of one scan, and of one deletion.
+const LENGTH: u64 = 100;
+const LOOKS: u64 = 2_000;
+const THREADS: u64 = 8;
+
+/// What came of one step of the recipe.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Scans {
+    /// Deletions made before it.
+    pub deletions: u64,
+    /// Whether scans went forward.
+    pub forward: bool,
+    /// Scans a second, of all threads.
+    pub scans_per_second: f64,
+}
+
+fn key(i: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[8..].copy_from_slice(&i.to_be_bytes());
+    key
+}
+
+fn delete(store: &impl Store, keys: u64) -> Result<u64> {
+    let mut order: Vec<u64> = (0..LOOKS.min(keys)).collect();
+    let mut rng = Rng::new(1, THREADS);
+    for i in (1..order.len()).rev() {
+        order.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    let (mut found, mut deletions) = (vec![], 0);
+    for i in order {
+        found.clear();
+        store.scan(Some(&key(i)), Direction::Forward, LENGTH, |k, _| found.push(k.to_vec()))?;
+        found.iter().try_for_each(|k| store.delete(k))?;
+        deletions += found.len() as u64;
+    }
+    store.flush()?;
+    Ok(deletions)
+}
+
+fn scan(store: &impl Store, keys: u64, seconds: u64, direction: Direction) -> Result<f64> {
+    let (begin, done) = (Instant::now(), AtomicU64::new(0));
+    let work = |thread: u64| -> Result<()> {
+        let mut rng = Rng::new(2, thread);
+        while begin.elapsed().as_secs() < seconds {
+            store.scan(Some(&key(rng.below(keys))), direction, LENGTH, |_, _| {})?;
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    std::thread::scope(|s| {
+        let work = &work;
+        let workers: Vec<_> = (0..THREADS).map(|thread| s.spawn(move || work(thread))).collect();
+        workers.into_iter().try_for_each(|w| w.join().map_err(|_| "a thread has panicked")?)
+    })?;
+    Ok(done.load(Ordering::Relaxed) as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// Runs the recipe with `keys` keys on an empty store; each of its four steps takes `seconds`.
+///
+/// # Errors
+/// What the store says.
+pub fn scans_among_deletions(store: &impl Store, keys: u64, seconds: u64) -> Result<Vec<Scans>> {
+    (0..keys).try_for_each(|i| store.put(&key(i), &[b'v'; 100], false))?;
+    store.compact()?;
+    let mut all = vec![];
+    let mut step = |deletions| -> Result<()> {
+        for (forward, direction) in [(true, Direction::Forward), (false, Direction::Reverse)] {
+            all.push(Scans { deletions, forward, scans_per_second: scan(store, keys, seconds, direction)? });
+        }
+        Ok(())
+    };
+    step(0)?;
+    step(delete(store, keys)?)?;
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::MapStore;
+
+    #[test]
+    fn each_look_deletes_what_it_found() {
+        let store = MapStore::default();
+        let all = scans_among_deletions(&store, 250_000, 1).unwrap();
+        let forward = |s: &Scans| (s.deletions, s.forward);
+        assert_eq!(all.iter().map(forward).collect::<Vec<_>>(), [(0, true), (0, false), (200_000, true), (200_000, false)]);
+        assert!(all.iter().all(|s| s.scans_per_second > 0.0));
+        let mut first = None;
+        store.scan(None, Direction::Forward, 1, |k, _| first = Some(k.to_vec())).unwrap();
+        assert!(first.unwrap().as_slice() > key(2_000).as_slice());
+    }
+}
