@@ -491,6 +491,8 @@ fn benches_of_shapes_measure_every_case() {
     let quick = ["--deletions", "1000", "--rounds", "1", "--recipe", "3000", "--recipe-seconds", "1"];
     let queue = t.firn(&[&["bench", "queue", "--json"][..], &quick].concat()).json();
     assert!(queue["cases"].as_array().unwrap().len() >= 40, "{queue}");
+    let one = t.firn(&[&["bench", "queue", "--orders", "any", "--json"][..], &quick].concat()).json();
+    assert!(one["cases"].as_array().unwrap().iter().all(|c| c["order"] == "in any order"), "{one}");
     let cliffs = t.firn(&["bench", "cliffs", "--history", "200", "--bound", "1e9", "--json"]).json();
     assert!(cliffs["cases"].as_array().unwrap().len() >= 10, "{cliffs}");
 }

@@ -85,20 +85,20 @@ pub struct Meters {
     /// Who records what reads cost.
     pub recorder: Recorder,
     env: Arc<dyn Env>,
-    nanos: [Mutex<Histogram<u32>>; KINDS],
+    /// None where nothing was recorded yet: in a process with a thousand stores most of them time little.
+    nanos: [Mutex<Option<Histogram<u32>>>; KINDS],
 }
 
-/// From 1 ns to [`LONGEST`] with 2 significant digits: 18 KiB.
-fn histogram() -> Mutex<Histogram<u32>> {
-    let h = Histogram::new_with_bounds(1, LONGEST, 2).or_else(|_| Histogram::new(2));
-    Mutex::new(h.unwrap_or_else(|_| unreachable!("2 significant digits are within the crate's bounds")))
+/// With 2 significant digits. It grows with the longest time: 1 KiB, and 18 for [`LONGEST`].
+fn histogram() -> Histogram<u32> {
+    Histogram::new(2).unwrap_or_else(|_| unreachable!("2 significant digits are within the crate's bounds"))
 }
 
 impl Meters {
     /// Empty histograms over the clock of `env`.
     pub fn new(env: Arc<dyn Env>) -> Arc<Meters> {
         let recorder = Recorder::new(env.clone());
-        Arc::new(Meters { recorder, env, nanos: std::array::from_fn(|_| histogram()) })
+        Arc::new(Meters { recorder, env, nanos: Default::default() })
     }
 
     /// Begins an operation that is sampled.
@@ -152,14 +152,14 @@ impl Meters {
 
     /// Records a time.
     pub fn record(&self, what: Timed, nanos: u64) {
-        self.nanos[what as usize].lock().saturating_record(nanos);
+        let mut of = self.nanos[what as usize].lock();
+        let recorded = of.get_or_insert_with(histogram).record(nanos.min(LONGEST));
+        debug_assert!(recorded.is_ok(), "it grows as far as is needed");
     }
 
     fn of(&self, what: Timed) -> Latency {
-        let h = self.nanos[what as usize].lock();
-        if h.is_empty() {
-            return Latency::default();
-        }
+        let of = self.nanos[what as usize].lock();
+        let Some(h) = &*of else { return Latency::default() };
         let at = |q| h.value_at_quantile(q);
         let (mut sum, mut within) = (0_u64, [0; Latency::BOUNDS.len()]);
         for of in h.iter_recorded() {
@@ -266,5 +266,25 @@ impl Latencies {
             ("flush", self.flush),
             ("compaction", self.compaction),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::mem::MemEnv;
+
+    #[test]
+    fn any_time_is_recorded_and_what_never_happened_takes_no_memory() {
+        let meters = Meters::new(Arc::new(MemEnv::new(1)));
+        assert_eq!(meters.all().get, Latency::default());
+        for nanos in [0, 1, 300, 5_000_000, LONGEST, LONGEST + 1, u64::MAX] {
+            meters.record(Timed::Get, nanos);
+        }
+        let get = meters.all().get;
+        assert_eq!((get.timed, get.within[0], get.within[1], get.within[23]), (7, 2, 3, 4));
+        assert!((LONGEST..LONGEST + LONGEST / 50).contains(&get.max), "{}", get.max);
+        let none = |what: &Timed| meters.nanos[*what as usize].lock().is_none();
+        assert!([Timed::Seek, Timed::Write, Timed::Compaction].iter().all(none));
     }
 }

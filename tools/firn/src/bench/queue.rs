@@ -3,7 +3,7 @@
 //!
 //! Each look is taken once in a tree that was made for it, so a figure is the median of as many trees as there are rounds.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use firn_kv::{Db, DbOptions, Policy, Tree, TreeOptions};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, rate, row};
@@ -24,6 +24,9 @@ pub struct QueueArgs {
     /// queue: trees made for each figure
     #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
+    /// queue: in which orders
+    #[arg(long, value_name = "ORDERS", value_enum, value_delimiter = ',', default_values_t = Order::value_variants().iter().copied())]
+    orders: Vec<Order>,
     /// queue: keys of the published recipe; 0 leaves it out
     #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = firn_workload::spec::parse_count)]
     recipe: u64,
@@ -49,22 +52,31 @@ const STATES: [(State, &str); 4] = [
 ];
 
 /// How deletes come.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Order {
+    /// From the head
     Head,
+    /// From the tail
     Tail,
+    /// Ten queues in turn
     Queues,
-    Anyhow,
+    /// In any order
+    Any,
+    /// From the head, but one in 1,000 stays
     Survivors,
 }
 
-const ORDERS: [(Order, &str); 5] = [
-    (Order::Head, "from the head"),
-    (Order::Tail, "from the tail"),
-    (Order::Queues, "ten queues in turn"),
-    (Order::Anyhow, "in any order"),
-    (Order::Survivors, "one in 1,000 stays"),
-];
+impl Order {
+    fn words(self) -> &'static str {
+        match self {
+            Order::Head => "from the head",
+            Order::Tail => "from the tail",
+            Order::Queues => "ten queues in turn",
+            Order::Any => "in any order",
+            Order::Survivors => "one in 1,000 stays",
+        }
+    }
+}
 
 struct Case {
     order: &'static str,
@@ -141,7 +153,7 @@ impl History {
         let all: Box<dyn Iterator<Item = u64>> = match self.order {
             Order::Head | Order::Queues => Box::new(1..=each),
             Order::Tail => Box::new((1..=each).rev()),
-            Order::Anyhow => Box::new(shuffled(each).into_iter().map(|i| i + 1)),
+            Order::Any => Box::new(shuffled(each).into_iter().map(|i| i + 1)),
             Order::Survivors => Box::new((1..=each).filter(|i| i % 1000 != 0)),
         };
         for i in all {
@@ -209,14 +221,14 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
         return Err(Failure::new("--deletions must be 100 at least"));
     }
     let mut cases = vec![];
-    for (order, order_name) in ORDERS {
+    for &order in &args.orders {
         for (state, state_name) in STATES {
             let history = History { n: args.deletions, order, state };
             for forward in [true, false] {
                 let normal = history.median(global, args.rounds, false, forward)?;
                 let first = history.median(global, args.rounds, true, forward)?;
-                eprintln!("{order_name}, {state_name}: {} and {}", nanos(normal), nanos(first));
-                cases.push(Case { order: order_name, state: state_name, forward, normal, first });
+                eprintln!("{}, {state_name}: {} and {}", order.words(), nanos(normal), nanos(first));
+                cases.push(Case { order: order.words(), state: state_name, forward, normal, first });
             }
         }
     }
