@@ -166,7 +166,7 @@ pub enum Event {
         error: Error,
     },
     /// Writers are slowed down from now on: told once, not for each write, and whether or not anybody writes. The end of it is told as
-    /// `PacingEnded` with the same tree and reason, unless the store is closed before.
+    /// `PacingEnded` with the same tree and reason, at the latest when the tree is dropped or the store is closed.
     #[non_exhaustive]
     PacingBegun {
         /// The tree that is behind. By runs that pile up writers of all trees are slowed, and this is the first tree that had too many; by a flush

@@ -170,6 +170,7 @@ impl Core {
         };
         // With a failure behind it nobody knows what log and manifest hold, and they are left as they are: the log without its last mark.
         let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
+        self.end_pacing();
         self.events.close();
         self.signal_done();
         // Another Db that wants memory of this one may hold on to it for a moment longer.

@@ -146,9 +146,9 @@ impl Core {
     /// furthest behind.
     pub fn tables_changed(&self, tree: &TreeCore) {
         self.look_at(tree.id);
-        // Found under the lock: who has seen older tables, or the tree before it was dropped, may not have the last word.
+        // Found under the lock: who has seen older tables, or the tree before it was dropped or its Db closed, may not have the last word.
         let mut pressed = self.work.pressed.lock();
-        let pressure = if tree.is_dropped() { 0.0 } else { self.pressure(tree) };
+        let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
         if pressure > 0.0 {
             pressed.insert(tree.id, pressure);
         } else {

@@ -209,6 +209,7 @@ impl Core {
         let memory: usize = all.iter().map(|f| f.sealed.mem.used()).sum();
         for f in &all {
             f.tree.fill.flush_ended(from + nanos, memory);
+            self.end_fill(f.tree);
             self.tell_of(f, from, nanos / all.len() as u64);
         }
         // Writers have been given their room already.

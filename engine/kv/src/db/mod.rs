@@ -395,6 +395,8 @@ impl Core {
             trees.remove(&t);
             self.memory.set_trees(trees.len());
         }
+        // Before the catalogue is let go: who closes the Db ends what the trees that are left have begun.
+        self.end_fill(&t);
         drop(c);
         {
             // Nobody enters a memtable of a dropped tree any more.

@@ -10,6 +10,11 @@
 //! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay a system call; however many
 //!   threads write, they pay one after the other.
 //! - That writers are slowed is told when it begins and when it ends ([`Event::PacingBegun`]), by whoever sets the delay: a write tells nothing.
+//!   Whatever began ends, once: with its cause, with the tree, or with the Db. So what a delay goes by is looked at under the lock that
+//!   keeps its beginning: who was late finds the tree dropped, its memtable flushed, or the Db closed, and begins nothing.
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -33,6 +38,7 @@ const FLUSH: &str = "the flush that runs is behind";
 struct Slowed {
     /// The tree that began it.
     tree: String,
+    reason: &'static str,
     /// When, and how long writers had slept until then.
     since: u64,
     slept: u64,
@@ -86,7 +92,7 @@ impl Fill {
     }
 
     /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the flush that runs is done (`wait`), its
-    /// writers are slowed by the time that would be missing: what the flush still needs, less what the last one took to fill. Gives
+    /// writers are to be slowed by the time that would be missing: what the flush still needs, less what the last one took to fill. Gives
     /// the delay.
     fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) -> u64 {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
@@ -96,9 +102,7 @@ impl Fill {
             since => now.saturating_sub(since),
         };
         let known = self.flush_per_kib.load(Ordering::Relaxed);
-        let rate = if wait { fill_delay(memory, known, done, elapsed.saturating_sub(idle)) } else { 0 };
-        self.nanos_per_kib.store(rate, Ordering::Relaxed);
-        rate
+        if wait { fill_delay(memory, known, done, elapsed.saturating_sub(idle)) } else { 0 }
     }
 }
 
@@ -133,39 +137,64 @@ impl Core {
     /// Sets the delay from the position between the soft and the hard limit of the tree that is furthest behind, after that of `tree` has
     /// changed: 0 is none, 1 the most. One caller at a time.
     pub fn set_pace(&self, tree: &TreeCore, pressure: f64) {
-        let rate = delay(pressure);
-        self.pace.nanos_per_kib.store(rate, Ordering::Relaxed);
-        self.tell_pacing(&self.pace.slowed, rate > 0, tree, RUNS);
+        self.set_delay(&self.pace.nanos_per_kib, delay(pressure), &mut self.pace.slowed.lock(), tree, RUNS);
     }
 
-    /// Tells when writers begin to be slowed, and when that ends.
-    fn tell_pacing(&self, slowed: &Mutex<Option<Slowed>>, is_slow: bool, tree: &TreeCore, reason: &'static str) {
-        let mut slowed = slowed.lock();
-        if slowed.is_some() == is_slow {
-            return;
-        }
-        let (now, slept) = (self.env.monotonic_nanos(), self.pace.slept.load(Ordering::Relaxed));
-        match slowed.take() {
-            None => {
-                *slowed = Some(Slowed { tree: tree.name.clone(), since: now, slept });
-                self.events.note(|| Event::PacingBegun { tree: tree.name.clone(), reason });
-            }
-            Some(s) => self.events.note(|| Event::PacingEnded {
-                tree: s.tree,
-                reason,
-                micros: now.saturating_sub(s.since) / 1000,
-                slept_micros: (slept - s.slept) / 1000,
-            }),
-        }
-    }
-
-    /// A fresh memtable of `tree` has been begun at `now`, and `sealed` wait to be flushed.
-    pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize, sealed: usize) {
-        // Without workers the writer flushes, and there is nobody to wait for.
-        let wait = sealed >= self.max_sealed && self.options.background_threads > 0;
+    /// A fresh memtable of `tree` has been begun at `now`, after one of `memory` bytes.
+    pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize) {
         let stood = self.pace.slept.load(Ordering::Relaxed) + self.pace.stalled.load(Ordering::Relaxed);
-        let rate = tree.fill.begin(now, stood, memory, wait);
-        self.tell_pacing(&tree.fill.slowed, rate > 0, tree, FLUSH);
+        let fill = &tree.fill;
+        let mut slowed = fill.slowed.lock();
+        let rate = fill.begin(now, stood, memory, self.is_full_soon(tree));
+        self.set_delay(&fill.nanos_per_kib, rate, &mut slowed, tree, FLUSH);
+    }
+
+    /// A memtable of `tree` has been flushed, or the tree is gone: when nobody will wait for a flush any more, nobody is slowed for it.
+    pub fn end_fill(&self, tree: &TreeCore) {
+        let mut slowed = tree.fill.slowed.lock();
+        if !self.is_full_soon(tree) {
+            self.set_delay(&tree.fill.nanos_per_kib, 0, &mut slowed, tree, FLUSH);
+        }
+    }
+
+    /// Whether the writers of `tree` will wait for a flush when the memtable is full that they fill now. Without workers they flush themselves,
+    /// and there is nobody to wait for.
+    fn is_full_soon(&self, tree: &TreeCore) -> bool {
+        let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
+        self.options.background_threads > 0 && tree.check_live().is_ok() && is_full()
+    }
+
+    /// The Db is closed, and all trees are marked so: nobody is slowed any more.
+    pub fn end_pacing(&self) {
+        {
+            let mut pressed = self.work.pressed.lock();
+            pressed.clear();
+            self.pace.nanos_per_kib.store(0, Ordering::Relaxed);
+            self.tell_end(&mut self.pace.slowed.lock());
+        }
+        self.trees.read().iter().for_each(|t| self.end_fill(t));
+    }
+
+    /// Makes a delay this one, and tells when writers begin to be slowed by it, and when that ends.
+    fn set_delay(&self, delay: &AtomicU64, rate: u64, slowed: &mut Option<Slowed>, tree: &TreeCore, reason: &'static str) {
+        delay.store(rate, Ordering::Relaxed);
+        if rate == 0 {
+            self.tell_end(slowed);
+        } else if slowed.is_none() {
+            let (since, slept) = (self.env.monotonic_nanos(), self.pace.slept.load(Ordering::Relaxed));
+            *slowed = Some(Slowed { tree: tree.name.clone(), reason, since, slept });
+            self.events.note(|| Event::PacingBegun { tree: tree.name.clone(), reason });
+        }
+    }
+
+    fn tell_end(&self, slowed: &mut Option<Slowed>) {
+        let Some(Slowed { tree, reason, since, slept }) = slowed.take() else { return };
+        self.events.note(|| Event::PacingEnded {
+            tree,
+            reason,
+            micros: self.env.monotonic_nanos().saturating_sub(since) / 1000,
+            slept_micros: (self.pace.slept.load(Ordering::Relaxed) - slept) / 1000,
+        });
     }
 
     /// Waits until flushes have ended that a writer of `tree` needs: as long as `is_full` says, of which `reason` is told.

@@ -387,7 +387,6 @@ impl Core {
         let fresh = MemHandle::new(Memtable::empty(&self.arenas, view.options.filter_prefix.clone())?, end);
         let held = view.active.mem.used();
         tree.usual.store(held as u64, Ordering::Relaxed);
-        let mut waiting = 0;
         let now = self.env.monotonic_nanos();
         tree.change_view(|v| {
             // Set once: only the holder of the write lock seals.
@@ -395,12 +394,11 @@ impl Core {
             let _ = v.active.sealed_at.set(now);
             let mut sealed = vec![v.active.clone()];
             sealed.extend(v.sealed.iter().cloned());
-            waiting = sealed.len();
             View { active: fresh, sealed, ..v.clone() }
         });
         self.memory.seal(&view.active);
         self.work.sealed.lock().insert(tree.id);
-        self.begin_fill(tree, now, held, waiting);
+        self.begin_fill(tree, now, held);
         self.rebalance();
         Ok(())
     }
