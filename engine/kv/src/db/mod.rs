@@ -418,6 +418,7 @@ impl Core {
             let version = Arc::default();
             view::View { active, sealed: vec![], version, ..v.clone() }
         });
+        self.rebalance();
         self.signal_done();
         Ok(())
     }

@@ -158,6 +158,7 @@ impl Core {
         }
         made.iter().for_each(|t| self.events.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id }));
         drop(c);
+        self.rebalance();
         Ok(Some(made))
     }
 }
