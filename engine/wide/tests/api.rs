@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_kv::DbOptions;
+use firn_kv::env::fault::{FaultEnv, OpClass};
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
 use firn_wide::schema::storage_conf::StorageConf;
@@ -500,6 +501,24 @@ fn an_index_that_is_stopped_in_the_middle_is_whole_or_is_not_there() {
         });
         wide.system_update_column_family(&utf8("F")).unwrap();
     }
+}
+
+#[test]
+fn a_keyspace_of_many_families_is_synced_as_often_as_one_of_few() {
+    let syncs = |families: usize| {
+        let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
+        env.only(&[OpClass::Sync]);
+        let wide = Wide::open_in(Arc::new(env.clone()), "/wide", options()).unwrap();
+        let before = env.count();
+        let cf_defs = (0..families).map(|n| CfDef { name: format!("F{n}"), ..indexed() }).collect();
+        wide.system_add_keyspace(&KsDef { cf_defs, ..KsDef::new("K") }).unwrap();
+        let syncs = env.count() - before;
+        let keyspace = wide.keyspace("K").unwrap();
+        (0..families).for_each(|n| keyspace.family(&format!("F{n}")).unwrap().row("r").insert("v", "1").unwrap());
+        assert_eq!(wide.store().db().tree_names().len(), 1 + 2 * families);
+        syncs
+    };
+    assert_eq!(syncs(2), syncs(100), "with an index each");
 }
 
 #[test]

@@ -66,9 +66,7 @@ impl Engine {
         if !store.db().is_read_only() {
             clean(store, &catalog, gone)?;
         }
-        for table in catalog.tables() {
-            store.open_family(spec(table, wide.partitioner()))?;
-        }
+        store.open_families(catalog.tables().map(|t| spec(t, wide.partitioner())).collect())?;
         let catalog = RwLock::new(Arc::new(catalog));
         let lists = ListClock::new(random_bits(store));
         Ok(Engine(Arc::new(Shared { wide, catalog, changes: Mutex::new(()), lists })))
@@ -187,11 +185,10 @@ impl Engine {
         let diff = before.diff(&after);
         let is_new = |t: &&Arc<Table>| before.tables().all(|b| b.id != t.id);
         diff.opened.iter().filter(is_new).try_for_each(|t| store.check_new(t.id))?;
-        for table in &diff.opened {
-            if let Err(e) = building.open_family(spec(table, self.partitioner())) {
-                self.take_back(before, &diff.opened);
-                return Err(e.into());
-            }
+        let specs = diff.opened.iter().map(|t| spec(t, self.partitioner())).collect();
+        if let Err(e) = building.open_families(specs) {
+            self.take_back(before, &diff.opened);
+            return Err(e.into());
         }
         let mut batch = Batch::new();
         for (key, value) in &diff.records {

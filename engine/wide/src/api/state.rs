@@ -45,11 +45,13 @@ pub struct State {
 impl State {
     /// Opens all families of the schema. What is open already stays; new indexes are built.
     pub fn open(schema: Schema, store: &Store, partitioner: Partitioner, memtable_size: usize) -> Result<State> {
+        let defs = schema.keyspaces().flat_map(|k| k.families());
+        let specs = defs.map(|def| spec(def, store, partitioner, memtable_size)).collect();
+        let mut opened = store.open_families(specs)?.into_iter();
         let mut tables: BTreeMap<String, BTreeMap<String, Arc<Table>>> = BTreeMap::new();
         for keyspace in schema.keyspaces() {
             let families = tables.entry(keyspace.name().to_owned()).or_default();
-            for def in keyspace.families() {
-                let cells = store.open_family(spec(def, store, partitioner, memtable_size))?;
+            for (def, cells) in keyspace.families().zip(opened.by_ref()) {
                 families.insert(def.name().to_owned(), Arc::new(Table { def: def.clone(), cells }));
             }
         }

@@ -45,6 +45,9 @@ pub(super) const COMPLEX: u8 = 8;
 #[derive(Clone)]
 pub struct Family(pub(super) Arc<Open>);
 
+/// The indexes of a family at one moment.
+pub(super) type Indexes = Arc<Vec<Arc<Index>>>;
+
 pub(super) struct Open {
     pub id: u32,
     /// The store that opened it: only looked at, so that no other comes to lie in its place.
@@ -58,7 +61,7 @@ pub(super) struct Open {
     /// Those that the schema tree has on record.
     pub recorded: AtomicU8,
     pub has_indexes: AtomicBool,
-    pub indexes: RwLock<Arc<Vec<Arc<Index>>>>,
+    pub indexes: RwLock<Indexes>,
 }
 
 impl std::fmt::Debug for Family {
@@ -100,7 +103,7 @@ impl Family {
         self.0.kinds.load(Ordering::Acquire)
     }
 
-    pub(super) fn indexes(&self) -> Arc<Vec<Arc<Index>>> {
+    pub(super) fn indexes(&self) -> Indexes {
         self.0.indexes.read().clone()
     }
 

@@ -9,15 +9,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::{Batch, Cursor, Durability, MAX_KEY_LEN, Snapshot};
+use firn_kv::{Batch, Cursor, Durability, MAX_KEY_LEN, Snapshot, Tree};
 
 use crate::base::error::{Error, Result, invalid};
 use crate::cell::{Cell, State, Stored};
 use crate::key::{BEYOND, END, is_inside};
 
 use super::Store;
-use super::family::Family;
-use super::hooks;
+use super::family::{Family, Indexes};
 use super::indexed::{Ends, Index, IndexPart, IndexSpec};
 use super::reader::Body;
 use super::slice::{Partitions, Slice};
@@ -40,17 +39,24 @@ fn valued(stored: &[u8]) -> Result<Option<Cell<'_>>> {
     }
 }
 
+fn find<'a>(indexes: &'a Indexes, spec: &IndexSpec) -> Option<&'a Arc<Index>> {
+    indexes.iter().find(|i| i.spec == *spec)
+}
+
+/// Those of `specs` that are not there, whose trees [`take_indexes`](Store::take_indexes) wants.
+pub(super) fn new_indexes<'a>(there: &Indexes, specs: &'a [IndexSpec]) -> impl Iterator<Item = &'a IndexSpec> {
+    specs.iter().filter(|spec| find(there, spec).is_none())
+}
+
 impl Store {
-    /// Makes a family's indexes those of `specs`: drops others, builds new ones.
-    pub(super) fn take_indexes(&self, family: &Family, specs: &[IndexSpec]) -> Result<()> {
-        let before = family.indexes();
-        let there = |spec: &IndexSpec| before.iter().find(|i| i.spec == *spec);
-        let new = specs.iter().filter(|spec| there(spec).is_none());
-        let mut trees = self.0.db.trees(new.map(|spec| (TreeName::Index(spec.id).to_string(), hooks::index())))?.into_iter();
+    /// Makes a family's indexes, which were `before`, those of `specs`: drops others, builds new ones, whose trees are given in their order.
+    pub(super) fn take_indexes(&self, family: &Family, before: &Indexes, specs: &[IndexSpec], trees: Vec<Tree>) -> Result<()> {
+        let mut trees = trees.into_iter();
         let mut after = vec![];
         for spec in specs {
-            let Some(tree) = there(spec).map_or_else(|| trees.next(), |_| None) else {
-                after.extend(there(spec).cloned());
+            let there = find(before, spec);
+            let Some(tree) = there.map_or_else(|| trees.next(), |_| None) else {
+                after.extend(there.cloned());
                 continue;
             };
             let mut name = vec![];

@@ -55,7 +55,8 @@ pub use trees::{SCHEMA_TREE, TreeName};
 pub use view::View;
 
 use clock::{EnvClock, Ticker};
-use family::Open;
+use family::{Indexes, Open};
+use index::new_indexes;
 use stripes::Stripes;
 
 /// How a store is opened.
@@ -169,28 +170,58 @@ impl Store {
     /// [`stoppable`](Store::stoppable) handle: then an index that is new is not built, and does not answer; who leaves it out of the `spec` of another
     /// call drops it, and another opening builds it.
     pub fn open_family(&self, spec: FamilySpec) -> Result<Family> {
-        if spec.counter && !spec.indexes.is_empty() {
+        let id = spec.id;
+        self.open_families(vec![spec])?.pop().ok_or_else(|| not_open(id))
+    }
+
+    /// Opens families in the order given, as [`open_family`](Store::open_family) does: any number for the price of one, for those that are not there
+    /// are created at once, all with their indexes or none.
+    ///
+    /// # Errors
+    /// Those of [`open_family`](Store::open_family), and `InvalidRequest` for a number that is there twice. Some may have been opened then, and
+    /// new ones are empty: [`family`](Store::family) knows them.
+    pub fn open_families(&self, specs: Vec<FamilySpec>) -> Result<Vec<Family>> {
+        if specs.iter().any(|spec| spec.counter && !spec.indexes.is_empty()) {
             return Err(invalid("a family of counters can't have indexes"));
         }
-        let options = hooks::family(spec.tree.clone(), spec.counter, spec.layout.token_len(), spec.gc_grace.into());
+        let before: Vec<Indexes> =
+            specs.iter().map(|spec| self.family(spec.id).map_or_else(Indexes::default, |f| f.indexes())).collect();
+        let wanted = specs.iter().zip(&before).flat_map(|(spec, before)| {
+            let options = hooks::family(spec.tree.clone(), spec.counter, spec.layout.token_len(), spec.gc_grace.into());
+            let new = new_indexes(before, &spec.indexes);
+            let indexes = new.map(|index| (TreeName::Index(index.id).to_string(), hooks::index()));
+            std::iter::once((TreeName::Family(spec.id).to_string(), options)).chain(indexes)
+        });
         // Who asks for more waits for a sync of the log at the end.
-        let tree = self.0.db.with(Durability::Process).tree(&TreeName::Family(spec.id).to_string(), options)?;
-        let family = {
-            let mut families = self.0.families.write();
-            match families.get(&spec.id) {
-                Some(f) if f.0.layout != spec.layout || f.0.counter != spec.counter => {
-                    return Err(invalid(format!("family {} is open with another layout", spec.id)));
-                }
-                Some(f) => f.clone(),
-                None => {
-                    let f = self.new_family(&spec, tree)?;
-                    families.insert(spec.id, f.clone());
-                    f
-                }
+        let mut trees = self.0.db.with(Durability::Process).trees(wanted)?.into_iter();
+        // All are known before the first index is built: who takes them back finds them.
+        let mut families = vec![];
+        let mut of_indexes = vec![];
+        for (spec, before) in specs.iter().zip(&before) {
+            let tree = trees.next().ok_or_else(|| not_open(spec.id))?;
+            families.push(self.take_up(spec, tree)?);
+            of_indexes.push(trees.by_ref().take(new_indexes(before, &spec.indexes).count()).collect());
+        }
+        for (((family, spec), before), trees) in families.iter().zip(&specs).zip(&before).zip(of_indexes) {
+            self.take_indexes(family, before, &spec.indexes, trees)?;
+        }
+        Ok(families)
+    }
+
+    /// The family of a tree that has been opened, if it is not open yet.
+    fn take_up(&self, spec: &FamilySpec, tree: Tree) -> Result<Family> {
+        let mut families = self.0.families.write();
+        match families.get(&spec.id) {
+            Some(f) if f.0.layout != spec.layout || f.0.counter != spec.counter => {
+                Err(invalid(format!("family {} is open with another layout", spec.id)))
             }
-        };
-        self.take_indexes(&family, &spec.indexes)?;
-        Ok(family)
+            Some(f) => Ok(f.clone()),
+            None => {
+                let f = self.new_family(spec, tree)?;
+                families.insert(spec.id, f.clone());
+                Ok(f)
+            }
+        }
     }
 
     fn new_family(&self, spec: &FamilySpec, tree: Tree) -> Result<Family> {
@@ -224,11 +255,11 @@ impl Store {
     /// # Errors
     /// `InvalidRequest` when it is not open; errors of the engine.
     pub fn drop_family(&self, id: u32) -> Result<()> {
-        let family = self.0.families.write().remove(&id).ok_or_else(|| invalid(format!("family {id} is not open")))?;
+        let family = self.0.families.write().remove(&id).ok_or_else(|| not_open(id))?;
         family.0.dropped.store(true, Ordering::Release);
         // Who found it open has written then, and waits for nobody.
         self.0.stripes.pass_through();
-        self.take_indexes(&family, &[])?;
+        self.take_indexes(&family, &family.indexes(), &[], vec![])?;
         self.0.db.drop_tree(&TreeName::Family(id).to_string())?;
         self.forget_family(id)
     }
@@ -258,7 +289,7 @@ impl Store {
     }
 
     fn check_open(&self, family: &Family) -> Result<()> {
-        if family.is_of(&self.0) { Ok(()) } else { Err(not_open(family)) }
+        if family.is_of(&self.0) { Ok(()) } else { Err(foreign(family)) }
     }
 
     fn sync_if(&self, durability: Durability) -> Result<()> {
@@ -276,7 +307,12 @@ impl std::fmt::Debug for Store {
 }
 
 #[cold]
-fn not_open(family: &Family) -> Error {
+fn not_open(id: u32) -> Error {
+    invalid(format!("family {id} is not open"))
+}
+
+#[cold]
+fn foreign(family: &Family) -> Error {
     invalid(format!("family {} has been dropped or belongs to another store", family.0.id))
 }
 
