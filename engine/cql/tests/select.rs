@@ -213,6 +213,33 @@ fn a_select_that_is_stopped_says_so_at_the_next_row() {
 }
 
 #[test]
+fn what_a_stopped_definition_takes_back_is_stopped_by_nobody() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let stop = Arc::new(AtomicBool::new(false));
+    let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap();
+    let session = Session::new(wide.stoppable(stop.clone())).unwrap();
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.a (k int PRIMARY KEY, v text, w text)",
+        "CREATE INDEX by_v ON ks.a (v)",
+        "INSERT INTO ks.a (k, v, w) VALUES (1, 'x', 'y')",
+    ] {
+        session.execute(text, ()).unwrap();
+    }
+    let (catalog, find) = (session.engine().catalog(), "SELECT k FROM ks.a WHERE v = 'x'");
+    let table = catalog.tables().next().unwrap();
+    let family = session.engine().family(table).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    // Left unbuilt here; the definition would build both, and is stopped with the first.
+    wide.stoppable(stop.clone()).store().rebuild_index(&family, table.indexes()[0].id).unwrap_err();
+    let stopped = session.execute("CREATE INDEX by_w ON ks.a (w)", ());
+    assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{stopped:?}");
+    stop.store(false, Ordering::Relaxed);
+    assert_eq!(session.execute(find, ()).unwrap().len(), 1);
+    session.execute("CREATE INDEX by_w ON ks.a (w)", ()).unwrap();
+}
+
+#[test]
 fn a_definition_that_is_stopped_leaves_no_index() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let env = MemEnv::new(1);

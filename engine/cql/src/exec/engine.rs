@@ -212,9 +212,10 @@ impl Engine {
         Ok(after)
     }
 
-    /// Makes the open trees those of the definitions of before again, as far as it can be done: the reason why not is told already.
+    /// Makes the open trees those of the definitions of before again, as far as it can be done: the reason why not is told already. Nobody stops
+    /// this, whatever handle the engine was opened with.
     fn take_back(&self, before: &Catalog, opened: &[Arc<Table>]) {
-        let store = self.store();
+        let store = self.store().unstoppable();
         for table in opened.iter().filter(|t| store.family(t.id).is_some()) {
             match before.tables().find(|b| b.id == table.id) {
                 Some(before) => drop(store.open_family(spec(before, self.partitioner()))),

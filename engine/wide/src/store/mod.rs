@@ -115,8 +115,8 @@ impl Store {
         Store(self.0.clone(), Some(stop))
     }
 
-    /// The same store, by a handle that nobody stops.
-    pub(crate) fn unstoppable(&self) -> Store {
+    /// The same store, by a handle that nobody stops, whatever this one is: for what takes back a work that was stopped.
+    pub fn unstoppable(&self) -> Store {
         Store(self.0.clone(), None)
     }
 
