@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::error::{closed, of_kv};
+use crate::error::closed;
 use crate::handle::Handle;
-use crate::merge::{self, Pairs};
+use crate::merge::{self, Pairs, call};
 use crate::read::{Batch, Items, Kind, Limits, Snapshot, Transaction, limits};
 
 /// The durability of this name.
@@ -68,13 +68,13 @@ impl Db {
         create: bool,
     ) -> PyResult<Db> {
         let options = options(memory_budget, background_threads, durability, read_only, create)?;
-        py.detach(|| firn_kv::Db::open_with(path, options)).map(Db::open).map_err(of_kv)
+        call(py, || firn_kv::Db::open_with(path, options)).map(Db::open)
     }
 
     /// An empty store in memory.
     #[staticmethod]
     fn in_memory(py: Python<'_>) -> PyResult<Db> {
-        py.detach(firn_kv::Db::in_memory).map(Db::open).map_err(of_kv)
+        call(py, firn_kv::Db::in_memory).map(Db::open)
     }
 
     /// The tree of this name, made where it is not there. Options have the names and values of `firn tree`: `policy="lazy:4"`, `memtable_size="16m"`; what is
@@ -95,7 +95,7 @@ impl Db {
             }
         }
         let changes: Vec<(&str, &str)> = changes.iter().map(|(n, v)| (&**n, &**v)).collect();
-        let tree = py.detach(|| firn_tools::trees::with_options(&db, name, &changes, merge)).map_err(of_kv)?;
+        let tree = call(py, || firn_tools::trees::with_options(&db, name, &changes, merge))?;
         Ok(Tree { tree: Handle::new(tree), name: name.to_owned() })
     }
 
@@ -106,7 +106,7 @@ impl Db {
 
     fn drop_tree(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let db = self.get()?;
-        py.detach(|| db.drop_tree(name)).map_err(of_kv)
+        call(py, || db.drop_tree(name))
     }
 
     /// Does all that the batch says, or nothing; the batch is empty afterwards, also when it fails.
@@ -115,7 +115,7 @@ impl Db {
         let batch = batch.take();
         let (durability, db) = (self::durability(durability)?, self.get()?);
         let db = durability.map_or_else(|| db.clone(), |d| db.with(d));
-        py.detach(|| db.write(batch)).map_err(of_kv)
+        call(py, || db.write(batch))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
@@ -151,19 +151,19 @@ impl Db {
     /// Makes a copy of the store in a directory that is missing or empty, on the same file system: tables are linked, not copied.
     fn checkpoint(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let db = self.get()?;
-        py.detach(|| db.checkpoint(path)).map_err(of_kv)
+        call(py, || db.checkpoint(path))
     }
 
     /// Waits until no memtable is to be flushed and no compaction is due.
     fn wait_idle(&self, py: Python<'_>) -> PyResult<()> {
         let db = self.get()?;
-        py.detach(|| db.wait_idle()).map_err(of_kv)
+        call(py, || db.wait_idle())
     }
 
     /// Waits until all that was written is on the device.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let db = self.get()?;
-        py.detach(|| db.sync()).map_err(of_kv)
+        call(py, || db.sync())
     }
 
     /// Statistics, as `firn stats --json` has them.
@@ -176,7 +176,7 @@ impl Db {
     /// Closes the store: all that was written is safe when it returns. What was got from it raises `ClosedError` from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| held.map_or(Ok(()), |db| db.close())).map_err(of_kv)
+        call(py, || held.map_or(Ok(()), |db| db.close()))
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -203,7 +203,7 @@ impl Tree {
     }
 
     fn read<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let found = py.detach(|| self.tree.get(key)).map_err(of_kv)?;
+        let found = call(py, || self.tree.get(key))?;
         Ok(found.map(|v| PyBytes::new(py, &v)))
     }
 
@@ -215,8 +215,8 @@ impl Tree {
 /// A pair of bytes.
 type Pair<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-fn pair<'py>(py: Python<'py>, entry: firn_kv::Result<Option<(firn_kv::Value, firn_kv::Value)>>) -> PyResult<Option<Pair<'py>>> {
-    Ok(entry.map_err(of_kv)?.map(|(k, v)| (PyBytes::new(py, &k), PyBytes::new(py, &v))))
+fn pair<'py>(py: Python<'py>, entry: Option<(firn_kv::Value, firn_kv::Value)>) -> Option<Pair<'py>> {
+    entry.map(|(k, v)| (PyBytes::new(py, &k), PyBytes::new(py, &v)))
 }
 
 #[pymethods]
@@ -235,27 +235,27 @@ impl Tree {
     }
 
     fn __setitem__(&self, py: Python<'_>, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<()> {
-        py.detach(|| self.tree.put(&key, &value)).map_err(of_kv)
+        call(py, || self.tree.put(&key, &value))
     }
 
     fn __delitem__(&self, py: Python<'_>, key: PyBackedBytes) -> PyResult<()> {
         if !self.__contains__(py, key.clone_ref(py))? {
             return Err(PyKeyError::new_err(PyBytes::new(py, &key).unbind()));
         }
-        py.detach(|| self.tree.delete(&key)).map_err(of_kv)
+        call(py, || self.tree.delete(&key))
     }
 
     fn __contains__(&self, py: Python<'_>, key: PyBackedBytes) -> PyResult<bool> {
-        py.detach(|| self.tree.contains(&key)).map_err(of_kv)
+        call(py, || self.tree.contains(&key))
     }
 
     /// How many keys there are, which are counted one by one.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        py.detach(|| self.tree.len()).map(|n| usize::try_from(n).unwrap_or(usize::MAX)).map_err(of_kv)
+        call(py, || self.tree.len()).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        py.detach(|| self.tree.is_empty()).map(|empty| !empty).map_err(of_kv)
+        call(py, || self.tree.is_empty()).map(|empty| !empty)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Items> {
@@ -271,40 +271,40 @@ impl Tree {
     #[pyo3(signature = (key, value, *, durability=None))]
     fn put(&self, py: Python<'_>, key: PyBackedBytes, value: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
         let tree = self.with(durability)?;
-        py.detach(|| tree.put(&key, &value)).map_err(of_kv)
+        call(py, || tree.put(&key, &value))
     }
 
     /// Deletes a key, whether it is there or not.
     #[pyo3(signature = (key, *, durability=None))]
     fn delete(&self, py: Python<'_>, key: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
         let tree = self.with(durability)?;
-        py.detach(|| tree.delete(&key)).map_err(of_kv)
+        call(py, || tree.delete(&key))
     }
 
     /// Adds an operand to a key, which the tree's merge function folds when it is read.
     #[pyo3(signature = (key, operand, *, durability=None))]
     fn merge(&self, py: Python<'_>, key: PyBackedBytes, operand: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
         let tree = self.with(durability)?;
-        py.detach(|| tree.merge(&key, &operand)).map_err(of_kv)
+        call(py, || tree.merge(&key, &operand))
     }
 
     /// Loads pairs, in ascending order of their keys, straight into tables: faster than putting them, and all of them or none. How many there were.
     fn ingest(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<u64> {
         let mut pairs = Pairs::new(pairs.try_iter()?.unbind());
-        let loaded = py.detach(|| self.tree.try_ingest(&mut pairs));
-        pairs.failure().map_or_else(|| loaded.map_err(of_kv), Err)
+        let loaded = call(py, || self.tree.try_ingest(&mut pairs));
+        pairs.failure().map_or(loaded, Err)
     }
 
     /// Writes what is in memory to tables.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.tree.flush()).map_err(of_kv)
+        call(py, || self.tree.flush())
     }
 
     /// Merges all tables that have keys from `start` on, before `end`, into one run, what is in memory too.
     #[pyo3(signature = (start=None, end=None))]
     fn compact(&self, py: Python<'_>, start: Option<PyBackedBytes>, end: Option<PyBackedBytes>) -> PyResult<()> {
         let bounds = limits(start, end, None, false)?;
-        py.detach(|| self.tree.compact_range(bounds.range())).map_err(of_kv)
+        call(py, || self.tree.compact_range(bounds.range()))
     }
 
     /// Deletes all keys from `start` on, before `end`.
@@ -317,12 +317,12 @@ impl Tree {
         durability: Option<&str>,
     ) -> PyResult<()> {
         let (tree, bounds) = (self.with(durability)?, limits(start, end, None, false)?);
-        py.detach(|| tree.delete_range(bounds.range())).map_err(of_kv)
+        call(py, || tree.delete_range(bounds.range()))
     }
 
     /// Sets a key that has no value, as one step; gives the value that it has then.
     fn setdefault<'py>(&self, py: Python<'py>, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
-        let before = py.detach(|| self.tree.insert_if_absent(&key, &value)).map_err(of_kv)?;
+        let before = call(py, || self.tree.insert_if_absent(&key, &value))?;
         Ok(before.map_or_else(|| PyBytes::new(py, &value), |v| PyBytes::new(py, &v)))
     }
 
@@ -334,21 +334,20 @@ impl Tree {
         old: Option<PyBackedBytes>,
         new: Option<PyBackedBytes>,
     ) -> PyResult<bool> {
-        let done = py.detach(|| self.tree.compare_and_swap(&key, old.as_deref(), new.as_deref()));
-        done.map(|swapped| swapped.is_ok()).map_err(of_kv)
+        call(py, || self.tree.compare_and_swap(&key, old.as_deref(), new.as_deref())).map(|swapped| swapped.is_ok())
     }
 
     fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
-        pair(py, py.detach(|| self.tree.first()))
+        Ok(pair(py, call(py, || self.tree.first())?))
     }
 
     fn last<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
-        pair(py, py.detach(|| self.tree.last()))
+        Ok(pair(py, call(py, || self.tree.last())?))
     }
 
     /// Takes the first entry out, as one step.
     fn pop_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
-        pair(py, py.detach(|| self.tree.pop_first()))
+        Ok(pair(py, call(py, || self.tree.pop_first())?))
     }
 
     #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]

@@ -10,7 +10,7 @@
 //! | `error` | the exceptions |
 //! | `handle` | handles of the engine, which are dropped without the interpreter's lock |
 //! | `db` | stores and trees |
-//! | `merge` | what the engine asks of Python: to fold operands, pairs to load |
+//! | `merge` | calls of the engine, and what it asks of Python: to fold operands, pairs to load |
 //! | `read` | iterators, snapshots, transactions, batches |
 //! | `cql` | sessions, statements, rows |
 //! | `value` | Python's values as CQL's, and back |

@@ -3,17 +3,22 @@
 //! Both are asked by threads of the engine, or by ones that have given up the interpreter's lock, and take it for the call: whoever waits for the
 //! engine doesn't hold it. Once the interpreter is going down no function is asked any more ([`ended`]): a thread that wanted its lock then
 //! would never have it, and closing a store waits for such threads.
+//!
+//! What a function raises is an error of the engine's, which keeps operands that can't be folded and goes on. What is no `Exception` (an interrupt,
+//! an exit) is meant for whoever made the call in whose thread the function ran: [`call`] raises it there, whatever the engine made of it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use firn_kv::{Error, Folded, Merge, Result};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyIterator, PyList};
 
+use crate::error::of_kv;
 use crate::handle::Handle;
 
 /// How many calls of functions are under way, and whether the interpreter is about to end.
@@ -23,6 +28,45 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// How many of the calls are this thread's.
     static OWN: Cell<usize> = const { Cell::new(0) };
+    /// How many calls of the engine this thread is in.
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+    /// What a function has raised in the innermost of them that is no `Exception`.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// A call of the engine.
+struct Call;
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        CALLS.set(CALLS.get() - 1);
+    }
+}
+
+/// Calls the engine without the interpreter's lock.
+///
+/// # Errors
+/// What a merge function has raised meanwhile that is no `Exception`, also where the engine has done what it was asked for; else the engine's.
+pub fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    CALLS.set(CALLS.get() + 1);
+    let one = Call;
+    let done = py.detach(work);
+    drop(one);
+    RAISED.take().map_or_else(|| done.map_err(of_kv), Err)
+}
+
+/// Whether the call that this thread is in is to raise what a function has raised.
+pub fn is_interrupted() -> bool {
+    RAISED.with_borrow(Option::is_some)
+}
+
+/// What a function raised, in words. It is kept where it isn't for the engine.
+fn told(py: Python<'_>, e: PyErr) -> String {
+    let text = e.to_string();
+    if CALLS.get() > 0 && !e.is_instance_of::<PyException>(py) {
+        RAISED.set(Some(e));
+    }
+    text
 }
 
 /// A call that is under way.
@@ -77,16 +121,19 @@ impl Merge for Function {
     }
 
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        let call = |py: Python<'_>| -> PyResult<Folded> {
+        let fold = |py: Python<'_>| -> PyResult<Folded> {
             let operands = PyList::new(py, operands.iter().map(|o| PyBytes::new(py, o)))?;
             let value = self.function.call1(py, (PyBytes::new(py, key), base.map(|b| PyBytes::new(py, b)), operands))?;
             let value: Option<PyBackedBytes> = value.extract(py)?;
             Ok(value.map_or(Folded::Absent, |v| Folded::Value(v.to_vec())))
         };
         let _folding = Folding::begin();
+        if is_interrupted() {
+            return Err(Error::invalid("the call was interrupted"));
+        }
         let is_over = ENDED.load(Ordering::SeqCst);
         // An exception is put into words by the interpreter, so while it is there.
-        let folded = if is_over { None } else { Python::try_attach(|py| call(py).map_err(|e| e.to_string())) };
+        let folded = if is_over { None } else { Python::try_attach(|py| fold(py).map_err(|e| told(py, e))) };
         let folded = folded.unwrap_or_else(|| Err("the interpreter has ended".into()));
         folded.map_err(|e| Error::invalid(format!("the merge function {}: {e}", self.name)))
     }

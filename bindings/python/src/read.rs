@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::db::Tree;
 use crate::error::{closed, of_kv};
 use crate::handle::Handle;
+use crate::merge::{call, is_interrupted};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,6 +108,10 @@ impl Items {
                 walk.step = (walk.step * 2).min(AHEAD);
             }
         }
+        // What was fetched before an interrupt is there for whoever goes on after it.
+        if let Some(e) = walk.failed.take_if(|_| is_interrupted()) {
+            return Err(e);
+        }
         match walk.ready.pop_front() {
             Some(entry) => Ok(Some(entry)),
             // What was fetched before it has been given.
@@ -122,7 +127,7 @@ impl Items {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((key, value)) = py.detach(|| self.entry()).map_err(of_kv)? else { return Ok(None) };
+        let Some((key, value)) = call(py, || self.entry())? else { return Ok(None) };
         let (key, value) = (|| PyBytes::new(py, &key), || PyBytes::new(py, &value));
         Ok(Some(match self.kind {
             Kind::Items => PyTuple::new(py, [key(), value()])?.into_any(),
@@ -193,7 +198,7 @@ impl Snapshot {
     fn get(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
         let held = self.held()?;
         // Another thread may close the snapshot meanwhile: then this is the last handle of it.
-        let found = py.detach(move || held.get(&tree.tree, &key)).map_err(of_kv)?;
+        let found = call(py, move || held.get(&tree.tree, &key))?;
         Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
     }
 
@@ -242,7 +247,7 @@ impl Transaction {
         work: impl FnOnce(&mut firn_kv::Transaction) -> firn_kv::Result<T> + Send,
     ) -> PyResult<T> {
         // The lock is taken without the interpreter's, so that nobody waits for one with the other.
-        py.detach(|| lock(&self.0).as_mut().map(work)).ok_or_else(|| closed("transaction"))?.map_err(of_kv)
+        call(py, || lock(&self.0).as_mut().map(work).transpose())?.ok_or_else(|| closed("transaction"))
     }
 }
 
@@ -291,8 +296,8 @@ impl Transaction {
 
     /// Does all that it wrote; on `ConflictError` or another failure nothing. It is over in any case.
     pub fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        let held = py.detach(|| lock(&self.0).take().map(firn_kv::Transaction::commit));
-        held.ok_or_else(|| closed("transaction"))?.map_err(of_kv)
+        let done = call(py, || lock(&self.0).take().map(firn_kv::Transaction::commit).transpose())?;
+        done.ok_or_else(|| closed("transaction"))
     }
 
     /// Gives it up.
@@ -312,6 +317,6 @@ impl Transaction {
             return Ok(());
         }
         // Who has committed or given it up in the block wants no more.
-        py.detach(|| lock(&self.0).take().map_or(Ok(()), firn_kv::Transaction::commit)).map_err(of_kv)
+        call(py, || lock(&self.0).take().map_or(Ok(()), firn_kv::Transaction::commit))
     }
 }

@@ -49,6 +49,79 @@ def test_operands_are_folded_by_a_function(tmp_path):
         assert t[b"n"] == b"7"
 
 
+def test_an_interrupt_in_a_merge_function_is_raised_by_the_call(tmp_path):
+    came = KeyboardInterrupt("now")
+    asked = []
+
+    def fold(key, base, operands):
+        if came and key >= b"2":
+            asked.append(key)
+            raise came
+        return b"".join(operands)
+
+    with firn.Db(tmp_path / "db", background_threads=0) as db:
+        t = db.tree("t", merge=("join", fold), policy="tiered:32:64")
+
+        def calls(function):
+            asked.clear()
+            with pytest.raises(BaseException) as raised:
+                function()
+            assert raised.value is came and len(asked) == 1
+
+        for operand in (b"a", b"b"):
+            for i in range(5):
+                t.merge(b"%d" % i, operand)
+        keys = [b"%d" % i for i in range(5)]
+        calls(lambda: t[b"2"])
+        calls(lambda: len(t))
+        calls(lambda: list(t.items()))
+        calls(lambda: db.snapshot().get(t, b"3"))
+        calls(lambda: db.transaction().get(t, b"3"))
+        # What is there before it is given; who goes on is not told twice.
+        walk, got = t.items(), []
+        for _ in range(3):
+            try:
+                for key, _ in walk:
+                    got.append(key)
+            except KeyboardInterrupt:
+                pass
+        assert got == keys[:2]
+        # Work whose operands are kept where they can't be folded.
+        calls(t.compact)
+        came = SystemExit(3)
+        calls(t.compact)
+        came = None
+        t[b"5"] = b"ab"
+        assert list(t.items()) == [(key, b"ab") for key in keys + [b"5"]]
+        t.compact()
+        assert list(t.items()) == [(key, b"ab") for key in keys + [b"5"]]
+
+
+def test_an_interrupt_by_the_keyboard_ends_a_compaction(tmp_path):
+    script = f"""
+import signal
+
+import firn
+
+def fold(key, base, operands):
+    signal.raise_signal(signal.SIGINT)
+    return b"".join(operands)
+
+t = firn.Db({str(tmp_path / "db")!r}).tree("t", merge=("join", fold))
+for i in range(10):
+    t.merge(b"%d" % i, b"a")
+try:
+    t.compact()
+    print("swallowed")
+except KeyboardInterrupt:
+    print("raised")
+t[b"k"] = b"v"
+print(t[b"k"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "raised\nb'v'\n", "")
+
+
 def test_threads_and_workers_fold_at_once(tmp_path):
     with firn.Db(tmp_path / "db") as db:
         t = db.tree("t", merge=("add", add), policy="tiered:2")
