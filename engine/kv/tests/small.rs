@@ -9,7 +9,7 @@ use firn_kv::env::fault::{FaultEnv, OpClass};
 use firn_kv::env::mem::{Cut, MemEnv};
 use firn_kv::manifest::{Manifest, manifest_name};
 use firn_kv::wal::{SegmentReader, segment_number};
-use firn_kv::{Db, DbOptions, ErrorKind, Policy, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, Folded, Merge, Policy, Tree, TreeOptions};
 
 const DIR: &str = "/db";
 
@@ -236,6 +236,50 @@ fn openings_do_not_pile_up_segments() {
     }
     let (_db, tree) = open(&env);
     assert_eq!(tree.iter().count(), 150);
+}
+
+/// Whoever opens which of the trees: what others have left in the log is theirs to keep, but not for ever.
+#[test]
+fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
+    let add = || TreeOptions { merge: Some(Arc::new(Latest)), ..TreeOptions::default() };
+    for (threads, closes, opens) in [(2, true, true), (2, false, false), (0, true, false), (0, false, true)] {
+        let mut env = MemEnv::new(1);
+        let options = DbOptions { event_log: false, background_threads: threads, ..DbOptions::default() };
+        {
+            let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
+            db.tree("t", TreeOptions::default()).unwrap();
+            let others = db.tree("others", add()).unwrap();
+            others.put(b"a", b"1").unwrap();
+            others.merge(b"a", b"2").unwrap();
+        }
+        for i in 0..150u32 {
+            let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
+            let tree = if opens { db.tree("t", TreeOptions::default()) } else { db.existing_tree("t") }.unwrap();
+            tree.put(i.to_be_bytes(), b"v").unwrap();
+            if !closes {
+                env = env.crash_image(0, &Cut::Process);
+            }
+            drop((tree, db));
+            // What was too many, this opening's, and what a crash leaves of those that were made ready.
+            assert!(space(&env).1 <= 40, "{threads} {closes} {opens} {i}: {} segments", space(&env).1);
+        }
+        let db = Db::open_in(Arc::new(env.clone()), DIR, options).unwrap();
+        assert_eq!(db.existing_tree("t").unwrap().iter().count(), 150);
+        assert_eq!(db.tree("others", add()).unwrap().get(b"a").unwrap().as_deref(), Some(&b"2"[..]));
+    }
+}
+
+/// The newest operand counts.
+#[derive(Debug)]
+struct Latest;
+
+impl Merge for Latest {
+    fn name(&self) -> &str {
+        "latest"
+    }
+    fn fold(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+        Ok(Folded::Value(operands.last().unwrap().to_vec()))
+    }
 }
 
 #[test]

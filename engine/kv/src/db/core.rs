@@ -345,6 +345,7 @@ impl Core {
     pub fn begin_log<'a>(&'a self, w: MutexGuard<'a, WriteState>) -> Result<MutexGuard<'a, WriteState>> {
         drop(w);
         self.begin_writing(&mut self.catalog.lock())?;
+        self.shorten_inherited_log()?;
         Ok(self.write.lock())
     }
 

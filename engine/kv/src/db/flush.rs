@@ -220,7 +220,7 @@ impl Core {
             Err(e) if e.is_transient() => {}
             removed => removed.map_err(|e| self.latch(e))?,
         }
-        self.bound_log().or_else(|e| self.put_off(e))?;
+        self.bound_log().map(|_| ()).or_else(|e| self.put_off(e))?;
         Ok(true)
     }
 
@@ -288,24 +288,39 @@ impl Core {
         Ok(())
     }
 
+    /// Flushes what earlier openings have left in the log, in an opening that begins to write: before many more segments are there than
+    /// [`shorten_log`](Core::shorten_log) allows, whoever opens which of the trees, and however soon the store is closed again.
+    pub fn shorten_inherited_log(&self) -> Result<()> {
+        let shorten = || {
+            if self.bound_log()? {
+                while self.flush_some()? {}
+            }
+            Ok(())
+        };
+        shorten().or_else(|e| self.put_off(e))
+    }
+
     /// A tree that is seldom written must not keep in the log what all others write: memtables that need more than
-    /// [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed, however little they hold.
-    fn bound_log(&self) -> Result<()> {
+    /// [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed, however little they hold, and those that need the segments
+    /// of earlier openings when there are too many of them. Whether any was.
+    fn bound_log(&self) -> Result<bool> {
         let limit = self.options.log_limit();
         let w = self.write.lock();
-        let floor = w.end().saturating_sub(limit);
+        let floor = w.end().saturating_sub(limit).max(w.inherited_too_many());
         let old = w.waiting.range(..(floor, 0));
         let trees = self.trees.read();
         let old: Vec<_> = old.filter_map(|&(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
         drop(trees);
+        let mut any = false;
         for (start, t) in old {
             let active = &t.view.load_full().active;
             // Those that are sealed already are on their way.
             if !t.is_dropped() && active.is_touched() && active.start() == start {
                 self.seal(&w, &t)?;
+                any = true;
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     fn write_memtable(&self, tree: &TreeCore, view: &View, sealed: &MemHandle, now: u64) -> Result<Made> {

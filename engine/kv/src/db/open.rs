@@ -395,7 +395,9 @@ impl Core {
             max_sealed: self.max_sealed,
             background_threads: self.options.background_threads,
         });
-        Ok(())
+        let has_begun = c.manifest.is_some();
+        drop(c);
+        if has_begun { self.shorten_inherited_log() } else { Ok(()) }
     }
 }
 

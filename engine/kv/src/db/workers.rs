@@ -258,7 +258,7 @@ impl Core {
     }
 
     /// Flushes one memtable of some tree, or small ones of several. False when none is sealed.
-    fn flush_some(&self) -> Result<bool> {
+    pub fn flush_some(&self) -> Result<bool> {
         if self.is_closing() {
             return Ok(false);
         }

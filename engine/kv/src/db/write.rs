@@ -110,6 +110,12 @@ impl WriteState {
         bytes > limit || segments > MANY_SEGMENTS
     }
 
+    /// Where the segments end that earlier openings have left, when there are twice as many of them as an opening should find; else 0.
+    pub fn inherited_too_many(&self) -> Lsn {
+        let (segments, end) = self.wal.as_ref().map_or((0, 0), Wal::inherited);
+        if segments > 2 * MANY_SEGMENTS { end } else { 0 }
+    }
+
     #[inline]
     fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         match &mut self.wal {

@@ -437,6 +437,11 @@ impl Wal {
         (bytes + self.current.capacity, old + 1)
     }
 
+    /// How many segments are kept that are not this writer's own, and where they end.
+    pub fn inherited(&self) -> (usize, Lsn) {
+        (self.old.iter().filter(|s| s.number < self.writer.from).count(), self.writer.base)
+    }
+
     /// Bytes of log that are kept: the records of every segment not yet retired.
     pub fn live_bytes(&self) -> u64 {
         live_bytes(&self.old) + (self.end - self.current.base)
