@@ -221,7 +221,9 @@ impl TtlTree {
         self.iter().map(|item| item.map(|(key, _)| key))
     }
 
-    /// The smallest key with its value.
+    /// The smallest key with its value. It walks over what has expired before it, each time: some 0.1 us a key, until a merge drops those, or
+    /// [`pop_first`](TtlTree::pop_first) takes them out. Where a queue of what expires is looked at without being popped, keys that begin with
+    /// the deadline and a [`range`](TtlTree::range) from now on leave out all of that.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
@@ -229,7 +231,7 @@ impl TtlTree {
         self.iter().next().transpose()
     }
 
-    /// The greatest key with its value.
+    /// The greatest key with its value; it walks as [`first`](TtlTree::first) does.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
