@@ -9,6 +9,8 @@
 //! A module imports only lower floors: [`syntax`], [`error`] (0) < [`catalog`], [`values`] (1) < `analysis` (2) < [`exec`] (3) <
 //! [`session`] (4), whose names are re-exported here.
 
+#![warn(missing_debug_implementations)]
+
 pub mod analysis;
 pub mod catalog;
 pub mod error;

@@ -23,6 +23,9 @@
 //! [`base`] (0) < [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`], [`compaction`] (3)
 //! < [`db`] (4). They are public for the tools that look into files; what an application needs is re-exported here.
 
+#![warn(missing_debug_implementations)]
+
+#[macro_use]
 pub mod base;
 pub mod cache;
 pub mod compaction;

@@ -89,6 +89,8 @@
 //! Data flows downwards, and a module imports only lower floors: [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (where cells
 //! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here < [`cli`], [`json`] (4) < [`demo`] (5).
 
+#![warn(missing_debug_implementations)]
+
 pub mod api;
 pub mod base;
 pub mod cell;

@@ -27,6 +27,16 @@ pub struct Request<'a> {
     pub stop: Option<&'a AtomicBool>,
 }
 
+impl std::fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("timestamp", &self.timestamp)
+            .field("page_size", &self.page_size)
+            .field("paging", &self.paging)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A compiled statement about rows. It is used as long as the catalog that it was compiled with is the present one.
 pub trait Plan: Send + Sync {
     /// What its bind markers want.

@@ -351,6 +351,12 @@ pub struct RowReader<'s> {
     scratch: Vec<u8>,
 }
 
+impl std::fmt::Debug for RowReader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowReader").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}
+
 impl<'s> RowReader<'s> {
     /// Over a reader of one partition ([`start`](RowReader::start) it) or of many ([`next_partition`](RowReader::next_partition)).
     /// `reverse`: as its slice is.

@@ -338,6 +338,13 @@ impl Values for Vec<Bound> {
 /// Values by the names of their markers; markers without one are unset.
 pub struct Named<'a>(pub &'a [(&'a str, &'a dyn ToValue)]);
 
+impl std::fmt::Debug for Named<'_> {
+    // Names only: values may be anybody's.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
 impl Values for Named<'_> {
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
         if let Some((unknown, _)) = self.0.iter().find(|(n, _)| !markers.iter().any(|m| m.name == *n)) {

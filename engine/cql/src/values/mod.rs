@@ -84,3 +84,9 @@ pub struct Env<'a> {
     /// Fresh random bits, for `uuid()` and `now()`.
     pub random: &'a dyn Fn() -> u128,
 }
+
+impl std::fmt::Debug for Env<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Env").field("now", &self.now).finish_non_exhaustive()
+    }
+}

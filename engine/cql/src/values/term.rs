@@ -89,6 +89,12 @@ pub struct Context<'a> {
     pub markers: Markers,
 }
 
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("keyspace", &self.keyspace).finish_non_exhaustive()
+    }
+}
+
 /// What a term gives, borrowed where it can be.
 #[derive(Clone, Debug)]
 pub enum Given<'v> {

@@ -5,6 +5,8 @@
 pub mod checksum;
 pub mod coding;
 pub mod cursor;
+#[macro_use]
+mod debug;
 pub mod deletions;
 pub mod error;
 pub mod events;

@@ -64,6 +64,7 @@ mod real {
 
         /// A pinned thread. Only [`pin`] makes one, so it is always of the one collector, whose garbage the engine's is; a guard of
         /// another, or `crossbeam_epoch::unprotected`, is of another type.
+        #[derive(Debug)]
         pub struct Guard(crossbeam_epoch::Guard);
 
         /// Pins the calling thread: what it loads meanwhile stays. Keep it short; everybody's garbage waits for it.

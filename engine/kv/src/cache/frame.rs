@@ -45,6 +45,8 @@ pub struct Frame {
     contents: loom::cell::UnsafeCell<()>,
 }
 
+debug_by!(Frame, "Frame", len, size);
+
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Frame>() == HEADER && align_of::<Frame>() == 64);
 /// Where the contents begin; loom's atomics are larger.

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::base::key::Shown;
 
 use super::iter::Keys;
+use super::throttle::Pause;
 use super::txn::Transaction;
 use super::{Batch, Cursor, Db, Range, Snapshot, Tree};
 
@@ -24,6 +25,12 @@ impl fmt::Debug for Tree {
         s.field("name", &self.name()).field("memtable_bytes", &view.memtables().map(|m| m.mem.used()).sum::<usize>());
         s.field("tables", &tables().count()).field("table_bytes", &tables().map(|t| t.meta.size).sum::<u64>());
         s.field("durability", &self.durability).finish()
+    }
+}
+
+impl fmt::Debug for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pause").field("dir", &self.handle.core.dir).finish()
     }
 }
 

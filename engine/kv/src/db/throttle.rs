@@ -52,7 +52,7 @@ struct State {
 /// Keeps compactions from running until it is dropped: see [`Db::pause_background`].
 #[must_use = "compactions go on when it is dropped"]
 pub struct Pause {
-    handle: Arc<Handle>,
+    pub(super) handle: Arc<Handle>,
 }
 
 impl Drop for Pause {

@@ -76,6 +76,8 @@ pub struct FaultEnv {
     plan: Arc<Plan>,
 }
 
+debug_by!(FaultEnv, "FaultEnv");
+
 #[derive(Default)]
 struct Plan(Mutex<PlanState>);
 

@@ -54,6 +54,8 @@ pub struct MemEnv {
     os: Option<Arc<dyn Env>>,
 }
 
+debug_by!(MemEnv, "MemEnv");
+
 /// What [`Env::memory`] answers at first.
 const MEMORY: u64 = 16 << 30;
 
@@ -355,6 +357,8 @@ pub struct Crasher {
     last: Option<Arc<Op>>,
     at: usize,
 }
+
+debug_by!(Crasher, "Crasher", at);
 
 impl Crasher {
     /// How many operations have happened before the crash.

@@ -34,6 +34,8 @@ pub struct OsEnv {
     maps: bool,
 }
 
+debug_by!(OsEnv, "OsEnv", maps);
+
 impl OsEnv {
     /// The operating system as an environment.
     #[allow(clippy::new_ret_no_self)] // an environment is always used through the trait

@@ -21,6 +21,8 @@ pub struct Live {
     tables: HashSet<u64>,
 }
 
+debug_by!(Live, "Live");
+
 /// What a group of edits has changed.
 #[must_use]
 pub struct Undo {
@@ -34,6 +36,8 @@ pub struct Undo {
     /// The trees that were touched, as they were; `None`: they were not there.
     trees: BTreeMap<TreeId, Option<TreeState>>,
 }
+
+debug_by!(Undo, "Undo");
 
 impl Deref for Live {
     type Target = State;

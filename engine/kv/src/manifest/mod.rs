@@ -90,6 +90,7 @@ pub fn manifest_number(name: &str) -> Option<u64> {
 }
 
 /// A manifest that is written and durable, but does not count yet.
+#[derive(Debug)]
 pub struct NewManifest(Manifest);
 
 impl NewManifest {
@@ -114,6 +115,8 @@ pub struct Manifest {
     /// Whether its end is a frame that could not be written in full.
     torn: bool,
 }
+
+debug_by!(Manifest, "Manifest", path, number);
 
 impl Manifest {
     /// Writes a new manifest that begins with `state`, and makes it the one that counts. All is durable when this returns. The
@@ -263,6 +266,8 @@ pub struct Found {
     /// Where it can be gone on with, as far as it tells itself.
     pub end: Option<CleanEnd>,
 }
+
+debug_by!(Found, "Found", number, end);
 
 /// What [`Manifest::append`] wrote at once.
 #[derive(Clone, Debug, PartialEq)]

@@ -27,6 +27,8 @@ pub struct MemCursor {
     at: Place,
 }
 
+debug_by!(MemCursor, "MemCursor", pos);
+
 /// What the cursor knows of the leaf that it has copied.
 #[derive(Clone, Copy, Default)]
 struct Place {

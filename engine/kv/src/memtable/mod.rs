@@ -74,6 +74,8 @@ pub struct Memtable {
     range_deletes: RangeDeletes,
 }
 
+debug_by!(Memtable, "Memtable", capacity);
+
 struct Prefixes {
     hook: Arc<dyn FilterPrefix>,
     /// Where they are; `None`: beside the keys, in a filter that was made large enough.
@@ -100,6 +102,8 @@ pub struct Found<'a> {
     pub value: &'a [u8],
     entry: Ref<Record>,
 }
+
+debug_by!(Found<'_>, "Found", trailer);
 
 impl Prefixes {
     #[inline]
@@ -397,6 +401,8 @@ pub struct MemValue {
     table: Arc<Memtable>,
     entry: Ref<Record>,
 }
+
+debug_by!(MemValue, "MemValue");
 
 impl std::ops::Deref for MemValue {
     type Target = [u8];

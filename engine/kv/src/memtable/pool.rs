@@ -17,6 +17,8 @@ pub struct ArenaPool {
     bytes: AtomicUsize,
 }
 
+debug_by!(ArenaPool, "ArenaPool", max_spares);
+
 struct Held {
     mapping: Mapping,
     capacity: usize,

@@ -46,6 +46,8 @@ pub struct Gaps {
     writers: OnceLock<Weak<dyn Writers>>,
 }
 
+debug_by!(Gaps, "Gaps");
+
 #[derive(Clone, Default)]
 struct Known {
     sure: Vec<Arc<Gap>>,

@@ -22,6 +22,7 @@ use super::value::Value;
 
 /// A source of entries inside a merge.
 #[allow(clippy::large_enum_variant)]
+#[derive(Debug)]
 pub enum Source {
     /// A memtable.
     Mem(MemCursor),
@@ -132,6 +133,12 @@ pub struct Merging<C> {
     live: usize,
     forward: bool,
     turn: Vec<u8>,
+}
+
+impl<C> std::fmt::Debug for Merging<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Merging").finish_non_exhaustive()
+    }
 }
 
 impl<C: Cursor> Merging<C> {

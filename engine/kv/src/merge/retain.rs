@@ -32,6 +32,8 @@ pub struct Beneath {
     runs: Vec<(Arc<Run>, usize)>,
 }
 
+debug_by!(Beneath, "Beneath");
+
 impl Beneath {
     /// Asks about these runs: all that are older than the job's inputs.
     pub fn new(runs: Vec<Arc<Run>>) -> Beneath {
@@ -60,6 +62,8 @@ pub struct Outside {
     runs: Vec<Arc<Run>>,
     filter: Option<Arc<dyn FilterPrefix>>,
 }
+
+debug_by!(Outside, "Outside");
 
 impl Outside {
     /// Asks these runs, whose filters hold what `filter` says.
@@ -99,6 +103,8 @@ pub struct Rules {
     /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is known beneath.
     pub settle: bool,
 }
+
+debug_by!(Rules, "Rules", snapshots, settle);
 
 /// Counts of what a pass left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,6 +172,12 @@ pub struct Retain<C> {
     /// The end of the range that the current entry speaks for.
     reach: Vec<u8>,
     dropped: Dropped,
+}
+
+impl<C> std::fmt::Debug for Retain<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Retain").finish_non_exhaustive()
+    }
 }
 
 /// The end of the stripe of `seq`: the oldest snapshot that sees it, or [`MAX_SEQ`] when only the newest state does.

@@ -59,6 +59,8 @@ pub struct TableOpener {
     ready: Mutex<HashMap<u64, Arc<Table>>>,
 }
 
+debug_by!(TableOpener, "TableOpener", dir);
+
 impl TableOpener {
     /// Opens tables of the Db in `dir`, as `options` say.
     pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<Cache>, options: &DbOptions) -> TableOpener {
@@ -210,6 +212,8 @@ pub struct TableHandle {
     filter: AtomicBool,
 }
 
+debug_by!(TableHandle, "TableHandle", meta);
+
 impl TableHandle {
     /// A handle for the table with these facts; open, when the table has been made ready.
     pub fn new(meta: Arc<TableMeta>, opener: Arc<TableOpener>, reads: Arc<ReadCounters>) -> Arc<TableHandle> {
@@ -342,6 +346,8 @@ pub struct Run {
     newest_range_delete: Seq,
     has_deletes: bool,
 }
+
+debug_by!(Run, "Run", level, number);
 
 impl Run {
     /// A run of tables that are sorted and disjoint.
@@ -485,6 +491,8 @@ pub struct RunCursor {
     /// Table and block that [`approach`](Cursor::approach) has found.
     ahead: Option<(usize, usize)>,
 }
+
+debug_by!(RunCursor, "RunCursor", at);
 
 impl RunCursor {
     /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others.

@@ -20,6 +20,8 @@ pub enum Cover {
     Run(Arc<Run>),
 }
 
+debug_by!(Cover, "Cover");
+
 impl Cover {
     fn stretch<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<Stretch<'a>> {
         match self {
@@ -47,6 +49,8 @@ pub struct Shadow {
     known: Option<Seq>,
     asked: bool,
 }
+
+debug_by!(Shadow, "Shadow", read);
 
 impl Shadow {
     /// The deletions of `sources` that a reader at `read` sees.

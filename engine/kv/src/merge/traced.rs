@@ -26,6 +26,8 @@ pub struct Blocks {
     noted: BTreeMap<u64, Noted>,
 }
 
+debug_by!(Blocks, "Blocks");
+
 struct Noted {
     handle: Arc<TableHandle>,
     /// Whether the table had yet to be opened.
@@ -108,6 +110,8 @@ pub struct Count {
     pub tables: BTreeMap<u64, Entries>,
 }
 
+debug_by!(Count, "Count", cost);
+
 impl Count {
     /// What was done with the source until now.
     pub fn told(&self) -> SourceCost {
@@ -131,6 +135,8 @@ pub struct Walk {
     pub env: Arc<dyn Env>,
 }
 
+debug_by!(Walk, "Walk", read);
+
 /// A source that counts what is done with it.
 pub struct Traced {
     inner: Source,
@@ -139,6 +145,8 @@ pub struct Traced {
     shadow: Shadow,
     walk: Arc<Walk>,
 }
+
+debug_by!(Traced, "Traced", inner);
 
 impl Traced {
     /// `inner`, counted into `count`; `shadow` are all range deletions that the reader is under.

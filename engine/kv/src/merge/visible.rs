@@ -148,6 +148,8 @@ pub struct Visible {
     folded_away: bool,
 }
 
+debug_by!(Visible, "Visible", read);
+
 impl Visible {
     /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts nowhere.
     pub fn new(mut sources: Vec<Source>, read: Seq, shadow: Shadow, merge: Option<Arc<dyn Merge>>, range: KeyRange) -> Visible {

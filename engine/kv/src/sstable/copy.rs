@@ -22,6 +22,8 @@ pub struct WholeBlock<'a> {
     info: BlockInfo,
 }
 
+debug_by!(WholeBlock<'_>, "WholeBlock", number);
+
 impl<'a> WholeBlock<'a> {
     /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not one that can be copied.
     pub(super) fn new(table: &'a Table, number: usize, decoded: Block<'a>, first: &'a [u8]) -> Option<WholeBlock<'a>> {

@@ -85,6 +85,8 @@ pub struct TableCursor {
     stream: Stream,
 }
 
+debug_by!(TableCursor, "TableCursor", block, pos, valid);
+
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> TableCursor {
         TableCursor {

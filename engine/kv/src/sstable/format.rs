@@ -148,6 +148,8 @@ pub struct Stored<'a> {
     pub bytes: &'a [u8],
 }
 
+debug_by!(Stored<'_>, "Stored", raw_len, codec);
+
 impl<'a> Stored<'a> {
     /// Checks the block of `kind` that fills `block` and lies at `offset` of file `id`. What is wrong, if it is not sound.
     pub fn check(block: &'a [u8], kind: BlockKind, id: u64, offset: u64) -> Result<Stored<'a>, &'static str> {

@@ -59,6 +59,8 @@ pub struct Table {
     reads: Arc<ReadCounters>,
 }
 
+debug_by!(Table, "Table", id, path);
+
 /// What the maps of a Db's tables are used for. Shared by its tables, because it may change while they are open.
 #[derive(Debug)]
 pub struct Maps {
@@ -177,6 +179,8 @@ pub struct Hit<'g> {
     value: Range<u32>,
 }
 
+debug_by!(Hit<'_>, "Hit", trailer, block);
+
 impl Hit<'_> {
     /// The value: empty for deletes.
     #[inline]
@@ -204,6 +208,8 @@ pub(super) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
 /// A value that holds what it lies in.
 #[derive(Clone)]
 pub struct TableValue(Owner);
+
+debug_by!(TableValue, "TableValue");
 
 #[derive(Clone)]
 enum Owner {

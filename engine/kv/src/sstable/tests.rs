@@ -393,7 +393,7 @@ fn every_flipped_bit_is_found() {
 fn every_truncation_is_found() {
     let (bytes, _) = write(&TableOptions { block_size: 512, ..TableOptions::default() }, &small(60), &some_tombstones());
     for len in 0..bytes.len() {
-        assert_placed(&open(&bytes[..len], len % 2 == 0).err().expect("a truncated file opens"));
+        assert_placed(&open(&bytes[..len], len % 2 == 0).expect_err("a truncated file opens"));
     }
 }
 

@@ -78,6 +78,8 @@ pub struct Walk {
     budget: u64,
 }
 
+debug_by!(Walk, "Walk", path, offset);
+
 impl Walk {
     /// A walk through `file`, which is table `id`; `path` is for errors.
     ///

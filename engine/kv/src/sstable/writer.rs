@@ -164,6 +164,8 @@ pub struct TableWriter {
     scratch: Vec<u8>,
 }
 
+debug_by!(TableWriter, "TableWriter", id, path, written);
+
 impl TableWriter {
     /// Writes table `id` into the empty `file`; `path` is for errors.
     pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: TableOptions) -> Self {

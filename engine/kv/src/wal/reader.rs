@@ -82,6 +82,8 @@ pub struct SegmentReader {
     budget: u64,
 }
 
+debug_by!(SegmentReader, "SegmentReader", path, number, offset);
+
 enum Check {
     Sound(RecordHeader),
     /// Zeros, bytes of an earlier life of the file, or the end of the file.

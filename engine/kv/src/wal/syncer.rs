@@ -21,6 +21,8 @@ pub struct Syncer {
     done: Condvar,
 }
 
+debug_by!(Syncer, "Syncer");
+
 struct State {
     /// Segments that may hold unsynced bytes, ascending.
     files: Vec<Unsynced>,

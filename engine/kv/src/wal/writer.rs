@@ -72,6 +72,8 @@ pub struct Wal {
     buffer: Box<[u8]>,
 }
 
+debug_by!(Wal, "Wal", dir, end);
+
 struct Current {
     number: u64,
     generation: u32,
@@ -104,6 +106,8 @@ pub struct PrepareJob {
     touch: bool,
     slot: Arc<Mutex<Slot>>,
 }
+
+debug_by!(PrepareJob, "PrepareJob");
 
 struct Source {
     env: Arc<dyn Env>,
@@ -172,6 +176,8 @@ pub struct Unneeded {
     numbers: Vec<u64>,
     _ready: Option<Ready>,
 }
+
+debug_by!(Unneeded, "Unneeded", numbers);
 
 impl Unneeded {
     /// Removes them. What of them the system has not written yet is never written.

@@ -353,6 +353,12 @@ impl Slice {
 /// The columns of a slice, as they are read. Ends after an error.
 pub struct Columns(ColumnReader);
 
+impl std::fmt::Debug for Columns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Columns").finish_non_exhaustive()
+    }
+}
+
 impl Iterator for Columns {
     type Item = Result<Column>;
 
@@ -402,6 +408,12 @@ impl Rows {
 
 /// Rows, as they are read. Ends after an error.
 pub struct RowIter(RowReader);
+
+impl std::fmt::Debug for RowIter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowIter").finish_non_exhaustive()
+    }
+}
 
 impl Iterator for RowIter {
     type Item = Result<KeySlice>;

@@ -68,7 +68,7 @@ pub const PARTITIONER: &[u8] = b"wide/partitioner";
 const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
 
 /// How a database is opened.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How row keys are spread: the partitioner's class name, short or in full. It is fixed when the database is created, and must be the same
     /// later. `None`: what the database has; a new one gets `Murmur3Partitioner`.

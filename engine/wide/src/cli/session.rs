@@ -43,6 +43,12 @@ pub struct Session {
     ghosts: Vec<Arc<Family>>,
 }
 
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("keyspace", &self.keyspace).field("strict", &self.strict).finish_non_exhaustive()
+    }
+}
+
 pub(super) type Run<T = ()> = Result<T, Failure>;
 
 /// A refusal of the server, as most statements printed it: with the exception after it.

@@ -40,6 +40,12 @@ pub struct Chunks {
     written: Counts,
 }
 
+impl std::fmt::Debug for Chunks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chunks").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
 impl Chunks {
     /// For a family, with `limit` columns in a chunk (at least 1).
     ///

@@ -37,6 +37,12 @@ pub struct Dump<W: Write> {
     name: Vec<u8>,
 }
 
+impl<W: Write> std::fmt::Debug for Dump<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dump").finish_non_exhaustive()
+    }
+}
+
 impl<W: Write> Dump<W> {
     /// Begins; `now` is the second since 1970 that tells what has expired.
     pub fn new(family: Described, times: Times, now: i64, out: W) -> Dump<W> {

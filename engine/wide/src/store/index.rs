@@ -276,6 +276,12 @@ pub struct IndexScan {
     key: Vec<u8>,
 }
 
+impl std::fmt::Debug for IndexScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IndexScan").field("family", &self.family).finish_non_exhaustive()
+    }
+}
+
 /// A row that an index has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit<'a> {

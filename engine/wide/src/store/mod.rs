@@ -68,6 +68,12 @@ pub struct Options {
     pub clock: Option<Arc<dyn Clock>>,
 }
 
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("db", &self.db).field("has_clock", &self.clock.is_some()).finish()
+    }
+}
+
 /// An open store. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Store(Arc<Shared>, Option<Arc<AtomicBool>>);

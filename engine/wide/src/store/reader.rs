@@ -115,6 +115,12 @@ pub struct Reader {
     seek: Vec<u8>,
 }
 
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("family", &self.family).finish_non_exhaustive()
+    }
+}
+
 impl Store {
     pub(super) fn read_at(&self, at: At<'_>, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
         let mut partition = Vec::with_capacity(key.len() + 32);

@@ -35,7 +35,7 @@ impl At<'_> {
 }
 
 /// One frozen state of all families. While it lives, compactions keep what it can see; drop it when done. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct View {
     pub(super) store: Store,
     pub(super) snapshot: Snapshot,

@@ -132,6 +132,8 @@ pub struct Recording {
     thread: Option<ThreadId>,
 }
 
+debug_by!(Recording, "Recording", thread);
+
 impl Recording {
     pub(super) fn begin(meters: Arc<Meters>) -> Recording {
         Recording::of(meters, None)
@@ -195,6 +197,8 @@ pub struct Recorder {
     lists: Mutex<Vec<Kept>>,
     env: Arc<dyn Env>,
 }
+
+debug_by!(Recorder, "Recorder", on);
 
 impl Recorder {
     pub(super) fn new(env: Arc<dyn Env>) -> Recorder {
