@@ -23,7 +23,7 @@ pub trait Source {
 /// Reads of any tree of a store: of the newest state ([`Db`]), of a frozen one ([`Snapshot`](crate::Snapshot)), or in a
 /// [`Transaction`](crate::Transaction). A [`Tree`] has the same methods for itself, without the first argument; they are those of its `Db`.
 ///
-/// So a function that reads is written once for all of them:
+/// So a function that reads is written once for all of them. It takes the reader and the tree; the reader of a tree as it is now is its `Db`:
 ///
 /// ```
 /// use firn_kv::{Db, Readable, Result, Tree, TreeOptions};

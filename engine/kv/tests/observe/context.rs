@@ -76,6 +76,17 @@ fn other_threads_are_not_in_it_and_go_their_usual_way() {
         })
     });
     assert_eq!((cost.reads, cost.found), (2, 2), "{cost:?}");
+    // Of what was there before it counts an iterator that has given nothing yet, and no other.
+    let (mut fresh, mut walked, mut cursor) = (tree.iter(), tree.iter(), tree.cursor(..).unwrap());
+    walked.next();
+    let reads = db.with_context(|cx| {
+        walked.next();
+        cursor.first().unwrap();
+        let before = cx.sum().reads;
+        fresh.next();
+        (before, cx.sum().reads)
+    });
+    assert_eq!(reads, (0, 1));
     // A recording of all threads goes on beside it.
     let recording = db.record_reads();
     db.with_context(|_| tree.get(key(2)).unwrap());

@@ -115,8 +115,9 @@ impl ReadSum {
 }
 
 impl Db {
-    /// Runs `f` and tells it what the reads that it does in this store cost: gets, iterators and cursors of any tree, snapshot or
-    /// transaction that the calling thread reads within it. Other threads' reads are not among them and cost what they always cost.
+    /// Runs `f` and tells it what the reads cost that the calling thread begins within it in this store: gets, cursors that are made, and
+    /// iterators of which the first item is taken, of any tree, snapshot or transaction. A cursor that was there before is not among them
+    /// though it is moved within, nor an iterator that has given an item; nor are other threads' reads. They cost what they always cost.
     ///
     /// What is recorded takes some times as long, and does not leap over stretches where earlier readers found nothing: so it shows
     /// all that lies there. It is for some operations, not for every one.
