@@ -8,6 +8,7 @@ use clap::Args;
 use firn_kv::{Batch, MAX_VALUE_LEN, Tree, TreeOptions};
 use serde_json::json;
 
+use crate::bench;
 use crate::load::Durable;
 use crate::store::{self, DEFAULT_TREE, Global};
 use firn_tools::escape;
@@ -35,7 +36,7 @@ pub struct PutArgs {
     /// The value of the one key is the content of this file; - is standard input
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// The tree to put into; it is made if it is not there [default: the tree "default", or the only one]
+    /// The tree to put into; it is made if it is not there [default: the tree "default", or the only one that no bench made]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// Keys and values are given in hexadecimal
@@ -83,7 +84,9 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     let pairs = args.pairs()?;
     let bytes = pairs.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
     let db = global.open_to_write(true, bytes)?;
-    let named = args.tree.as_deref().or(db.tree_names().is_empty().then_some(DEFAULT_TREE));
+    // The next bench replaces the tree of the last, with what was put into it; a store with another tree it leaves alone.
+    let is_new = db.tree_names().is_empty() || bench::is_of_a_bench(&global.db)?;
+    let named = args.tree.as_deref().or(is_new.then_some(DEFAULT_TREE));
     // Options are for a tree that has to be made: they would replace those of one that is there.
     let tree = match named.filter(|name| !db.tree_names().iter().any(|n| n == name)) {
         Some(new) => {
@@ -146,6 +149,10 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let range = args.range.range(args.hex)?;
+    if keys.is_empty() && range.is_empty() {
+        let next = "--from names the first key, --to the one behind the last";
+        return Err(Failure::with_next("no key can be in this range: it ends where it begins, or before", next));
+    }
     if args.dry_run {
         return would_delete(global, args, &keys, &range);
     }
@@ -174,7 +181,9 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     match keys.len() as u64 {
         0 => eprintln!("deleted a range of the tree {:?}", tree.name()),
-        n => eprintln!("deleted {} of the tree {:?}", things(n, "key", "keys"), tree.name()),
+        // Nobody has looked whether they were there.
+        1 => eprintln!("deleted 1 key of the tree {:?}, if it was there", tree.name()),
+        n => eprintln!("deleted {n} keys of the tree {:?}, as far as they were there", tree.name()),
     }
     Ok(())
 }

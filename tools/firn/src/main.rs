@@ -31,13 +31,13 @@ mod wide;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io::stdout;
 use firn_tools::{install, output};
 
 const EXAMPLES: &str = "\
-Exit codes: 0 all is well, 1 something was found (damage, a bad line, a missing key), 2 it could not run.
+Exit codes: 0 all is well, 1 something was found (damage, a bad line that stops a load, a missing key), 2 it could not run.
 Data goes to standard output, talk to standard error. Reading commands never write, and run beside a writer.
 
 Examples:
@@ -137,7 +137,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
     let global = &cli.global;
     let done = match &cli.command {
         Command::Load(args) => load::run(global, args),
@@ -159,7 +160,11 @@ fn main() -> ExitCode {
         Command::Define(args) => define::run(global, args),
         Command::PurgeReport(args) => purge::run(global, args),
         Command::Demo(args) => demo::run(global, args),
-        Command::Bench(args) => bench::run(global, args),
+        Command::Bench(args) => {
+            let command = Cli::command();
+            let bench = command.find_subcommand("bench").zip(matches.subcommand_matches("bench"));
+            bench::run(global, args, &bench.map_or(vec![], |(bench, matches)| bench::given(bench, matches)))
+        }
         Command::Torture(args) => torture::run(global, args),
         Command::Completions(args) => install::completions(args, Cli::command(), &mut stdout()),
         Command::Man(args) => install::man(args, Cli::command(), &mut stdout()),

@@ -326,4 +326,11 @@ fn a_small_bench_of_rows_measures_everything() {
     }
     let (code, _, err) = temp.firn("db2", &["bench", "--model", "wide", "--rows", "5"]);
     assert_eq!(code, 2, "{err}");
+    // Its store is replaced by the next bench, but not with a user's keyspace in it.
+    let next = ["bench", "fillseq", "--num", "100"];
+    temp.good("db", &["cli", "-e", "create keyspace Music;"]);
+    let (code, _, err) = temp.firn("db", &next);
+    assert!(code == 2 && err.contains("holds the keyspace \"Music\", which no bench has made"), "{err}");
+    temp.good("db", &["cli", "-e", "drop keyspace Music;"]);
+    temp.good("db", &next);
 }

@@ -15,11 +15,16 @@ use crate::store::Global;
 #[derive(Args, Clone, Debug)]
 pub struct CliffArgs {
     /// cliffs: how many times its normal cost an operation may take; above it the exit code is 1
-    #[arg(long, value_name = "TIMES", default_value_t = 20.0)]
+    #[arg(long, value_name = "TIMES", default_value_t = 20.0, value_parser = parse_bound)]
     bound: f64,
     /// cliffs: how long the histories are
     #[arg(long, value_name = "OPERATIONS", default_value = "10k", value_parser = firn_workload::spec::parse_count)]
     history: u64,
+}
+
+fn parse_bound(text: &str) -> Result<f64, String> {
+    let bound = text.parse().ok().filter(|b: &f64| b.is_finite() && *b > 0.0);
+    bound.ok_or_else(|| "a number above 0".into())
 }
 
 /// Runs it.

@@ -28,6 +28,10 @@ const ELEMENTS: u64 = 10_000;
 /// Rows of a page of a scan.
 const PAGE: usize = 1000;
 
+/// The keyspace of the tables, and that of the family beside them.
+pub const KEYSPACE: &str = "bench";
+pub const BESIDE: &str = "beside";
+
 const INSERT: &str = "INSERT INTO bench.rows (id, a, b, n) VALUES (?, ?, ?, ?)";
 const SELECT: &str = "SELECT * FROM bench.rows WHERE id = ?";
 const TEXT: &str = "Firn is last year's snow, on its way to ice";
@@ -59,9 +63,9 @@ impl Bench {
         db.check()?;
         let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
         let wide = Wide::open_with(dir, options).map_err(refused)?;
-        let keyspace = KsDef { cf_defs: vec![CfDef::new("beside", "Rows")], ..KsDef::new("beside") };
+        let keyspace = KsDef { cf_defs: vec![CfDef::new(BESIDE, "Rows")], ..KsDef::new(BESIDE) };
         wide.system_add_keyspace(&keyspace).map_err(refused)?;
-        let keyspace = wide.keyspace("beside").map_err(refused)?;
+        let keyspace = wide.keyspace(BESIDE).map_err(refused)?;
         let session = Session::new(wide).map_err(refused)?;
         for definition in [
             "CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -232,10 +236,6 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> 
 
 /// Runs it.
 pub fn run(global: &Global, args: &BenchArgs) -> Done {
-    if !args.workloads.is_empty() || args.keep || args.series.is_some() || args.html.is_some() {
-        let what = "--model cql takes no workloads, and none of --keep, --series and --html";
-        return Err(Failure::with_next(what, "leave them out; --rows says how much is measured"));
-    }
     if args.rows < LEAST_ROWS {
         return Err(Failure::new(format!("--rows must be {LEAST_ROWS} at least")));
     }

@@ -1,12 +1,18 @@
 //! Room for a bench's store: a directory that is empty, or that an earlier bench has filled.
 //!
-//! Invariant: nothing is removed from a directory that does not hold a bench's mark, and nothing but a store's own files from one
-//! that does.
+//! Invariant: nothing is removed from a directory that does not hold a bench's mark, nothing but a store's own files from one that does,
+//! and nothing where somebody has made a tree or a keyspace that no bench makes.
 
 use std::path::Path;
 
+use firn_kv::DbOptions;
 use firn_kv::env::os::OsEnv;
+use firn_kv::manifest::{CURRENT, Manifest};
+use firn_wide::Wide;
+use firn_wide::store::{Options as StoreOptions, SCHEMA_TREE, TreeName};
 
+use super::{cql, run, wide};
+use crate::cli::wide_failure;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 
@@ -19,7 +25,7 @@ pub fn prepare(dir: &Path, keep: bool) -> Done {
     if !keep {
         return make_room(dir);
     }
-    if names(dir)?.iter().any(|n| n == MARK) {
+    if is_marked(&names(dir)?) {
         return Ok(());
     }
     let what = format!("there is no store of an earlier bench in {}", dir.display());
@@ -27,7 +33,21 @@ pub fn prepare(dir: &Path, keep: bool) -> Done {
 }
 
 fn names(dir: &Path) -> Done<Vec<String>> {
-    io::list(dir).map_err(|e| Failure::file("list", dir, &e))
+    io::list(dir).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotADirectory => {
+            Failure::with_next(format!("{} is no directory", dir.display()), "name a directory for the store with --db DIR")
+        }
+        _ => Failure::file("list", dir, &e),
+    })
+}
+
+fn is_marked(names: &[String]) -> bool {
+    names.iter().any(|n| n == MARK)
+}
+
+/// Whether a bench has made what is in `dir`, and will replace it.
+pub fn is_of_a_bench(dir: &Path) -> Done<bool> {
+    Ok(is_marked(&names(dir)?))
 }
 
 /// Marks the store in `dir` as a bench's.
@@ -37,12 +57,44 @@ pub fn mark(dir: &Path) -> Done {
 }
 
 fn belongs_to_a_store(name: &str) -> bool {
-    let known = ["CURRENT", "CURRENT.tmp", "LOCK", "EVENTS.jsonl", "EVENTS.old.jsonl", MARK];
+    let known = [CURRENT, "CURRENT.tmp", "LOCK", "EVENTS.jsonl", "EVENTS.old.jsonl", MARK];
     known.contains(&name)
         || name.starts_with("MANIFEST-")
         || name.ends_with(".wal")
         || name.ends_with(".sst")
         || name.ends_with(".sst.tmp")
+}
+
+/// The trees of keys and values that benches make, each its own: of workloads; of `cliffs` (which numbers them) and `queue`; of `trees`; of
+/// `--model wide`.
+const TREES: [fn(&str) -> bool; 4] = [
+    |name| name == run::TREE,
+    |name| name == "t" || (name.len() == 6 && is_number(name)),
+    |name| name.strip_prefix('t').is_some_and(is_number),
+    |name| name.starts_with(wide::BESIDE),
+];
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// What in the store in `dir` no bench has made.
+fn foreign(dir: &Path) -> Done<Option<String>> {
+    let Some((state, _)) = Manifest::load(&*OsEnv::new(), dir)? else { return Ok(None) };
+    let names = || state.trees.values().map(|t| t.name.as_str());
+    let plain = || names().filter(|name| *name != SCHEMA_TREE && TreeName::parse(name).is_none());
+    let others = TREES.iter().map(|is_of| plain().filter(|name| !is_of(name)).collect::<Vec<_>>());
+    if let Some(tree) = others.min_by_key(Vec::len).and_then(|others| others.first().copied()) {
+        return Ok(Some(format!("the tree {tree:?}")));
+    }
+    if !names().any(|name| name == SCHEMA_TREE) {
+        return Ok(None);
+    }
+    let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
+    let options = firn_wide::Options { store: StoreOptions { db, clock: None }, ..Default::default() };
+    let keyspaces = Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))?.describe_keyspaces();
+    let ours = [wide::KEYSPACE, cql::KEYSPACE, cql::BESIDE];
+    Ok(keyspaces.iter().find(|k| !ours.contains(&k.name.as_str())).map(|k| format!("the keyspace {:?}", k.name)))
 }
 
 /// Empties `dir` if a bench made it; refuses what is somebody else's.
@@ -52,8 +104,9 @@ pub fn make_room(dir: &Path) -> Done {
         return Ok(());
     }
     let elsewhere = "name another directory with --db DIR, or remove this one yourself";
-    if !names.iter().any(|n| n == MARK) {
-        let what = match names.iter().any(|n| n == "CURRENT") {
+    let has_store = names.iter().any(|n| n == CURRENT);
+    if !is_marked(&names) {
+        let what = match has_store {
             true => format!("{} holds a store that no bench has made; it is left alone", dir.display()),
             false => format!("{} is not empty and holds no store of a bench; it is left alone", dir.display()),
         };
@@ -63,8 +116,14 @@ pub fn make_room(dir: &Path) -> Done {
         let what = format!("{} holds {foreign}, which no bench has made; it is left alone", dir.display());
         return Err(Failure::with_next(what, elsewhere));
     }
-    // Whoever has the store open keeps it. The mark goes last, so that half a removal can be finished by the next bench.
+    // Whoever has the store open keeps it.
     let lock = OsEnv::new().lock(&dir.join("LOCK"))?;
+    if let Some(foreign) = if has_store { foreign(dir)? } else { None } {
+        let what = format!("{} holds {foreign}, which no bench has made; it is left alone", dir.display());
+        return Err(Failure::with_next(what, elsewhere));
+    }
+    // Half a removal can be finished by the next bench: what is left is no store without the first, and a bench's until the last.
+    remove(dir, CURRENT)?;
     for name in names.iter().filter(|n| *n != MARK && *n != "LOCK") {
         remove(dir, name)?;
     }

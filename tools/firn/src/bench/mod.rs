@@ -1,6 +1,6 @@
 //! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
 //!
-//! [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`mod@run`] measures, [`timed`] holds a stopwatch to
+//! [`shape`] knows which bench is meant, [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`mod@run`] measures, [`timed`] holds a stopwatch to
 //! the store, [`report`] prints, [`picture`] draws, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the models
 //! above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`] measures what
 //! histories do to single operations, [`queue`] the first look behind many deletions, [`small`] what a small store costs, and [`trees`] what
@@ -17,10 +17,14 @@ mod plan;
 mod queue;
 mod report;
 mod run;
+mod shape;
 mod small;
 mod timed;
 mod trees;
 mod wide;
+
+pub use directory::is_of_a_bench;
+pub use shape::given;
 
 use std::path::PathBuf;
 
@@ -29,10 +33,11 @@ use firn_kv::{Compression, Policy, ReadMode};
 use firn_workload::spec::parse_count;
 use firn_workload::{Distribution, ValueSize};
 
+use self::shape::Shape;
 use crate::load::Durable;
 use crate::store::Global;
 use firn_tools::options;
-use firn_tools::output::{Done, Failure};
+use firn_tools::output::Done;
 
 pub const EXAMPLES: &str = "\
 Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 100 bytes that compress to about 55 %, on a fresh
@@ -44,8 +49,8 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   readrandom readmissing readseq readreverse seekrandom readwhilewriting mixgraph
   ycsb-load ycsb-a … ycsb-f, or ycsb for all of them (records of 1,000 bytes; loaded first if need be)
   and the steps compact, flush, wait (until background work is done)
-  or, alone, ltm: a store larger than memory. It takes --limit, --seconds, --num, --budget, --memtable, --threads and
-  --keep. 2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
+  or, alone, ltm: a store larger than memory. It takes --limit, --seconds and what workloads take but --reads, --series
+  and --html. 2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
   or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally;
   exit code 1 when one is above --bound
   or, alone, queue: the first look behind --deletions many deletions, in memory and in tables, beside one where nothing was
@@ -212,30 +217,19 @@ fn parse_distribution(text: &str) -> Result<Distribution, String> {
     text.parse()
 }
 
-/// Runs `firn bench`.
-pub fn run(global: &Global, args: &BenchArgs) -> Done {
-    match args.model {
-        Model::Kv => {}
-        Model::Wide => return wide::run(global, args),
-        Model::Cql => return cql::run(global, args),
-    }
-    if args.workloads.iter().any(|w| w.trim().eq_ignore_ascii_case("ltm")) {
-        if args.workloads.len() > 1 {
-            return Err(Failure::with_next("ltm is a bench of its own and takes no workloads beside it", "run it alone"));
-        }
-        return ltm::run(global, args);
-    }
-    if args.workloads == ["cliffs"] {
-        return cliffs::run(global, &args.cliffs);
-    }
-    if args.workloads == ["queue"] {
-        return queue::run(global, &args.queue);
-    }
-    if args.workloads == ["trees"] {
-        return trees::run(global, args);
-    }
-    if args.workloads == ["small"] {
-        return small::run(global, &args.small);
+/// Runs `firn bench`, for which the options of these names are on the command line.
+pub fn run(global: &Global, args: &BenchArgs, given: &[String]) -> Done {
+    let shape = Shape::of(args)?;
+    shape.check(given)?;
+    match shape {
+        Shape::Workloads => {}
+        Shape::Ltm => return ltm::run(global, args),
+        Shape::Cliffs => return cliffs::run(global, &args.cliffs),
+        Shape::Queue => return queue::run(global, &args.queue),
+        Shape::Trees => return trees::run(global, args),
+        Shape::Small => return small::run(global, &args.small),
+        Shape::Wide => return wide::run(global, args),
+        Shape::Cql => return cql::run(global, args),
     }
     let plan = plan::Plan::new(args)?;
     for note in &plan.notes {

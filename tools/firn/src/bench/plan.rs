@@ -74,6 +74,12 @@ impl Plan {
             true => STANDARD.split(',').map(str::to_owned).collect(),
             false => args.workloads.iter().map(|w| w.trim().to_ascii_lowercase()).filter(|w| !w.is_empty()).collect(),
         };
+        if asked.is_empty() {
+            return Err(Failure::with_next(
+                "no workload is named",
+                "`firn bench --help` lists them; without any, it is a standard run",
+            ));
+        }
         for name in &asked {
             for one in if name == "ycsb" { YCSB.split(',').collect() } else { vec![name.as_str()] } {
                 steps.push(step(one, args)?);

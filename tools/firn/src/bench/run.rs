@@ -74,7 +74,11 @@ pub struct Bench {
 pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
     let dir = &global.db;
     directory::prepare(dir, args.keep)?;
+    // What can't be written later is said before anything is measured.
     let mut series = args.series.as_ref().map(|path| Series::create(path)).transpose()?;
+    if let Some(path) = &args.html {
+        drop(io::create(path).map_err(|e| Failure::file("create", path, &e))?);
+    }
     let store = FirnStore::open(dir, plan.db.clone(), TREE, plan.tree.clone()).map_err(failure)?;
     directory::mark(dir)?;
     let mut config = plan.config.clone();

@@ -8,6 +8,8 @@
 mod steps;
 mod store;
 
+pub use store::{BESIDE, KEYSPACE};
+
 use firn_tools::output::{Done, Failure, bytes, count};
 use serde_json::json;
 
@@ -20,10 +22,6 @@ const SMALL_BUDGET: u64 = 16 << 20;
 
 /// Runs it.
 pub fn run(global: &Global, args: &BenchArgs) -> Done {
-    if !args.workloads.is_empty() || args.keep || args.series.is_some() || args.html.is_some() {
-        let what = "--model wide takes no workloads, and none of --keep, --series and --html";
-        return Err(Failure::with_next(what, "leave them out; --rows and --columns say how much is measured"));
-    }
     if args.rows < steps::LEAST_ROWS || args.columns < steps::LEAST_COLUMNS {
         let (rows, columns) = (steps::LEAST_ROWS, steps::LEAST_COLUMNS);
         return Err(Failure::new(format!("--rows must be {rows} at least, and --columns {columns}")));

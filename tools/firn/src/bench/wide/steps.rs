@@ -81,7 +81,7 @@ fn columns_of(b: &Bench, f: &Family, step: i64, from: u64, until: u64) -> Done<V
 
 /// Columns one by one, through the store and through the operations; rows at once.
 pub fn inserts(b: &Bench, report: &mut Report) -> Done {
-    let (rows, kv) = (b.family("Rows")?, b.tree("beside-rows")?);
+    let (rows, kv) = (b.family("Rows")?, b.tree("rows")?);
     let all = b.rows * COLUMNS;
     let mut meter = Meter::new("insert columns", all.div_ceil(EACH), EACH);
     let mut m = Mutation::new(b"");
@@ -98,7 +98,7 @@ pub fn inserts(b: &Bench, report: &mut Report) -> Done {
     }
     report.add("insert a column", "kv put", meter.done(), Some(1.3));
 
-    let (family, kv, parent) = (b.family("Inserts")?, b.tree("beside-inserts")?, ColumnParent::new("Inserts"));
+    let (family, kv, parent) = (b.family("Inserts")?, b.tree("inserts")?, ColumnParent::new("Inserts"));
     let tenth = all / 10;
     let mut meter = Meter::new("insert() columns", tenth.div_ceil(EACH), EACH);
     for from in (0..tenth).step_by(EACH as usize) {
@@ -119,7 +119,7 @@ fn put_all(kv: &Tree, columns: &[Prepared]) -> Done {
 }
 
 fn batches(b: &Bench, report: &mut Report) -> Done {
-    let (family, kv) = (b.family("Batches")?, b.tree("beside-batches")?);
+    let (family, kv) = (b.family("Batches")?, b.tree("batches")?);
     let rows = (b.rows / 10).max(1);
     let each = EACH / COLUMNS;
     let mut meter = Meter::new("insert rows", rows.div_ceil(each), each);
@@ -145,7 +145,7 @@ fn batches(b: &Bench, report: &mut Report) -> Done {
         meter.round(ours, beside)?;
     }
     report.add("insert a row of 10 at once", "kv batch of 10", meter.done(), Some(1.3));
-    let values = b.tree("beside-values")?;
+    let values = b.tree("values")?;
     let progress = Progress::operations("load the kv values", Some(b.rows));
     for row in 0..b.rows {
         let columns = columns_of(b, &family, 2, row * COLUMNS, (row + 1) * COLUMNS)?;
@@ -177,7 +177,7 @@ fn cells_of_row(b: &Bench, f: &Family, key: &[u8], slice: &Slice, limit: u64) ->
 
 /// Whole rows at random.
 pub fn row_reads(b: &Bench, state: &str, report: &mut Report) -> Done {
-    let (family, values, parent) = (b.family("Rows")?, b.tree("beside-values")?, ColumnParent::new("Rows"));
+    let (family, values, parent) = (b.family("Rows")?, b.tree("values")?, ColumnParent::new("Rows"));
     let all = Slice::all();
     let predicate = SlicePredicate::all();
     // Everything once: what is measured is not who comes first.
@@ -239,7 +239,7 @@ pub fn judge_row_reads(report: &mut Report) {
 
 /// One column at random.
 pub fn point_reads(b: &Bench, report: &mut Report) -> Done {
-    let (family, kv) = (b.family("Rows")?, b.tree("beside-rows")?);
+    let (family, kv) = (b.family("Rows")?, b.tree("rows")?);
     let rounds = rounds(b);
     let mut meter = Meter::new("read columns", rounds, EACH);
     let mut named = Meter::new("get() of them", rounds, EACH);
@@ -416,7 +416,7 @@ pub fn long_slices(b: &Bench, report: &mut Report) -> Done {
 
 /// Threads that count on the same counters.
 pub fn counters(b: &Bench, report: &mut Report) -> Done {
-    let (family, kv) = (b.family("Counters")?, b.tree("beside-counters")?);
+    let (family, kv) = (b.family("Counters")?, b.tree("counters")?);
     let per_thread = EACH * 4;
     let rounds = 5;
     let places: Done<Vec<_>> = (0..COUNTERS).map(|n| place(&family, &column_name(n))).collect();
@@ -454,7 +454,7 @@ fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
 
 /// Columns older than what their stripe has seen: each is compared with what is there.
 pub fn late_writes(b: &Bench, report: &mut Report) -> Done {
-    let (family, kv) = (b.family("Batches")?, b.tree("beside-batches")?);
+    let (family, kv) = (b.family("Batches")?, b.tree("batches")?);
     // The newest of all stripes.
     for n in 0..4096 {
         let mut m = Mutation::new(&row_key(n));

@@ -15,7 +15,10 @@ use firn_tools::output::{Done, Failure, Progress};
 pub const COLUMNS: u64 = 10;
 /// Bytes of a value.
 pub const VALUE: usize = 100;
-const KEYSPACE: &str = "Bench";
+/// The keyspace of a bench of columns.
+pub const KEYSPACE: &str = "Bench";
+/// What the names of the engine's trees beside the families begin with.
+pub const BESIDE: &str = "beside-";
 
 /// An error of the model as a failure of the command.
 pub fn failure(e: Error) -> Failure {
@@ -70,7 +73,7 @@ impl Bench {
 
     /// A tree of the engine, beside the families.
     pub fn tree(&self, name: &str) -> Done<Tree> {
-        Ok(self.store.db().with(Durability::Process).tree(name, TreeOptions::default())?)
+        Ok(self.store.db().with(Durability::Process).tree(&format!("{BESIDE}{name}"), TreeOptions::default())?)
     }
 
     /// Merges each tree into one run.

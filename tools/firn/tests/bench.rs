@@ -1,0 +1,175 @@
+//! `firn bench` as a user meets it: what it measures, what it says, what it replaces and what it leaves alone.
+#![allow(clippy::disallowed_methods, missing_docs)] // these tests make and read the files that a user would name
+
+mod common;
+
+use common::{Ran, Temp};
+use serde_json::Value;
+use std::fs;
+
+impl Temp {
+    fn firn(&self, args: &[&str]) -> Ran {
+        Ran::of(self.run("db", args, b""))
+    }
+
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        let text = self.firn(args).good();
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    }
+}
+
+fn steps(bench: &Value) -> Vec<String> {
+    bench["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_bench_larger_than_memory_counts_what_the_device_moves() {
+    let t = Temp::new("bench", "ltm");
+    let small = ["--num", "3000", "--memtable", "1m", "--seconds", "1"];
+    let all = t.json(&[&["bench", "ltm", "--limit", "0", "--json"][..], &small].concat());
+    assert_eq!(steps(&all), ["fillrandom", "wait", "readrandom", "readrandom:2", "seekrandom", "multi_get of 64", "readseq"]);
+    assert!(all["steps"].as_array().unwrap().iter().all(|s| s["device_written_bytes"].is_u64() && s["operations"] != 0));
+    t.firn(&["bench", "ltm", "readrandom"]).said(2, &["takes no workloads beside it"]);
+    // Inside a group where one can be made, and else a word about what to do.
+    let limited = t.firn(&[&["bench", "ltm", "--limit", "256m", "--json"][..], &small].concat());
+    match limited.0 {
+        0 => assert!(limited.1.contains("\"limit\": 268435456"), "{}", limited.1),
+        _ => drop(limited.said(2, &["no control group", "systemd-run", "--limit 0"])),
+    }
+}
+
+#[test]
+fn bench_measures_and_concludes() {
+    let t = Temp::new("bench", "bench");
+    let drawn = ["--series", "series.csv", "--html", "page.html"];
+    let all = t.json(&[&["bench", "--num", "2000", "--memtable", "1m", "--json"][..], &drawn].concat());
+    let names = steps(&all);
+    assert!(names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()), "{names:?}");
+    assert!(all["steps"][0]["outcome"]["ops_per_second"].as_f64().unwrap() > 0.0);
+    assert!((1..=2000).contains(&all["live_keys"].as_u64().unwrap()));
+    assert!(!all["advice"].as_array().unwrap().is_empty());
+    let series = fs::read_to_string(t.path("series.csv")).unwrap();
+    assert!(series.starts_with("step,workload,seconds,") && series.lines().count() >= 10, "{series}");
+    let page = fs::read_to_string(t.path("page.html")).unwrap();
+    assert!(page.contains("\"frames\":[{") && page.contains("\"did\":\"compact\"") && !page.contains("/*DATA*/"));
+    let rows = page.split("\"rows\":").nth(1).unwrap();
+    let rows: Vec<Vec<String>> = serde_json::Deserializer::from_str(rows).into_iter().next().unwrap().unwrap();
+    assert_eq!(rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), names);
+    // The store of one bench is gone on with, or replaced, by the next.
+    let kept = t.json(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]);
+    assert_eq!(kept["live_keys"], all["live_keys"]);
+    assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only", "--hex"]).good().lines().count(), 3);
+    let text = t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--memtable", "1m", "--policy", "lazy:3"]).good();
+    assert!(text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"), "{text}");
+    assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).good().lines().count(), 500);
+    fs::write(t.path("db/notes.txt"), "mine").unwrap();
+    t.firn(&["bench", "--num", "100"]).said(2, &["notes.txt", "left alone"]);
+    assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).good().lines().count(), 500);
+}
+
+#[test]
+fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
+    let t = Temp::new("bench", "ycsb");
+    let args = ["bench", "ycsb,mixgraph,deleterandom", "--num", "1000", "--value-size", "50", "--threads", "2", "--json"];
+    let ran = t.json(&args);
+    assert_eq!(steps(&ran)[..3], ["ycsb-load:2", "ycsb-a:2", "ycsb-b:2"]);
+    assert_eq!(steps(&ran).len(), 9);
+    t.firn(&["bench", "fillrand"]).said(2, &["no workload is called \"fillrand\"", "fillrandom"]);
+    t.firn(&["bench", "--policy", "lazy:1"]).said(2, &["ratio"]);
+    t.firn(&["bench", "--num", "0"]).said(2, &["num"]);
+}
+
+#[test]
+fn bench_merges_and_deletes_ranges() {
+    let t = Temp::new("bench", "merges");
+    let small = ["--num", "3000", "--memtable", "1m", "--json"];
+    let ran = t.json(&[&["bench", "mergerandom,compact,readseq,fillseq,deleterange@5,readmissing"][..], &small].concat());
+    let outcomes: Vec<&Value> = ran["steps"].as_array().unwrap().iter().map(|s| &s["outcome"]).collect();
+    assert_eq!((&outcomes[0]["classes"][0]["kind"], &outcomes[0]["ops"]), (&"merge".into(), &3000.into()));
+    // Two thirds of the keys were met, and the counters are values of their own.
+    assert!((1500..2500).contains(&outcomes[2]["ops"].as_u64().unwrap()), "{ran}");
+    assert_eq!((&outcomes[4]["classes"][0]["kind"], &outcomes[4]["ops"]), (&"delete-range".into(), &5.into()));
+    assert!((2400..3000).contains(&ran["live_keys"].as_u64().unwrap()), "{ran}");
+    t.firn(&["bench", "readrandom", "--keep"]).said(2, &["merge hook \"firn.bench.sums\""]);
+}
+
+#[test]
+fn benches_of_shapes_measure_every_case() {
+    let t = Temp::new("bench", "shapes");
+    // Each number of trees has a process of its own; several must not make each of those measure several.
+    for (numbers, expected) in [("1,3,3", vec![1, 3, 3]), ("2", vec![2])] {
+        let all = t.json(&["bench", "trees", "--trees", numbers, "--num", "2000", "--json"]);
+        let made: Vec<u64> = all["cases"].as_array().unwrap().iter().map(|c| c["trees"].as_u64().unwrap()).collect();
+        assert_eq!(made, expected);
+        assert!(all["cases"].as_array().unwrap().iter().all(|c| c["puts_per_second"].as_f64().unwrap() > 0.0), "{all}");
+    }
+    let text = t.firn(&["bench", "trees", "--trees", "1,2", "--num", "2k"]).good();
+    assert!(text.contains("2,000 puts of 116 bytes") && text.lines().count() >= 4, "{text}");
+    let small = t.json(&["bench", "small", "--stores", "3", "--records", "5", "--json"]);
+    assert!((small["stores"] == 3) && small["steps"].as_array().unwrap().len() >= 7, "{small}");
+    let quick = ["--deletions", "1000", "--rounds", "1", "--recipe", "3000", "--recipe-seconds", "1"];
+    let queue = t.json(&[&["bench", "queue", "--json"][..], &quick].concat());
+    assert!(queue["cases"].as_array().unwrap().len() >= 40, "{queue}");
+    let one = t.json(&[&["bench", "queue", "--orders", "any", "--json"][..], &quick].concat());
+    assert!(one["cases"].as_array().unwrap().iter().all(|c| c["order"] == "in any order"), "{one}");
+    let cliffs = t.json(&["bench", "cliffs", "--history", "200", "--bound", "1e9", "--json"]);
+    assert!(cliffs["cases"].as_array().unwrap().len() >= 10, "{cliffs}");
+}
+
+#[test]
+fn bench_leaves_a_loaded_store_alone() {
+    let t = Temp::new("bench", "loaded");
+    t.firn(&["put", "a", "1"]).good();
+    t.firn(&["bench", "--num", "100"]).said(2, &["no bench has made", "--db"]);
+    assert_eq!(t.firn(&["scan"]).good(), "a\t1\n");
+}
+
+#[test]
+fn what_a_user_put_into_the_store_of_a_bench_stays() {
+    let t = Temp::new("bench", "mine");
+    let bench = ["bench", "fillseq", "--num", "100"];
+    t.firn(&bench).good();
+    // Half a removal is finished.
+    fs::remove_file(t.path("db/CURRENT")).unwrap();
+    t.firn(&bench).good();
+    t.firn(&["put", "k", "v", "--tree", "mine"]).good();
+    t.firn(&bench).said(2, &["holds the tree \"mine\", which no bench has made", "--db"]);
+    t.firn(&["bench", "cliffs", "--history", "100"]).said(2, &["the tree \"mine\""]);
+    assert_eq!(t.firn(&["get", "k", "--tree", "mine"]).good(), "v\n");
+    // The only tree is the bench's: it is not what is meant where none is named.
+    let other = |args: &[&str]| Ran::of(t.run("other", args, b""));
+    other(&bench).good();
+    other(&["put", "k", "v"]).said(0, &["\"default\""]);
+    other(&bench).said(2, &["the tree \"default\""]);
+    assert_eq!(other(&["get", "k"]).good(), "v\n");
+}
+
+#[test]
+fn what_a_bench_would_not_look_at_is_refused() {
+    let t = Temp::new("bench", "options");
+    for (args, takes) in [
+        (&["trees", "--html", "x.html"][..], "--trees, --num"),
+        (&["small", "--keep"], "--stores, --records"),
+        (&["queue", "--series", "x.csv"], "--deletions"),
+        (&["cliffs", "--stores", "1"], "--bound, --history"),
+        (&["ltm", "--reads", "5"], "--limit, --seconds"),
+        (&["fillseq", "--rows", "2000"], "--num, --reads"),
+        (&["--model", "wide", "--keep"], "--rows, --columns"),
+        (&["--model", "cql", "--threads", "1"], "--rows, --budget"),
+    ] {
+        let option = args.iter().rfind(|a| a.starts_with("--")).unwrap();
+        t.firn(&[&["bench"], args].concat()).said(2, &[&format!(" does not take {option}"), takes]);
+    }
+    for args in [&["trees", "small"][..], &["fillseq", "cliffs"], &["ltm", "ltm"], &["--model", "wide", "fillseq"]] {
+        t.firn(&[&["bench"], args].concat()).said(2, &["takes no workloads beside it", "run it alone"]);
+    }
+    t.firn(&["bench", "cliffs", "--bound", "0"]).said(2, &["a number above 0"]);
+    t.firn(&["bench", "cliffs", "--bound", "nan"]).said(2, &["a number above 0"]);
+    t.firn(&["bench", ""]).said(2, &["no workload is named"]);
+    t.firn(&["bench", "fillseq", "--num", "100", "--html", "nowhere/x.html"]).said(2, &["cannot create nowhere/x.html"]);
+    // Each before anything was made.
+    assert!(!t.path("db").exists());
+    fs::write(t.path("file"), "").unwrap();
+    Ran::of(t.run("file", &["bench"], b"")).said(2, &["file is no directory", "--db DIR"]);
+}
