@@ -65,6 +65,11 @@ impl RangeArgs {
 }
 
 impl KeyRange {
+    /// Whether no key can be in it.
+    pub fn is_empty(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| *to <= self.from)
+    }
+
     /// For the engine.
     pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (Bound::Included(&self.from), self.to.as_ref().map_or(Bound::Unbounded, |k| Bound::Excluded(k.as_slice())))

@@ -202,7 +202,7 @@ pub struct SweepArgs {
     #[arg(long, value_delimiter = ',', default_values_t = policy::STRATEGIES.map(str::to_owned))]
     pub policies: Vec<String>,
     /// Size ratios, comma-separated: put behind each policy's name
-    #[arg(long, value_delimiter = ',', value_name = "N")]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ratios: Vec<u32>,
     /// Sizes of memtables, comma-separated, instead of --memtable-size
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE")]

@@ -50,6 +50,11 @@ fn json_csv_and_pages_hold_every_case() {
 }
 
 #[test]
+fn a_ratio_of_nothing_is_refused() {
+    assert!(Cli::try_parse_from(["compaction-sim", "sweep", "--ratios", "4,0"]).is_err());
+}
+
+#[test]
 fn a_recorded_history_is_predicted() {
     let options = TreeOptions {
         policy: Policy::LazyLeveled { ratio: 3 },

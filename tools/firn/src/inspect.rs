@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::store::Global;
 use crate::trees::{Options, holds};
 use firn_tools::io::{Watch, stdout, stdout_is_terminal};
-use firn_tools::output::{Done, bytes, count, listing, print_table, rate, row, table, things};
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, rate, row, table, things};
 use firn_tools::stats::stats_json;
 
 pub const STATS_EXAMPLES: &str = "\
@@ -49,9 +49,11 @@ pub struct StatsArgs {
 
 fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).ok().filter(|d| *d <= LONGEST).ok_or_else(|| "an interval is at most a day".to_owned())
+    let interval = Duration::try_from_secs_f64(seconds).ok().filter(|d| (SHORTEST..=LONGEST).contains(d));
+    interval.ok_or_else(|| "an interval is between a millisecond and a day".to_owned())
 }
 
+const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// Sums over the runs of a tree.
@@ -117,6 +119,9 @@ impl Look {
 /// Runs `firn stats`.
 pub fn stats(global: &Global, args: &StatsArgs) -> Done {
     if args.prometheus {
+        if global.json {
+            return Err(Failure::with_next("--json and --prometheus are two formats", "leave one of them out"));
+        }
         let (db, _) = global.open_named()?;
         write!(stdout(), "{}", db.stats().prometheus())?;
         return Ok(());

@@ -138,7 +138,7 @@ enum YesNo {
 pub enum OnBad {
     /// End with its line number; whole chunks before it are loaded
     Stop,
-    /// Report it, count it, go on
+    /// Report it, count it, go on: what was skipped is no failure
     Skip,
 }
 

@@ -139,10 +139,10 @@ impl Global {
     /// What is said when a statement is refused by such a database.
     pub fn tell_empty(&self) {
         let what = match self.holding() {
-            Ok(Holding::Keys) => "is a store of keys and values, which has no keyspaces yet",
-            _ => "is no store yet",
+            Ok(Holding::Keys) => "is a store of keys and values, which has no keyspaces yet: CREATE KEYSPACE makes one",
+            _ => "is no store yet: the first CREATE KEYSPACE makes it",
         };
-        eprintln!("{} {} {what}: the first CREATE KEYSPACE makes them", self.style().bold("note:"), self.db.display());
+        eprintln!("{} {} {what}", self.style().bold("note:"), self.db.display());
     }
 
     /// Refuses to go on where there are no families and tables: to open them would make them.

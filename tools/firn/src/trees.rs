@@ -174,6 +174,9 @@ pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
     };
     let values = args.values.iter().map(pair).collect::<Done<Vec<_>>>()?;
     let refused = |why: String| Failure::with_next(why, next());
+    if let Some((name, _)) = values.iter().enumerate().find_map(|(i, one)| values[..i].iter().find(|v| v.0 == one.0)) {
+        return Err(Failure::with_next(format!("{name} is given twice"), "give each option one value"));
+    }
     // What is wrong with the words is said before anything is opened.
     let mut tried = TreeOptions::default();
     values.iter().try_for_each(|(name, value)| options::set(&mut tried, name, value).map_err(refused))?;

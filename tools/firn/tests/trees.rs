@@ -41,6 +41,9 @@ fn a_range_is_deleted_only_where_that_is_meant() {
     t.firn(&["delete", "--prefix", "a"]).said(2, &["--yes", "--dry-run"]);
     t.firn(&["delete", "--prefix", "a", "--dry-run"]).said(0, &["would delete 2 keys with 6 B", "from a1 to a2"]);
     t.firn(&["delete", "--prefix", "z", "--dry-run"]).said(0, &["would delete nothing"]);
+    for empty in [&["--from", "b", "--to", "a"][..], &["--from", "a", "--to", "a"], &["--from", "b", "--prefix", "a"]] {
+        t.firn(&[&["delete", "--yes"], empty].concat()).said(2, &["no key can be in this range"]);
+    }
     let would = t.json(&["delete", "a1", "nowhere", "--dry-run", "--json"]);
     assert_eq!(would, json!({"tree": "default", "dry_run": true, "keys": 1, "bytes": 3}));
     assert_eq!(t.firn(&["scan", "--keys-only"]).good(), "a1\na2\nb\n");
@@ -55,6 +58,7 @@ fn options_stay_set() {
     let set = ["set-options", "default", "policy=leveled:8:2:cold", "table_size=1m", "compression=none,lz4"];
     t.firn(&set).said(0, &["policy: tiered:3:32:3 before, leveled:8:2:cold now", "table_size: 64m before, 1m now"]);
     t.firn(&set).said(0, &["nothing is changed"]);
+    t.firn(&["set-options", "default", "policy=lazy", "policy=tiered"]).said(2, &["policy is given twice"]);
     // Another writer, who names no options, leaves them.
     t.firn(&["put", "b", "2"]).good();
     t.firn(&["compact"]).good();
@@ -125,13 +129,15 @@ fn trees_are_called_by_what_is_in_them() {
 fn stats_are_looked_at_again() {
     let t = Temp::new("trees", "watch");
     t.firn(&["put", "a", "1"]).good();
-    let text = t.firn(&["stats", "--watch", "0", "--times", "2"]).good();
+    let text = t.firn(&["stats", "--watch", "0.01", "--times", "2"]).good();
     assert_eq!(text.matches(" so far\n").count(), 2, "{text}");
     assert_eq!(text.matches("0 operations in the last").count(), 1, "{text}");
     assert!(!text.contains('\x1b'), "{text}");
-    let lines = t.firn(&["stats", "--watch", "0", "--times", "3", "--json"]).good();
+    let lines = t.firn(&["stats", "--watch", "0.01", "--times", "3", "--json"]).good();
     let looks: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!((looks.len(), &looks[0]["since_last"], &looks[2]["since_last"]["operations"]), (3, &Value::Null, &0.into()));
     t.firn(&["stats", "--times", "3"]).said(2, &["--watch"]);
     t.firn(&["stats", "--watch", "soon"]).said(2, &["no number of seconds"]);
+    t.firn(&["stats", "--watch", "0"]).said(2, &["between a millisecond and a day"]);
+    t.firn(&["stats", "--json", "--prometheus"]).said(2, &["--json and --prometheus are two formats"]);
 }

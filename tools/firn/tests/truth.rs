@@ -219,6 +219,11 @@ fn a_name_mistyped_makes_no_store() {
         assert!(!t.path("typo").exists(), "{args:?}");
     }
     t.firn("typo", &["cql", "-e", "SELECT * FROM shop.items"], "").said(1, &["typo is no store yet", "CREATE KEYSPACE"]);
+    let two = t.firn("typo", &["cql", "--go-on", "-e", "SELECT * FROM shop.items; SELECT * FROM shop.items"], "");
+    assert_eq!(two.2.matches("the first CREATE KEYSPACE makes it").count(), 1, "{}", two.2);
+    let two = t.firn("typo", &["cli", "--go-on", "-e", "use Music; use Music;"], "");
+    assert_eq!(two.2.matches("is no store yet").count(), 1, "{}", two.2);
+    t.firn("typo", &["get", "k"], "").said(2, &["there is no store here; check the name (file", "--db DIR"]);
     t.firn("typo", &["cql", "-k", "shop"], "").said(2, &["is no store yet"]);
     t.firn("typo", &["cli", "-e", "use Music;"], "").said(1, &["is no store yet"]);
     assert!(!t.path("typo").exists());

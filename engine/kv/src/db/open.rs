@@ -153,8 +153,7 @@ fn no_store(env: &dyn Env, dir: &Path) -> Error {
         );
         return Error::corruption(words).at(dir.join(CURRENT), 0).block("current");
     }
-    Error::new(ErrorKind::NotFound, "there is no store here; check the name, or open with `create` to begin a new one")
-        .in_file(dir)
+    Error::new(ErrorKind::NotFound, "there is no store here; check the name").in_file(dir)
 }
 
 /// Refuses a directory that holds something else than a store.

@@ -11,7 +11,8 @@ use std::io::Write;
 
 use clap::Args;
 use firn_cql::session::Run;
-use firn_cql::syntax::quote_if_needed;
+use firn_cql::syntax::ast::Statement;
+use firn_cql::syntax::{parse, quote_if_needed};
 use firn_kv::explain::{ReadCost, ReadOf, Recorded};
 use firn_kv::{Db, Error, Tree};
 use firn_tools::escape::words;
@@ -121,6 +122,9 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<Told> {
     let refused = |e: firn_cql::Error| Failure::new(e.to_string());
     if let Some(name) = &args.keyspace {
         session.execute(&format!("USE {}", quote_if_needed(name)), ()).map_err(refused)?;
+    }
+    if !matches!(parse(text).map_err(|e| refused(e.into()))?.statement, Statement::Select(_)) {
+        return Err(Failure::with_next("this statement does not read: only SELECT can be explained", "`firn cql -e` runs it"));
     }
     let how = Run { page_size: Some(args.limit.max(1)), ..Run::default() };
     let db = session.engine().store().db();
