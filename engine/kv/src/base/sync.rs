@@ -134,6 +134,7 @@ mod model {
         }
 
         /// A pinned thread.
+        #[derive(Debug)]
         pub struct Guard(());
 
         /// Pins the calling thread.
