@@ -129,6 +129,35 @@ fn snapshots_between_deletes_and_a_range_deletion_see_what_that_took() {
     assert_eq!(before.get(&tree, &key(50)).unwrap().as_deref(), Some(&b"v"[..]));
 }
 
+/// What a transaction has deleted itself it passes once, not with each look for the next.
+#[test]
+fn a_transaction_that_takes_all_passes_each_key_a_few_times() {
+    const N: u64 = 400;
+    let mut rng = Rng::new(5);
+    for how in ["from the head", "from the tail", "anyhow"] {
+        for flushed in [false, true] {
+            let db = open(&MemEnv::new(1));
+            let tree = db.tree("t", piling()).unwrap();
+            (0..N).for_each(|i| tree.put(&key(i), b"v").unwrap());
+            if flushed {
+                tree.flush().unwrap();
+            }
+            let recording = db.record_reads();
+            let mut tx = db.transaction();
+            for (n, i) in order(N, how, &mut rng).into_iter().enumerate() {
+                let first = if how == "from the tail" { tx.last(&tree) } else { tx.first(&tree) }.unwrap().unwrap().0;
+                assert!(how == "anyhow" || *first == *key(i), "{how}, {n}");
+                tx.delete(&tree, &key(i)).unwrap();
+            }
+            assert!(tx.first(&tree).unwrap().is_none() && tx.last(&tree).unwrap().is_none());
+            let passed: u64 = recording.finish().reads.iter().map(|r| r.total().entries.all()).sum();
+            assert!(passed <= 8 * N, "{how}, flushed {flushed}: {passed} entries");
+            tx.commit().unwrap();
+            assert_eq!(tree.iter().count(), 0);
+        }
+    }
+}
+
 /// A transaction meets no conflict over a key that nobody touched, though its neighbours were deleted and flushed while it ran.
 #[test]
 fn transactions_compare_what_was_deleted_and_no_more() {

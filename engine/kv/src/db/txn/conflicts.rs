@@ -10,7 +10,7 @@ use crate::merge::merging::{Merging, Source};
 use crate::merge::run::RunCursor;
 use crate::merge::visible::KeyRange;
 
-/// After so many entries it is asked again whether one stands in a gap.
+/// After so many older entries it is asked again whether one stands in a gap.
 const LOOK_FOR_GAPS: u32 = 8;
 
 pub(super) fn conflict(what: &str) -> Error {
@@ -80,9 +80,10 @@ pub(super) fn changed_since(tree: &TreeCore, range: &KeyRange, since: Seq) -> Re
     all.seek(&range.from, Trailer::NEWEST)?;
     let (mut steps, mut to) = (0u32, vec![]);
     while all.valid() && until.is_none_or(|u| all.key() < u) {
-        if steps.is_multiple_of(LOOK_FOR_GAPS) && tree.gaps.leap(all.key(), true, since, &mut to) {
+        let is_newer = all.trailer().seq() > since;
+        if (is_newer || steps.is_multiple_of(LOOK_FOR_GAPS)) && tree.gaps.leap(all.key(), true, since, &mut to) {
             all.seek(&to, Trailer::NEWEST)?;
-        } else if all.trailer().seq() > since {
+        } else if is_newer {
             return Ok(true);
         } else {
             all.next()?;

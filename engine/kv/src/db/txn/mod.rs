@@ -25,6 +25,8 @@ use super::snapshot::{ReadPoint, Snapshot};
 use super::{Db, Tree};
 
 mod conflicts;
+mod intervals;
+mod map;
 mod state;
 mod walk;
 
@@ -246,3 +248,6 @@ impl Transaction {
         self.db.core().write_checked(batch, self.db.durability, &|| self.state.check(since)).map(|_| ())
     }
 }
+
+#[cfg(all(test, not(loom), not(interleave)))]
+mod tests;

@@ -1,25 +1,27 @@
 //! What a transaction has read and written so far.
 //!
-//! Invariant: a key has a pending write of its own, or lies in a deleted range that has come before it, or in one that has taken earlier
-//! writes away; so the deleted ranges of a tree are written first, and then its keys.
+//! Invariants:
+//! - A key has a pending write of its own, or lies in a deleted range that has come before it, or in one that has taken earlier
+//!   writes away; so the deleted ranges of a tree are written first, and then its keys.
+//! - In what is *hidden* of a tree nothing of the snapshot is to be seen, though pending puts may be. It only grows: by what is deleted, and by
+//!   what lies between two hidden ranges where a walk has found nothing. So many deletes become one range, and each is passed once.
+//! - What a transaction has read of a tree are keys, and ranges of which no two meet, however many walks there were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_BATCH_LEN, Seq, successor};
 use crate::base::ops::TreeId;
 use crate::base::sync::Mutex;
 use crate::db::Tree;
-use crate::db::batch::Batch;
-use crate::db::bounds::{KeyBounds, key_range};
+use crate::db::batch::{Batch, BatchOp};
+use crate::db::bounds::KeyBounds;
 use crate::merge::visible::KeyRange;
 
 use super::conflicts::{changed_since, conflict, key_changed_since};
-
-/// A pending write of a key: its value, or `None` for a delete.
-type Pending = Option<Vec<u8>>;
+use super::intervals::Intervals;
+use super::map::{Key, Map};
 
 /// Bytes that an operation takes in a batch beside key and value, at most.
 const OVERHEAD: usize = 16;
@@ -38,22 +40,24 @@ struct Inside {
 struct Touched {
     tree: Tree,
     own: Own,
+    /// Keys with a pending delete.
+    deletes: Map<()>,
+    /// Ranges with one.
+    deleted: Intervals,
     keys: BTreeSet<Vec<u8>>,
-    walks: Vec<Walked>,
+    /// What walks have read that are over.
+    ranges: Intervals,
+    /// Those that are not, by their numbers, and how many there were.
+    walks: BTreeMap<u64, Walked>,
+    begun: u64,
 }
 
-/// Pending writes to a tree, as they are or as they were when an iterator began. They are copied where something is written while an
-/// iterator holds them, once for each.
+/// What walks see of the pending writes to a tree, as they are or as they were when an iterator began.
 #[derive(Clone, Default)]
 pub struct Own {
-    writes: Arc<BTreeMap<Vec<u8>, Pending>>,
-    deleted: Arc<Vec<Deleted>>,
-}
-
-#[derive(Clone)]
-struct Deleted {
-    bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
-    range: KeyRange,
+    puts: Map<Key>,
+    /// Where nothing of the snapshot is to be seen.
+    pub hidden: Intervals,
 }
 
 /// What an iterator over a range has come to.
@@ -72,8 +76,12 @@ impl Inside {
         self.trees.entry(tree.core.id).or_insert_with(|| Touched {
             tree: tree.clone(),
             own: Own::default(),
+            deletes: Map::default(),
+            deleted: Intervals::default(),
             keys: BTreeSet::new(),
-            walks: vec![],
+            ranges: Intervals::default(),
+            walks: BTreeMap::new(),
+            begun: 0,
         })
     }
 
@@ -92,15 +100,26 @@ fn size(key: &[u8], value: Option<&[u8]>) -> usize {
     key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD
 }
 
+fn range_size((from, until): (&Key, &Option<Key>)) -> usize {
+    size(from, until.as_deref())
+}
+
+impl Touched {
+    /// The pending write of a key: its value, or `None` for a delete.
+    fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.own.puts.get(key).map(|v| Some(&**v)).or_else(|| self.deletes.get(key).map(|()| None))
+    }
+}
+
 impl State {
     /// What the transaction itself says of a key. When it says nothing, the key counts as read.
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let mut s = self.0.lock();
         let t = s.of(tree);
-        if let Some(own) = t.own.writes.get(key) {
-            return Some(own.clone());
+        if let Some(own) = t.pending(key) {
+            return Some(own.map(<[u8]>::to_vec));
         }
-        if t.own.deleted.iter().any(|d| d.range.contains(key)) {
+        if t.deleted.around(key).is_some() {
             return Some(None);
         }
         if !t.keys.contains(key) {
@@ -111,42 +130,58 @@ impl State {
 
     pub fn write(&self, tree: &Tree, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let mut s = self.0.lock();
-        let before = s.of(tree).own.writes.get(key).map_or(0, |b| size(key, b.as_deref()));
+        let before = s.of(tree).pending(key).map_or(0, |b| size(key, b));
         s.charge(size(key, value), before)?;
-        Arc::make_mut(&mut s.of(tree).own.writes).insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        let t = s.of(tree);
+        if let Some(value) = value {
+            t.deletes.remove(key);
+            t.own.puts.insert(key, value.into());
+        } else {
+            t.own.puts.remove(key);
+            t.deletes.insert(key, ());
+            t.own.hidden.add_key(key);
+        }
         Ok(())
     }
 
     pub fn delete_range(&self, tree: &Tree, bounds: &dyn KeyBounds) -> Result<()> {
-        // Checks the bounds.
+        // Checks the bounds, and says what they come to.
         let mut alone = Batch::new();
         alone.delete_between(tree, bounds)?;
-        if alone.is_empty() {
-            return Ok(());
-        }
+        let Some(BatchOp::DeleteRange { start, end, .. }) = alone.iter().next() else { return Ok(()) };
         let mut s = self.0.lock();
-        let range = key_range(bounds);
-        let gone = s.of(tree).own.writes.iter().filter(|(k, _)| range.contains(k)).map(|(k, v)| size(k, v.as_deref())).sum();
-        s.charge(alone.size() + OVERHEAD, gone)?;
-        let bounds = (bounds.start_key().map(<[u8]>::to_vec), bounds.end_key().map(<[u8]>::to_vec));
         let t = s.of(tree);
-        Arc::make_mut(&mut t.own.writes).retain(|k, _| !range.contains(k));
-        Arc::make_mut(&mut t.own.deleted).push(Deleted { bounds, range });
+        let (mut puts, mut deletes, mut deleted) = (t.own.puts.clone(), t.deletes.clone(), t.deleted.clone());
+        let gone: usize = puts.take(start, end).iter().map(|(k, v)| size(k, Some(v))).sum();
+        let gone = gone + deletes.take(start, end).iter().map(|(k, ())| size(k, None)).sum::<usize>();
+        let gone = gone + deleted.add(start, end).iter().map(range_size).sum::<usize>();
+        s.charge(deleted.around(start).map_or(0, range_size), gone)?;
+        let t = s.of(tree);
+        t.own.hidden.add(start, end);
+        (t.own.puts, t.deletes, t.deleted) = (puts, deletes, deleted);
         Ok(())
+    }
+
+    /// Between two hidden ranges of the tree, which this one begins and ends with, a walk has found nothing.
+    pub fn hide(&self, tree: TreeId, from: &[u8], until: Option<&[u8]>) {
+        if let Some(t) = self.0.lock().trees.get_mut(&tree) {
+            t.own.hidden.add(from, until);
+        }
     }
 
     /// The batch of all writes.
     pub fn batch(&self) -> Result<Batch> {
         let mut batch = Batch::new();
         for t in self.0.lock().trees.values() {
-            for d in &*t.own.deleted {
-                batch.delete_range(&t.tree, &d.bounds)?;
+            for (from, until) in t.deleted.iter() {
+                let end = until.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                batch.delete_range(&t.tree, (Bound::Included(&**from), end))?;
             }
-            for (key, value) in &*t.own.writes {
-                match value {
-                    Some(v) => batch.put(&t.tree, key, v)?,
-                    None => batch.delete(&t.tree, key)?,
-                }
+            for (key, ()) in t.deletes.iter() {
+                batch.delete(&t.tree, key)?;
+            }
+            for (key, value) in t.own.puts.iter() {
+                batch.put(&t.tree, key, value)?;
             }
         }
         Ok(batch)
@@ -160,7 +195,10 @@ impl State {
                     return Err(conflict("a key").keys(key, key));
                 }
             }
-            for range in t.walks.iter().flat_map(Walked::ranges) {
+            let mut ranges = t.ranges.clone();
+            t.walks.values().for_each(|w| w.note(&mut ranges));
+            for (from, until) in ranges.iter() {
+                let range = KeyRange { from: from.to_vec(), until: until.as_deref().map(<[u8]>::to_vec) };
                 if changed_since(&t.tree.core, &range, since)? {
                     return Err(conflict("a range"));
                 }
@@ -173,21 +211,23 @@ impl State {
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
         let count = |f: fn(&Touched) -> usize| s.trees.values().map(f).sum();
-        (count(|t| t.keys.len() + t.walks.len()), count(|t| t.own.writes.len() + t.own.deleted.len()))
+        let written = |t: &Touched| t.own.puts.iter().count() + t.deletes.iter().count() + t.deleted.iter().count();
+        (count(|t| t.keys.len() + t.ranges.iter().count() + t.walks.len()), count(written))
     }
 
     /// Begins a walk; gives its number, and what is written by now.
-    pub fn begin_walk(&self, tree: &Tree, range: KeyRange) -> (usize, Own) {
+    pub fn begin_walk(&self, tree: &Tree, range: KeyRange) -> (u64, Own) {
         let mut s = self.0.lock();
         let t = s.of(tree);
-        t.walks.push(Walked { range, front: None, back: None, all: false });
-        (t.walks.len() - 1, t.own.clone())
+        t.begun += 1;
+        t.walks.insert(t.begun, Walked { range, front: None, back: None, all: false });
+        (t.begun, t.own.clone())
     }
 
     /// A walk has come to `key`, or, without one, to its end.
-    pub fn walked(&self, tree: TreeId, walk: usize, key: Option<&[u8]>, forward: bool) {
+    pub fn walked(&self, tree: TreeId, walk: u64, key: Option<&[u8]>, forward: bool) {
         let mut s = self.0.lock();
-        let Some(w) = s.trees.get_mut(&tree).and_then(|t| t.walks.get_mut(walk)) else { return };
+        let Some(w) = s.trees.get_mut(&tree).and_then(|t| t.walks.get_mut(&walk)) else { return };
         let Some(key) = key else {
             w.all = true;
             return;
@@ -196,42 +236,41 @@ impl State {
         to.clear();
         to.extend_from_slice(key);
     }
+
+    /// A walk goes no further.
+    pub fn end_walk(&self, tree: TreeId, walk: u64) {
+        let mut s = self.0.lock();
+        let Some(t) = s.trees.get_mut(&tree) else { return };
+        if let Some(w) = t.walks.remove(&walk) {
+            w.note(&mut t.ranges);
+        }
+    }
 }
 
 impl Own {
-    /// The next pending write of a range behind `passed`, seen from one end.
-    pub fn next(&self, range: &KeyRange, passed: Option<&[u8]>, forward: bool) -> Option<(Vec<u8>, Pending)> {
-        let from = range.from.as_slice();
-        let until = range.until.as_deref();
-        let (start, end) = match (passed, forward) {
-            (Some(p), true) => (Bound::Excluded(p), until),
-            (Some(p), false) => (Bound::Included(from), Some(p)),
-            (None, _) => (Bound::Included(from), until),
-        };
-        // The map's own method panics on ranges that end before they begin.
-        if let (Bound::Included(a) | Bound::Excluded(a), Some(b)) = (start, end)
-            && a >= b
-        {
-            return None;
-        }
-        let mut found = self.writes.range::<[u8], _>((start, end.map_or(Bound::Unbounded, Bound::Excluded)));
-        let (key, value) = if forward { found.next() } else { found.next_back() }?;
-        Some((key.clone(), value.clone()))
-    }
-
-    /// The deleted range that hides what a key had.
-    pub fn hidden(&self, key: &[u8]) -> Option<&KeyRange> {
-        self.deleted.iter().map(|d| &d.range).find(|r| r.contains(key))
+    /// The next pending put of a range behind `passed`, seen from one end.
+    pub fn next(&self, range: &KeyRange, passed: Option<&[u8]>, forward: bool) -> Option<(Key, Key)> {
+        let is_behind = |k: &[u8]| passed.is_none_or(|p| if forward { k > p } else { k < p });
+        let is_begun =
+            |k: &[u8]| if forward { k >= range.from.as_slice() } else { range.until.as_deref().is_none_or(|u| k < u) };
+        let (key, value) = self.puts.end(forward, |k| is_begun(k) && is_behind(k))?;
+        range.contains(key).then(|| (key.clone(), value.clone()))
     }
 }
 
 impl Walked {
-    /// What was read.
-    fn ranges(&self) -> impl Iterator<Item = KeyRange> {
-        let all = self.all.then(|| self.range.clone());
-        let came_to = |end: &'_ Option<Vec<u8>>| end.clone().filter(|_| !self.all);
-        let front = came_to(&self.front).map(|key| KeyRange { from: self.range.from.clone(), until: successor(&key) });
-        let back = came_to(&self.back).map(|key| KeyRange { from: key, until: self.range.until.clone() });
-        all.into_iter().chain(front).chain(back)
+    /// Adds what was read.
+    fn note(&self, ranges: &mut Intervals) {
+        let (from, until) = (&self.range.from, self.range.until.as_deref());
+        if self.all {
+            ranges.add(from, until);
+            return;
+        }
+        if let Some(front) = &self.front {
+            ranges.add(from, successor(front).as_deref());
+        }
+        if let Some(back) = &self.back {
+            ranges.add(back, until);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Iterators of a transaction: the snapshot's entries and what the transaction had written when they began, merged as they are walked.
+//! Iterators of a transaction: the snapshot's entries and what the transaction had put when they began, merged as they are walked. What is
+//! hidden of the snapshot is left by one seek.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use crate::db::Tree;
 use crate::db::iter::{Here, Range};
 use crate::merge::visible::KeyRange;
 
+use super::map::Key;
 use super::state::{Own, State};
 
 /// What makes an iterator of a snapshot one of a transaction.
@@ -15,7 +17,7 @@ pub struct Overlay {
     state: Arc<State>,
     tree: TreeId,
     /// The number by which the transaction knows what was walked.
-    walk: usize,
+    walk: u64,
     /// What it had written when the walk began.
     own: Own,
     /// From the front and from the back: the last key, and whether the snapshot has no more.
@@ -32,7 +34,7 @@ struct End {
 enum Next {
     /// What the snapshot's cursor stands on.
     Seen,
-    Own(Vec<u8>, Vec<u8>),
+    Own(Key, Key),
     Nothing,
 }
 
@@ -45,6 +47,12 @@ impl Overlay {
 
     fn end(&mut self, forward: bool) -> &mut End {
         if forward { &mut self.front } else { &mut self.back }
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        self.state.end_walk(self.tree, self.walk);
     }
 }
 
@@ -69,50 +77,61 @@ impl Range {
     }
 
     fn next_over(&mut self, o: &mut Overlay, forward: bool) -> Result<Next> {
-        loop {
-            self.settle(o, forward)?;
-            let (cursor, end, other) = if forward { (&self.front, &o.front, &o.back) } else { (&self.back, &o.back, &o.front) };
-            let seen = cursor.as_ref().filter(|v| v.valid() && !end.is_over).map(|v| v.key());
-            let is_behind = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
-            // Of two equal keys the own one counts.
-            let own = o.own.next(&self.range, end.passed.as_deref(), forward);
-            let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_behind(key, s)));
-            let key = own.as_ref().map(|(key, _)| key.as_slice()).or(seen);
-            // Where the other end has been is the end.
-            let key = key.filter(|key| other.passed.as_deref().is_none_or(|other| is_behind(other, key)));
-            o.state.walked(o.tree, o.walk, key, forward);
-            let Some(key) = key else { return Ok(Next::Nothing) };
-            let passed = key.to_vec();
-            o.end(forward).passed = Some(passed);
-            match own {
-                Some((key, Some(value))) => return Ok(Next::Own(key, value)),
-                Some((_, None)) => {}
-                None => return Ok(Next::Seen),
-            }
-        }
+        self.settle(o, forward)?;
+        let (cursor, end, other) = if forward { (&self.front, &o.front, &o.back) } else { (&self.back, &o.back, &o.front) };
+        let seen = cursor.as_ref().filter(|v| v.valid() && !end.is_over).map(|v| v.key());
+        let is_behind = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
+        // Of two equal keys the own one counts.
+        let own = o.own.next(&self.range, end.passed.as_deref(), forward);
+        let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_behind(key, s)));
+        let key = own.as_ref().map(|(key, _)| &**key).or(seen);
+        // Where the other end has been is the end.
+        let key = key.filter(|key| other.passed.as_deref().is_none_or(|other| is_behind(other, key)));
+        o.state.walked(o.tree, o.walk, key, forward);
+        let Some(key) = key else { return Ok(Next::Nothing) };
+        let passed = key.to_vec();
+        o.end(forward).passed = Some(passed);
+        Ok(own.map_or(Next::Seen, |(key, value)| Next::Own(key, value)))
     }
 
-    /// Moves the snapshot's cursor behind what was passed, and out of ranges that the transaction has deleted.
+    /// Moves the snapshot's cursor behind what was passed, and out of what is hidden.
     fn settle(&mut self, o: &mut Overlay, forward: bool) -> Result<()> {
         let is_open = if forward { self.front.is_some() } else { self.back.is_some() };
         if !is_open {
             self.open(forward)?;
         }
         let Some(v) = (if forward { &mut self.front } else { &mut self.back }) else { return Ok(()) };
-        while let Some(passed) = o.end(forward).passed.as_deref().filter(|_| v.valid())
-            && (if forward { v.key() <= passed } else { v.key() >= passed })
+        let end = if forward { &mut o.front } else { &mut o.back };
+        if end.is_over {
+            return Ok(());
+        }
+        if v.valid()
+            && let Some(passed) = &end.passed
+            && (if forward { v.key() <= passed.as_slice() } else { v.key() >= passed.as_slice() })
         {
             if forward { v.next()? } else { v.prev()? }
         }
+        let mut left: Option<(Key, Option<Key>)> = None;
         while v.valid()
-            && !o.end(forward).is_over
-            && let Some(hidden) = o.own.hidden(v.key())
+            && let Some((from, until)) = o.own.hidden.around(v.key())
         {
-            match (forward, &hidden.until) {
-                (true, Some(until)) => v.seek(until)?,
-                (true, None) => o.front.is_over = true,
-                (false, _) => v.seek_before(&hidden.from)?,
+            let here = (from.clone(), until.clone());
+            // From the one that it has left to this one there is nothing; but what a hook has folded to nothing may be something when it's
+            // asked again.
+            if let Some(left) = left.filter(|_| !v.passed().1) {
+                let (first, last) = if forward { (&left, &here) } else { (&here, &left) };
+                o.state.hide(o.tree, &first.0, last.1.as_deref());
             }
+            v.forget_passed();
+            match (forward, &here.1) {
+                (true, Some(until)) => v.seek(until)?,
+                (true, None) => {
+                    end.is_over = true;
+                    break;
+                }
+                (false, _) => v.seek_before(&here.0)?,
+            }
+            left = Some(here);
         }
         Ok(())
     }

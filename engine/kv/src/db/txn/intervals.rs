@@ -1,0 +1,75 @@
+//! Sets of keys that are given as ranges.
+//!
+//! Invariant: the ranges are in order, none is empty, and no two meet or touch: what is added is made one with those.
+
+use crate::base::key::successor;
+
+use super::map::{Iter, Key, Map};
+
+/// Ranges `[from, until)` of keys, each by where it begins; one without `until` has no end. A clone costs nothing.
+#[derive(Clone, Default)]
+pub struct Intervals(Map<Option<Key>>);
+
+impl Intervals {
+    /// The range that has a key.
+    pub fn around(&self, key: &[u8]) -> Option<(&Key, &Option<Key>)> {
+        self.0.end(false, |from| from <= key).filter(|(_, until)| until.as_deref().is_none_or(|u| key < u))
+    }
+
+    /// Adds a range; gives those that it has become one with.
+    pub fn add(&mut self, from: &[u8], until: Option<&[u8]>) -> Intervals {
+        if until.is_some_and(|u| u <= from) {
+            return Intervals::default();
+        }
+        let reaches = |end: &Option<Key>, to: Option<&[u8]>| end.as_deref().is_none_or(|e| to.is_some_and(|to| e >= to));
+        let before = self.0.end(false, |k| k <= from).filter(|(_, end)| reaches(end, Some(from)));
+        let last = self.0.end(false, |k| until.is_none_or(|u| k <= u));
+        let until = last.filter(|(_, end)| reaches(end, until)).map_or(until.map(Key::from), |(_, end)| end.clone());
+        let from = before.map_or(from.into(), |(k, _)| k.clone());
+        let taken = self.0.take(&from, until.as_deref());
+        self.0.insert(&from, until);
+        Intervals(taken)
+    }
+
+    /// Adds one key.
+    pub fn add_key(&mut self, key: &[u8]) {
+        self.add(key, successor(key).as_deref());
+    }
+
+    pub fn iter(&self) -> Iter<'_, Option<Key>> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn they_are_what_a_list_of_ranges_is(added in prop::collection::vec((0u8..40, 0u8..44), 0..30)) {
+            let (mut set, mut plain) = (Intervals::default(), vec![]);
+            for (from, until) in added {
+                // Some have no end.
+                let until = Some(until).filter(|u| *u < 42);
+                let before = set.clone();
+                let taken = set.add(&[from], until.as_ref().map(std::slice::from_ref));
+                plain.push((from, until));
+                let has = |k: u8| plain.iter().any(|(f, u)| *f <= k && u.is_none_or(|u| k < u));
+                for k in 0..50 {
+                    let around = set.around(&[k]).map(|(from, until)| (from[0], until.as_ref().map(|u| u[0])));
+                    // As far as all keys are in it.
+                    let first = (0..=k).rev().take_while(|k| has(*k)).last();
+                    let end = (k..50).find(|k| !has(*k));
+                    prop_assert_eq!(around, first.filter(|_| has(k)).map(|f| (f, end)));
+                }
+                let meets = |(k, end): &(&Key, &Option<Key>)| {
+                    until.is_none_or(|u| (from < u) && k[0] <= u) && end.as_ref().is_none_or(|e| from <= e[0])
+                };
+                let met: Vec<_> = before.iter().filter(meets).map(|(k, _)| k.clone()).collect();
+                prop_assert_eq!(taken.iter().map(|(k, _)| k.clone()).collect::<Vec<_>>(), met);
+            }
+        }
+    }
+}
