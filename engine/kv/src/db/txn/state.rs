@@ -42,7 +42,8 @@ struct Touched {
     own: Own,
     /// Keys with a pending delete.
     deletes: Map<()>,
-    /// Ranges with one.
+    /// Deleted ranges, as they were asked for: each is an operation of the batch. And what they cover.
+    calls: Vec<(Key, Option<Key>)>,
     deleted: Intervals,
     keys: BTreeSet<Vec<u8>>,
     /// What walks have read that are over.
@@ -77,6 +78,7 @@ impl Inside {
             tree: tree.clone(),
             own: Own::default(),
             deletes: Map::default(),
+            calls: vec![],
             deleted: Intervals::default(),
             keys: BTreeSet::new(),
             ranges: Intervals::default(),
@@ -98,10 +100,6 @@ impl Inside {
 
 fn size(key: &[u8], value: Option<&[u8]>) -> usize {
     key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD
-}
-
-fn range_size((from, until): (&Key, &Option<Key>)) -> usize {
-    size(from, until.as_deref())
 }
 
 impl Touched {
@@ -151,14 +149,15 @@ impl State {
         let Some(BatchOp::DeleteRange { start, end, .. }) = alone.iter().next() else { return Ok(()) };
         let mut s = self.0.lock();
         let t = s.of(tree);
-        let (mut puts, mut deletes, mut deleted) = (t.own.puts.clone(), t.deletes.clone(), t.deleted.clone());
+        let (mut puts, mut deletes) = (t.own.puts.clone(), t.deletes.clone());
         let gone: usize = puts.take(start, end).iter().map(|(k, v)| size(k, Some(v))).sum();
         let gone = gone + deletes.take(start, end).iter().map(|(k, ())| size(k, None)).sum::<usize>();
-        let gone = gone + deleted.add(start, end).iter().map(range_size).sum::<usize>();
-        s.charge(deleted.around(start).map_or(0, range_size), gone)?;
+        s.charge(size(start, end), gone)?;
         let t = s.of(tree);
         t.own.hidden.add(start, end);
-        (t.own.puts, t.deletes, t.deleted) = (puts, deletes, deleted);
+        t.deleted.add(start, end);
+        t.calls.push((start.into(), end.map(Key::from)));
+        (t.own.puts, t.deletes) = (puts, deletes);
         Ok(())
     }
 
@@ -173,7 +172,7 @@ impl State {
     pub fn batch(&self) -> Result<Batch> {
         let mut batch = Batch::new();
         for t in self.0.lock().trees.values() {
-            for (from, until) in t.deleted.iter() {
+            for (from, until) in &t.calls {
                 let end = until.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
                 batch.delete_range(&t.tree, (Bound::Included(&**from), end))?;
             }
@@ -211,7 +210,7 @@ impl State {
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
         let count = |f: fn(&Touched) -> usize| s.trees.values().map(f).sum();
-        let written = |t: &Touched| t.own.puts.iter().count() + t.deletes.iter().count() + t.deleted.iter().count();
+        let written = |t: &Touched| t.own.puts.iter().count() + t.deletes.iter().count() + t.calls.len();
         (count(|t| t.keys.len() + t.ranges.iter().count() + t.walks.len()), count(written))
     }
 
