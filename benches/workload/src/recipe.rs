@@ -8,9 +8,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::keys::{KeyBuf, Permutation};
 use crate::rng::Rng;
 use crate::store::{Direction, Result, Store};
 
+/// Bytes of a key.
+const KEY: usize = 16;
 /// Keys of one scan, and of one deletion.
 const LENGTH: u64 = 100;
 const LOOKS: u64 = 2_000;
@@ -27,22 +30,13 @@ pub struct Scans {
     pub scans_per_second: f64,
 }
 
-fn key(i: u64) -> [u8; 16] {
-    let mut key = [0; 16];
-    key[8..].copy_from_slice(&i.to_be_bytes());
-    key
-}
-
 fn delete(store: &impl Store, keys: u64) -> Result<u64> {
-    let mut order: Vec<u64> = (0..LOOKS.min(keys)).collect();
-    let mut rng = Rng::new(1, THREADS);
-    for i in (1..order.len()).rev() {
-        order.swap(i, rng.below(i as u64 + 1) as usize);
-    }
+    let looks = LOOKS.min(keys);
+    let (order, mut key) = (Permutation::new(looks, 1), KeyBuf::new(KEY));
     let (mut found, mut deletions) = (vec![], 0);
-    for i in order {
+    for i in 0..looks {
         found.clear();
-        store.scan(Some(&key(i)), Direction::Forward, LENGTH, |k, _| found.push(k.to_vec()))?;
+        store.scan(Some(key.set(order.at(i))), Direction::Forward, LENGTH, |k, _| found.push(k.to_vec()))?;
         found.iter().try_for_each(|k| store.delete(k))?;
         deletions += found.len() as u64;
     }
@@ -53,9 +47,9 @@ fn delete(store: &impl Store, keys: u64) -> Result<u64> {
 fn scan(store: &impl Store, keys: u64, seconds: u64, direction: Direction) -> Result<f64> {
     let (begin, done) = (Instant::now(), AtomicU64::new(0));
     let work = |thread: u64| -> Result<()> {
-        let mut rng = Rng::new(2, thread);
+        let (mut rng, mut key) = (Rng::new(2, thread), KeyBuf::new(KEY));
         while begin.elapsed().as_secs() < seconds {
-            store.scan(Some(&key(rng.below(keys))), direction, LENGTH, |_, _| {})?;
+            store.scan(Some(key.set(rng.below(keys))), direction, LENGTH, |_, _| {})?;
             done.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -73,7 +67,8 @@ fn scan(store: &impl Store, keys: u64, seconds: u64, direction: Direction) -> Re
 /// # Errors
 /// What the store says.
 pub fn scans_among_deletions(store: &impl Store, keys: u64, seconds: u64) -> Result<Vec<Scans>> {
-    (0..keys).try_for_each(|i| store.put(&key(i), &[b'v'; 100], false))?;
+    let mut key = KeyBuf::new(KEY);
+    (0..keys).try_for_each(|i| store.put(key.set(i), &[b'v'; 100], false))?;
     store.compact()?;
     let mut all = vec![];
     let mut step = |deletions| -> Result<()> {
@@ -101,6 +96,6 @@ mod tests {
         assert!(all.iter().all(|s| s.scans_per_second > 0.0));
         let mut first = None;
         store.scan(None, Direction::Forward, 1, |k, _| first = Some(k.to_vec())).unwrap();
-        assert!(first.unwrap().as_slice() > key(2_000).as_slice());
+        assert!(first.unwrap().as_slice() > KeyBuf::new(KEY).set(2_000));
     }
 }

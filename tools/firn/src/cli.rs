@@ -59,7 +59,7 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
     }
     let awaits = global.begins_empty()?;
     let wide = if awaits { empty()? } else { global.wide(global.defaults())? };
-    let mut session = Dialogue { session: session(wide, args), global, args, awaits, told_empty: false };
+    let mut session = Dialogue { session: session(wide, args), global, args, awaits };
     if let Some(name) = &args.statements.keyspace {
         let answer = session.session.execute(&Statement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
@@ -82,8 +82,6 @@ struct Dialogue<'a> {
     args: &'a CliArgs,
     /// The session is with an empty database until a keyspace is made.
     awaits: bool,
-    /// That was said.
-    told_empty: bool,
 }
 
 /// A session whose statements Ctrl-C stops at a terminal.
@@ -99,7 +97,7 @@ impl Dialogue<'_> {
             (self.session, self.awaits) = (session(wide, self.args), false);
         }
         let answer = self.session.run(source);
-        if self.awaits && answer.failure.is_some() && !std::mem::replace(&mut self.told_empty, true) {
+        if self.awaits && answer.failure.is_some() {
             self.global.tell_empty();
         }
         Ok(answer)

@@ -1,6 +1,7 @@
 //! Opening stores and trees the way a command needs them: reading commands never write and never make a store.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use clap::Args;
 use firn_cql::Session;
@@ -136,13 +137,16 @@ impl Global {
         Ok(!foreign && !self.db.is_file() && self.holding()? != Holding::Model)
     }
 
-    /// What is said when a statement is refused by such a database.
+    /// What is said when a statement is refused by such a database, once.
     pub fn tell_empty(&self) {
-        let what = match self.holding() {
-            Ok(Holding::Keys) => "is a store of keys and values, which has no keyspaces yet: CREATE KEYSPACE makes one",
-            _ => "is no store yet: the first CREATE KEYSPACE makes it",
-        };
-        eprintln!("{} {} {what}", self.style().bold("note:"), self.db.display());
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| {
+            let what = match self.holding() {
+                Ok(Holding::Keys) => "is a store of keys and values, which has no keyspaces yet: CREATE KEYSPACE makes one",
+                _ => "is no store yet: the first CREATE KEYSPACE makes it",
+            };
+            eprintln!("{} {} {what}", self.style().bold("note:"), self.db.display());
+        });
     }
 
     /// Refuses to go on where there are no families and tables: to open them would make them.

@@ -8,6 +8,7 @@ use firn_kv::{Db, DbOptions, Policy, Tree, TreeOptions};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, rate, row};
 use firn_workload::firn::FirnStore;
+use firn_workload::keys::Permutation;
 use firn_workload::recipe::{Scans, scans_among_deletions};
 use serde_json::json;
 
@@ -111,17 +112,6 @@ fn open(global: &Global) -> Done<Db> {
     Ok(Db::open_with(&global.db, DbOptions { memory_budget: 4 << 30, ..DbOptions::default() })?)
 }
 
-/// A bijection of `0..n` that leaves nothing in its place.
-fn shuffled(n: u64) -> Vec<u64> {
-    let mut all: Vec<u64> = (0..n).collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    for i in (1..all.len()).rev() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        all.swap(i, (state >> 33) as usize % (i + 1));
-    }
-    all
-}
-
 struct History {
     n: u64,
     order: Order,
@@ -153,7 +143,10 @@ impl History {
         let all: Box<dyn Iterator<Item = u64>> = match self.order {
             Order::Head | Order::Queues => Box::new(1..=each),
             Order::Tail => Box::new((1..=each).rev()),
-            Order::Any => Box::new(shuffled(each).into_iter().map(|i| i + 1)),
+            Order::Any => {
+                let order = Permutation::new(each, 1);
+                Box::new((0..each).map(move |i| order.at(i) + 1))
+            }
             Order::Survivors => Box::new((1..=each).filter(|i| i % 1000 != 0)),
         };
         for i in all {

@@ -1,6 +1,5 @@
 //! The shell: runs statements and commands, prints what they give, and says where they fail.
 
-use std::cell::Cell;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
@@ -48,8 +47,6 @@ pub struct Shell {
     global: Global,
     /// How the store is to be opened when a keyspace is made: until then the session is with an empty database.
     awaited: Option<DbOptions>,
-    /// It was said that the database is empty.
-    told_empty: Cell<bool>,
     look: Look,
     style: Style,
     /// Statements are typed at a terminal.
@@ -70,22 +67,7 @@ impl Shell {
         let look = if global.json { Look::Json } else { Look::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
         let (style, global) = (global.style(), global.clone());
-        let told_empty = Cell::new(false);
-        Shell {
-            session,
-            global,
-            awaited,
-            told_empty,
-            look,
-            style,
-            typed,
-            go_on,
-            echo,
-            page,
-            paged: true,
-            depth: 0,
-            failed: false,
-        }
+        Shell { session, global, awaited, look, style, typed, go_on, echo, page, paged: true, depth: 0, failed: false }
     }
 
     /// Whether any statement failed.
@@ -271,7 +253,7 @@ impl Shell {
 
     /// Says why a statement was refused, and where in it.
     fn refused(&self, source: &Source, file: Option<&str>, e: &Error) -> Outcome {
-        if self.awaited.is_some() && self.look != Look::Json && !self.told_empty.replace(true) {
+        if self.awaited.is_some() && self.look != Look::Json {
             self.global.tell_empty();
         }
         let class = e.class().name();
