@@ -11,7 +11,7 @@ use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 /// What a process has beside the budget: its heap before the store is opened, stacks, buffers of tables that are being written.
-const SLACK: u64 = 24 << 20;
+const SLACK: u64 = 6 << 20;
 const CASE: &str = "FIRN_MEMORY_CASE";
 
 struct Dir(PathBuf);
@@ -83,6 +83,30 @@ fn any_number_of_trees_stays_within_the_budget() {
         "{n} trees, values up to {longest}, budget {budget}: {most} bytes of anonymous memory; it says {said:?}"
     );
     assert!(said.memtables <= budget, "{said:?}");
+}
+
+/// What [`DbOptions::memory_budget`] says of budgets that are too small: they are exceeded by what trees need at least, and puts do not become
+/// a flush each.
+#[test]
+fn thousands_of_trees_take_what_they_need_at_least() {
+    const NAME: &str = "thousands_of_trees_take_what_they_need_at_least";
+    let Some(case) = case() else { return (0..3).for_each(|c| apart(NAME, c)) };
+    let (n, budget, puts) = [(10_000, 64 << 20, 100_000), (3_000, 16 << 20, 60_000), (1_000, 8 << 20, 60_000)][case as usize];
+    let (mut rng, dir) = (Rng::new(case), Dir::new("memory-thousands"));
+    let db = Db::open_with(&dir.0, DbOptions { memory_budget: budget as usize, ..DbOptions::default() }).unwrap();
+    let trees = make(&db, n);
+    let mut over = 0;
+    for i in 0..puts {
+        trees[rng.below(n as u64) as usize].put(rng.next_u64().to_be_bytes(), [7; 100]).unwrap();
+        if i % 64 == 0 {
+            // Tables go as merges come to it.
+            let least = n as u64 * (7 << 10) + budget / 2 + db.stats().memory.tables;
+            over = anonymous().saturating_sub(least.max(budget)).max(over);
+        }
+    }
+    let stats = db.stats();
+    assert!(over <= budget / 10 + SLACK, "{n} trees, budget {budget}: {over} bytes too much; it says {:?}", stats.memory);
+    assert!(stats.flushes <= puts / 20, "{n} trees, budget {budget}: {} flushes for {puts} puts", stats.flushes);
 }
 
 #[test]

@@ -345,6 +345,11 @@ pub struct DbOptions {
     /// One number for memtables, block cache, pinned indexes and filters, and compaction buffers, in bytes: at least 1 MiB.
     /// Default 256 MiB. Trees take 2.5 KiB each by themselves, which is counted up to half of it. Of the rest the memtables of all trees that
     /// take writes may have three eighths together, those that wait for their flush as much again; what is more is flushed, or waited for.
+    ///
+    /// A tree that has unflushed writes takes a page of 4 KiB at least, and each of its tables 3 KiB, however small. So for trees that are
+    /// all written 20 KiB each is the least that makes sense: 200 MiB for 10,000. With less the budget is exceeded instead of flushing
+    /// tables of a put or two: memory is 7 KiB a tree and its tables, and up to five eighths of what the budget has beyond 2.5 KiB
+    /// a tree for memtables that hold more than a page or wait for their flush, and an eighth for the cache.
     pub memory_budget: usize,
     /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then only says how much log is kept.
     /// Default none.

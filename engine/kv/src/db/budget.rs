@@ -4,14 +4,20 @@
 //! themselves ([`TREE`]), up to half of the budget. Of the rest memtables that take writes may have three eighths, with those on their way
 //! to tables three quarters. The cache has what is left, an eighth of the budget at least.
 //!
+//! The smallest memtable that holds anything takes a page ([`LEAST`]), for one entry as for twenty. Where trees are so many that their
+//! pages alone are more than three eighths, whoever seals one gains a page until the next put into its tree, and each put would cost a
+//! table. So a page is left to its tree, and those who have more than one share an eighth beside all pages at least: where a budget is
+//! too small for its trees, it takes as much memory as they need at least, and not a flush a put.
+//!
 //! Invariants:
 //! - B1: memtables are counted as long as a current view names them, whatever readers of older states hold. So without worker threads it
 //!   depends on the history of writes alone what is sealed when.
 //! - B2: who finds three eighths used up seals memtables until seven eighths of that are left, those first of which bytes times age is the
 //!   largest, the age in bytes of log: the largest alone would leave the memory to what is seldom written, the oldest alone would write
-//!   the smallest tables. Their flushes run beside.
+//!   the smallest tables. Their flushes run beside. None is sealed that takes no more than a page.
 //! - B3: a writer waits only while three quarters are used up and its own Db has something sealed, so until the next flush or its error.
-//!   A Db that has nothing on its way to tables is never kept from writing, whatever others hold.
+//!   A Db that has nothing on its way to tables is never kept from writing, whatever others hold. By as much as those that
+//!   take writes may have more than three eighths because of their pages, all may have more than three quarters.
 //! - B4: a Db seals its own memtables only, and not below its share of the budget. Those that hold more than theirs are asked
 //!   ([`Core::make_way`]), and do it as soon as a worker or writer of theirs comes by.
 
@@ -23,7 +29,7 @@ use std::sync::{Arc, Weak};
 use crate::base::error::Result;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, epoch};
 use crate::cache::Cache;
-use crate::memtable::{ArenaPool, Room};
+use crate::memtable::{ArenaPool, LEAST, Room};
 use crate::merge::run::TableOpener;
 
 use super::core::{Core, Work};
@@ -42,6 +48,8 @@ pub const TREE: u64 = 5 << 9;
 struct Tally {
     /// Of those that take writes.
     active: AtomicU64,
+    /// Of that what they have beyond a page each.
+    beyond: AtomicU64,
     /// Of those that wait for their flush.
     sealed: AtomicU64,
     /// How many trees there are.
@@ -53,13 +61,28 @@ impl Tally {
         self.active.load(Ordering::Relaxed)
     }
 
+    fn beyond(&self) -> u64 {
+        self.beyond.load(Ordering::Relaxed)
+    }
+
     fn sealed(&self) -> u64 {
         self.sealed.load(Ordering::Relaxed)
+    }
+
+    /// A memtable that takes writes took `before`, and takes `now`.
+    fn resize(&self, before: u64, now: u64) {
+        self.active.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        self.beyond.fetch_add(beyond(now).wrapping_sub(beyond(before)), Ordering::Relaxed);
     }
 
     fn trees(&self) -> u64 {
         self.trees.load(Ordering::Relaxed)
     }
+}
+
+/// What a memtable of so many bytes takes beyond the page that is left to its tree.
+fn beyond(bytes: u64) -> u64 {
+    bytes.saturating_sub(LEAST as u64)
 }
 
 /// Memory that one Db has, or several share.
@@ -85,14 +108,24 @@ impl Budget {
         self.all.trees().saturating_mul(TREE).min(self.bytes / 2)
     }
 
+    /// An eighth of what is left by the trees.
+    fn eighth(&self) -> u64 {
+        (self.bytes - self.of_trees()) / 8
+    }
+
+    /// What the pages of memtables that take writes take, one each.
+    fn pages(&self) -> u64 {
+        self.all.active().saturating_sub(self.all.beyond())
+    }
+
     /// What memtables that take writes may have.
     fn most_active(&self) -> u64 {
-        (self.bytes - self.of_trees()) / 8 * 3
+        (3 * self.eighth()).max(self.pages() + self.eighth())
     }
 
     /// What all memtables may have.
     fn most(&self) -> u64 {
-        (self.bytes - self.of_trees()) / 4 * 3
+        self.most_active() + 3 * self.eighth()
     }
 
     fn total(&self) -> u64 {
@@ -128,7 +161,7 @@ impl Budget {
 
     /// How much those that take writes may have when more than they may was met.
     fn goal(&self) -> u64 {
-        self.most_active() / 8 * 7
+        (3 * self.eighth() / 8 * 7).max(self.pages() + self.eighth() / 8 * 7)
     }
 }
 
@@ -148,8 +181,11 @@ impl Share {
         let now = m.mem.taken() as u64;
         let before = m.counted.swap(now, Ordering::Relaxed);
         for t in [&self.own, &self.budget.all] {
-            let of = if is_sealed { &t.sealed } else { &t.active };
-            of.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+            if is_sealed {
+                t.sealed.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+            } else {
+                t.resize(before, now);
+            }
         }
     }
 
@@ -157,7 +193,7 @@ impl Share {
     pub fn seal(&self, m: &MemHandle) {
         let n = m.counted.load(Ordering::Relaxed);
         for t in [&self.own, &self.budget.all] {
-            t.active.fetch_sub(n, Ordering::Relaxed);
+            t.resize(n, 0);
             t.sealed.fetch_add(n, Ordering::Relaxed);
         }
     }
@@ -166,8 +202,11 @@ impl Share {
     pub fn release(&self, m: &MemHandle) {
         let n = m.counted.swap(0, Ordering::Relaxed);
         for t in [&self.own, &self.budget.all] {
-            let of = if m.end.get().is_some() { &t.sealed } else { &t.active };
-            of.fetch_sub(n, Ordering::Relaxed);
+            if m.end.get().is_some() {
+                t.sealed.fetch_sub(n, Ordering::Relaxed);
+            } else {
+                t.resize(n, 0);
+            }
         }
     }
 
@@ -199,6 +238,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.budget.all.active.fetch_sub(self.own.active(), Ordering::Relaxed);
+        self.budget.all.beyond.fetch_sub(self.own.beyond(), Ordering::Relaxed);
         self.budget.all.sealed.fetch_sub(self.own.sealed(), Ordering::Relaxed);
         self.budget.all.trees.fetch_sub(self.own.trees(), Ordering::Relaxed);
     }
@@ -215,7 +255,7 @@ impl Core {
         cost: usize,
     ) -> Result<MutexGuard<'a, WriteState>> {
         let view = tree.view.load_full();
-        let room = tree.room_for(&view, cost);
+        let mut room = tree.room_for(&view, cost);
         if room == Room::Full {
             if view.sealed.len() >= self.max_sealed {
                 drop(w);
@@ -226,11 +266,16 @@ impl Core {
             self.signal_work();
             return Ok(w);
         }
-        let budget = &self.memory.budget;
+        let (budget, mem) = (&self.memory.budget, &view.active.mem);
         // One that was filled as far the last time is given all at once, and the memory of one that has been flushed.
-        let whole = matches!(room, Room::Grow(n) if tree.usual.load(Ordering::Relaxed) >= n as u64 / 2)
-            && view.active.mem.price(room, cost, true) as u64 + budget.all.active() <= budget.most_active();
-        let price = view.active.mem.price(room, cost, whole) as u64;
+        let mut whole = matches!(room, Room::Grow(n) if tree.usual.load(Ordering::Relaxed) >= n as u64 / 2)
+            && mem.price(room, cost, true) as u64 + budget.all.active() <= budget.most_active();
+        let mut price = mem.price(room, cost, whole) as u64;
+        if budget.pages() + price > budget.most_active() {
+            // However much the one before held: there would be nothing but pages to make way for it.
+            (room, whole) = (mem.room_for(cost, view.options.memtable_size, 0), false);
+            price = mem.price(room, cost, whole) as u64;
+        }
         if budget.all.active() + price > budget.most_active() {
             if self.seal_some(&w, price, false)? {
                 self.signal_work();
@@ -262,10 +307,10 @@ impl Core {
     /// Seals memtables until those that take writes have seven eighths of what they may, `more` included; where several Dbs share the
     /// budget, until this one has no more than its share of that, and who was `asked` not before. Whether it sealed any.
     fn seal_some(&self, w: &WriteState, more: u64, asked: bool) -> Result<bool> {
-        let budget = &self.memory.budget;
+        let (budget, own) = (&self.memory.budget, &self.memory.own);
         let members = budget.members().len();
-        let is_fair = || members > 1 && self.memory.own.active() <= budget.fair(members);
-        let enough = || is_fair() || (!asked && budget.all.active() + more <= budget.goal());
+        let is_fair = || members > 1 && own.active() <= budget.fair(members);
+        let enough = || own.beyond() == 0 || is_fair() || (!asked && budget.all.active() + more <= budget.goal());
         if enough() {
             return Ok(false);
         }
@@ -276,9 +321,10 @@ impl Core {
             let Some(t) = trees.by_id(id) else { continue };
             let view = t.view.load_full();
             let m = &view.active;
-            // Others that wait are sealed already.
-            if m.is_touched() && m.start() == start && view.sealed.len() < self.max_sealed {
-                worth.push((m.counted.load(Ordering::Relaxed) as u128 * (end - start).max(1) as u128, t.clone()));
+            let held = m.counted.load(Ordering::Relaxed);
+            // Others that wait are sealed already, or have their page and no more.
+            if beyond(held) > 0 && m.is_touched() && m.start() == start && view.sealed.len() < self.max_sealed {
+                worth.push((held as u128 * (end - start).max(1) as u128, t.clone()));
             }
         }
         drop(trees);
@@ -299,7 +345,8 @@ impl Core {
         let budget = &self.memory.budget;
         let members = budget.members();
         let fair = budget.fair(members.len());
-        for m in members.iter().filter(|m| !Arc::ptr_eq(m, &self.memory) && m.own.active() > fair) {
+        let has_some = |m: &Share| m.own.active() > fair && m.own.beyond() > 0;
+        for m in members.iter().filter(|m| !Arc::ptr_eq(m, &self.memory) && has_some(m)) {
             if !m.asked.swap(true, Ordering::Relaxed) {
                 m.work.signal();
                 // Who has nothing to do has no workers.
@@ -327,7 +374,7 @@ impl Core {
         // Readers that came of one another have one.
         openers.sort_unstable_by_key(|o| Arc::as_ptr(o));
         openers.dedup_by_key(|o| Arc::as_ptr(o));
-        let tables: u64 = openers.iter().map(|o| o.memory.load(Ordering::Relaxed)).sum();
+        let tables: u64 = openers.iter().map(|o| o.memory()).sum();
         let taken = budget.arenas.bytes() as u64 + budget.of_trees() + tables;
         let rest = (budget.bytes - budget.bytes / 16).saturating_sub(taken).max(budget.bytes / 8);
         budget.cache.set_capacity(rest as usize);

@@ -26,13 +26,14 @@ use crate::base::ops::{NO_TREE, Ops, TreeId};
 use crate::base::sync::{Condvar, Mutex};
 use crate::env::{Env, Thread};
 use crate::manifest::{Manifest, State, manifest_name};
-use crate::memtable::{ArenaPool, Memtable, Room};
+use crate::memtable::{self, ArenaPool, Memtable, Room};
 use crate::wal::format::record_size;
 use crate::wal::{Known, Lsn, Recovered, recover_known};
 
 use super::core::Core;
 use super::flush::remove_tables;
 use super::open::check_torn;
+use super::pins::nudge;
 use super::tree::TreeCore;
 use super::view::{MemHandle, View};
 use super::write::{cost_of, insert_ops};
@@ -164,6 +165,10 @@ impl Inserter {
                 break;
             }
             let place = &self.trees[i];
+            if place.taken <= memtable::LEAST as u64 {
+                // A page is left to its tree, as it is by who writes.
+                continue;
+            }
             if place.active.is_touched() {
                 place.seal(begin, &self.core.arenas)?;
             } else if place.tree.view.load_full().sealed.is_empty() {
@@ -172,6 +177,8 @@ impl Inserter {
             left -= place.taken.saturating_sub(EMPTY);
             chosen.push(i);
         }
+        // What is left are pages.
+        self.most = self.most.max(left + left / 8);
         let flushed = {
             let locks: Vec<_> = chosen.iter().map(|&i| (&*self.trees[i].tree, self.trees[i].tree.flushing.lock())).collect();
             let together: Vec<_> = locks.iter().map(|(tree, one)| (*tree, one)).collect();
@@ -188,6 +195,9 @@ impl Inserter {
             place.look();
             self.taken += place.taken;
         }
+        // Or what has been flushed would still be there while as much is filled again.
+        nudge();
+        self.core.arenas.trim();
         match flushed {
             // It goes on without, as a reader does.
             Err(e) if e.is_transient() => {

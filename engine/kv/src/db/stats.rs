@@ -368,6 +368,6 @@ impl Core {
 
     /// Bytes of indexes and filters of open tables.
     pub fn table_memory(&self) -> u64 {
-        self.opener.memory.load(Ordering::Relaxed)
+        self.opener.memory()
     }
 }

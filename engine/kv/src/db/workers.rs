@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - Flushes go before compactions. With two or more threads the first only flushes; with one, a compaction stops for flushes as
-//!   it goes. So a flush always finds someone to do it.
+//!   it goes. So a flush always finds someone to do it. Where small tables take the memory ([`Core::is_cluttered`]) all threads but the first
+//!   compact before they flush: there is always something to be flushed there, and each flush would leave less memory to the next.
 //! - The threads that compact give way to all others: a reader or writer has the processor first, then flushes, then compactions.
 //!   Compactions that fall behind for it slow the writers (`pace.rs`), so they catch up.
 //! - A worker that meets an error latches the Db and goes on serving what can be served; it never ends the process.
@@ -234,7 +235,7 @@ impl Core {
     }
 
     /// Does one piece of work. False when there is none.
-    fn work_once(&self, compacts: bool) -> Result<bool> {
+    pub(super) fn work_once(&self, compacts: bool) -> Result<bool> {
         // To remove a large file takes tens of milliseconds, which no flush should wait for.
         if compacts {
             self.opener.bury();
@@ -247,14 +248,24 @@ impl Core {
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
             return prepared.map(|()| false);
         }
+        let compacts_first = compacts && self.options.background_threads != 1 && self.is_cluttered();
+        let compacted = if compacts_first { self.compact_once() } else { Ok(false) };
+        if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
+            return compacted;
+        }
         if self.flush_some()? {
             self.signal_work();
             return Ok(true);
         }
-        if compacts && self.compact_once()? {
+        if compacted? || (compacts && !compacts_first && self.compact_once()?) {
             return Ok(true);
         }
         prepared.map(|()| false)
+    }
+
+    /// Whether tables take more than an eighth of the memory by being there, however small they are.
+    fn is_cluttered(&self) -> bool {
+        self.opener.of_handles() > self.memory.bytes() / 8
     }
 
     /// Flushes one memtable of some tree, or small ones of several. False when none is sealed.

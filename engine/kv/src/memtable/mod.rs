@@ -54,6 +54,8 @@ const EMPTY: usize = 64 + arena::SPLIT;
 const FIRST: usize = 4 << 10;
 /// How many times as large it becomes each time.
 const TIMES: usize = 8;
+/// What the smallest memtable that holds anything takes, in bytes, at most: a page, and its filter.
+pub const LEAST: usize = FIRST + 64;
 /// The smallest capacity, in bytes.
 pub const MIN_CAPACITY: usize = 64 << 10;
 /// The largest capacity, in bytes: references have 32 bits.

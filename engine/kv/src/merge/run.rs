@@ -31,6 +31,10 @@ use crate::sstable::{Maps, Properties, Table, TableCursor, WholeBlock};
 use super::traced::Traced;
 use super::value::Value;
 
+/// Bytes of memory that a live table takes beside what is read when it is opened: its facts and its keys, in the manifest's state, in its
+/// run and for policies; its file and its name. As measured of small ones, the allocator's own included.
+pub const HANDLE: u64 = 2 << 10;
+
 /// A file to be removed, and what still maps it.
 type Dead = (PathBuf, Option<Arc<Table>>);
 
@@ -49,12 +53,14 @@ pub struct TableOpener {
     most_mapped: u64,
     /// Bytes of all tables that have a handle.
     live: AtomicU64,
+    /// How many those are.
+    handles: AtomicU64,
     /// Whether a worker removes files.
     attended: AtomicBool,
     /// Files to be removed by a worker, with what still maps them.
     dead: Mutex<Vec<Dead>>,
     /// Bytes of memory of open tables that have a handle: indexes, filters and the like.
-    pub memory: AtomicU64,
+    opened: AtomicU64,
     /// Tables that have been written and opened, so that no reader waits for it, and have no handle yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
 }
@@ -75,9 +81,10 @@ impl TableOpener {
             maps: Maps::new(mode == ReadMode::Mmap),
             most_mapped,
             live: AtomicU64::new(0),
+            handles: AtomicU64::new(0),
             attended: AtomicBool::new(false),
             dead: Mutex::default(),
-            memory: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
             ready: Mutex::default(),
         }
     }
@@ -126,10 +133,20 @@ impl TableOpener {
     fn count(&self, table: &Table, comes: bool) {
         let bytes = table.memory() as u64;
         if comes {
-            self.memory.fetch_add(bytes, Ordering::Relaxed)
+            self.opened.fetch_add(bytes, Ordering::Relaxed)
         } else {
-            self.memory.fetch_sub(bytes, Ordering::Relaxed)
+            self.opened.fetch_sub(bytes, Ordering::Relaxed)
         };
+    }
+
+    /// Bytes of memory that tables with a handle take by being there, however small they are.
+    pub fn of_handles(&self) -> u64 {
+        self.handles.load(Ordering::Relaxed) * HANDLE
+    }
+
+    /// Bytes of memory of the tables that have a handle: that, and of those that are open indexes, filters and the like.
+    pub fn memory(&self) -> u64 {
+        self.of_handles() + self.opened.load(Ordering::Relaxed)
     }
 
     fn open(&self, id: u64, ingested: Seq) -> Result<Arc<Table>> {
@@ -221,6 +238,7 @@ impl TableHandle {
         let table = ready.map_or_else(OnceLock::new, |table| OnceLock::from(counted(table, &reads)));
         let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
         opener.resized(meta.size, 0);
+        opener.handles.fetch_add(1, Ordering::Relaxed);
         table.get().iter().for_each(|t| opener.count(t, true));
         Arc::new(TableHandle { meta, opener, reads, table, obsolete, filter })
     }
@@ -310,6 +328,7 @@ impl TableHandle {
 impl Drop for TableHandle {
     fn drop(&mut self) {
         self.opener.resized(0, self.meta.size);
+        self.opener.handles.fetch_sub(1, Ordering::Relaxed);
         self.table.get().iter().for_each(|t| self.opener.count(t, false));
         if !*self.obsolete.get_mut() {
             return;

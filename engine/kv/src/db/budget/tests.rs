@@ -110,6 +110,64 @@ fn many_trees_stay_within_the_budget_and_the_same_history_is_flushed_the_same() 
     }
 }
 
+/// Pages alone are twice what this budget has: whoever was sealed for one would be written for a put or two.
+#[test]
+fn a_page_is_left_to_each_tree() {
+    const TREES: usize = 2000;
+    let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
+    let (trees, mut seed) = (trees(&db, TREES), 3);
+    let budget = &db.core().memory.budget;
+    let mut put = |of: usize| {
+        let r = random(&mut seed);
+        trees[(r >> 8) as usize % of].put(&r.to_be_bytes(), &[1; 100]).unwrap();
+        assert!(budget.all.active() <= budget.most_active() && budget.total() <= budget.most());
+    };
+    (0..10 * TREES).for_each(|_| put(TREES));
+    assert_eq!(db.stats().flushes, 0);
+    assert!(budget.pages() > BUDGET as u64 && budget.pages() <= (TREES * LEAST) as u64);
+    (0..30 * TREES).for_each(|_| put(TREES));
+    let flushes = db.stats().flushes;
+    assert!(flushes > 0 && flushes <= TREES as u64 * 5 / 2, "{flushes} for 40 puts a tree");
+    // Those who have more than one page still have room for many more. (The others' pages are new: the log's bound flushes none.)
+    trees.iter().for_each(|t| t.flush().unwrap());
+    trees.iter().for_each(|t| t.put("first", "").unwrap());
+    assert!(budget.pages() > BUDGET as u64);
+    let before = db.stats().flushes;
+    (0..20_000).for_each(|_| put(4));
+    let flushes = db.stats().flushes - before;
+    assert!(flushes > 0 && flushes <= 150, "{flushes} for 20,000 puts into four trees");
+    check(&db);
+}
+
+/// Where there is always something to be flushed, tables that only flushes make would take ever more.
+#[test]
+fn small_tables_that_take_the_memory_are_merged_before_flushes() {
+    let db = open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: 1 << 20, ..options(0) });
+    let trees = trees(&db, 30);
+    let core = db.core();
+    let seal = |t: &Tree| {
+        t.put("k", "v").unwrap();
+        core.seal(&core.write.lock(), &t.core).unwrap();
+    };
+    let pause = db.pause_background().unwrap();
+    let mut pile = |t: &Tree| (0..3).for_each(|i| (t.put([i], "v").unwrap(), t.flush().unwrap()).1);
+    trees[..10].iter().for_each(&mut pile);
+    let said = db.stats().memory.tables;
+    assert!(said > 30 * 2048 && said < 30 * 4096, "{said} for 30 tables");
+    seal(&trees[29]);
+    drop(pause);
+    assert!(core.work_once(true).unwrap());
+    assert_eq!((db.stats().flushes, db.stats().compactions), (31, 0), "they are few");
+    let pause = db.pause_background().unwrap();
+    trees[10..29].iter().for_each(&mut pile);
+    seal(&trees[29]);
+    drop(pause);
+    assert!(core.work_once(true).unwrap());
+    assert_eq!((db.stats().flushes, db.stats().compactions), (88, 1), "they are many");
+    assert!(core.work_once(false).unwrap(), "somebody flushes all the same");
+    assert_eq!((db.stats().flushes, db.stats().compactions), (89, 1));
+}
+
 #[test]
 fn what_trees_take_by_themselves_is_left_to_them() {
     let env = MemEnv::new(1);

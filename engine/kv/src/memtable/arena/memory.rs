@@ -25,8 +25,6 @@ const HUGE_FROM: usize = 8 << 20;
 /// 10,000 memtables of 8 KiB that had become larger it kept 80 MiB, and nothing of another size came to use it. (The interpreter has no
 /// mappings, and its uninitialised memory shows it what is read before it is written.)
 const ALLOCATED: usize = 8 << 10;
-/// Fewer bytes than this take memory as a whole, touched or not: that is so of what the allocator gives, and of few pages nearly.
-const SMALL: usize = 32 << 10;
 
 /// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else an anonymous mapping, of which nothing
 /// is resident before it is touched.
@@ -77,9 +75,9 @@ impl Mapping {
         self.len
     }
 
-    /// Whether so much is counted as a whole, touched or not.
+    /// Whether so much is counted as a whole, touched or not: that is so of what the allocator gives.
     pub(crate) fn is_small(len: usize) -> bool {
-        len < SMALL
+        len < ALLOCATED
     }
 
     /// In how large pieces it is best used.
