@@ -113,6 +113,9 @@ fn benches_of_shapes_measure_every_case() {
     assert!(queue["cases"].as_array().unwrap().len() >= 40, "{queue}");
     let one = t.json(&[&["bench", "queue", "--orders", "any", "--json"][..], &quick].concat());
     assert!(one["cases"].as_array().unwrap().iter().all(|c| c["order"] == "in any order"), "{one}");
+    let many = t.json(&[&["bench", "queue", "--orders", "queues", "--queues", "100", "--json"][..], &quick].concat());
+    assert!(many["cases"].as_array().unwrap().iter().all(|c| c["order"] == "100 queues in turn"), "{many}");
+    t.firn(&[&["bench", "queue", "--queues", "101"][..], &quick].concat()).said(2, &["1 to 100, a tenth of --deletions"]);
     let cliffs = t.json(&["bench", "cliffs", "--history", "200", "--bound", "1e9", "--json"]);
     assert!(cliffs["cases"].as_array().unwrap().len() >= 10, "{cliffs}");
 }

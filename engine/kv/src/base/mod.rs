@@ -23,6 +23,7 @@ pub mod reads;
 pub mod shared;
 pub(crate) mod sync;
 pub mod tombstone;
+pub(crate) mod version_map;
 
 /// Pinning the epoch: what a caller of the rooms that lend out shared memory ([`shared`], [`cache`](crate::cache)) must do first.
 pub mod epoch {

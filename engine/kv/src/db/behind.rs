@@ -40,7 +40,7 @@ const STEPS: u64 = 4;
 /// One look passes this share of the memtable's deletes at most, but [`SHORT`] entries in any case.
 const SHARE: u64 = 32;
 const SHORT: u64 = 2048;
-/// A run of more than this share of the memtable's deletes is long: of such ones a tree remembers all (`MOST` of `merge/gaps.rs`).
+/// A run of more than this share of the memtable's deletes is long: of such ones there are so few that a tree remembers all.
 const LONG: u64 = 192;
 
 /// The distance of looks that find something: small where few deletes are, so that the last of them are looked at too.
@@ -56,6 +56,8 @@ pub struct Looks {
     eighths: AtomicU64,
     /// How many entries looks have passed.
     passed: AtomicU64,
+    /// At how many deletes the last look was.
+    last: AtomicU64,
 }
 
 /// A look that the caller is to make.
@@ -68,7 +70,8 @@ struct Look {
 
 impl Default for Looks {
     fn default() -> Looks {
-        Looks { due: AtomicU64::new(NEAREST), eighths: AtomicU64::new(8 * NEAREST), passed: AtomicU64::new(0) }
+        let [due, eighths, passed, last] = [NEAREST, 8 * NEAREST, 0, 0].map(AtomicU64::new);
+        Looks { due, eighths, passed, last }
     }
 }
 
@@ -80,6 +83,7 @@ impl Looks {
         self.due.store(if due == u64::MAX { NEAREST } else { due }, Ordering::Relaxed);
         self.eighths.store(before.eighths.load(Ordering::Relaxed), Ordering::Relaxed);
         self.passed.store(before.passed.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.last.store(before.last.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether one is due after so many deletes.
@@ -95,7 +99,8 @@ impl Looks {
         let left = (STEPS * deletes).saturating_sub(self.passed.load(Ordering::Relaxed));
         is_mine.then(|| Look {
             most: left.min(SHORT.max(deletes / SHARE)),
-            is_close: self.eighths.load(Ordering::Relaxed) < 8 * near(deletes),
+            // Where deletes are few their number raises what is near by itself.
+            is_close: self.eighths.load(Ordering::Relaxed) < 6 * near(deletes),
         })
     }
 
@@ -103,7 +108,9 @@ impl Looks {
     fn done(&self, deletes: u64, look: &Look, passed: u64) {
         let (before, near) = (self.eighths.load(Ordering::Relaxed), near(deletes));
         self.passed.fetch_add(passed, Ordering::Relaxed);
-        let eighths = if passed >= (4 * near).max(deletes / LONG) {
+        // Deletes from one end leave runs as long as looks are apart, which no closer ones need.
+        let since = deletes.saturating_sub(self.last.swap(deletes, Ordering::Relaxed));
+        let eighths = if passed >= (4 * near.max(since)).max(deletes / LONG) {
             8
         } else if look.is_close {
             before + 1
@@ -185,6 +192,17 @@ impl Core {
             return Ok(0);
         }
         let mut passed = 0;
+        // A queue's head has moved from where the gap ends that is known: forward from there, for a step backward costs three times as much.
+        let mut from = vec![];
+        if !look.is_close && tree.gaps.end_before(key, read, &mut from) {
+            let mut seen = visible(view, KeyRange::default(), read)?;
+            seen.look_no_further(look.most);
+            seen.seek(&from)?;
+            passed = seen.passed().0;
+            if !seen.valid() || seen.key() > key {
+                return Ok(passed);
+            }
+        }
         for forward in [false, true] {
             if passed > 0 && !look.is_close {
                 break;

@@ -30,6 +30,7 @@ use crate::base::error::Result;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, epoch};
 use crate::cache::Cache;
 use crate::memtable::{ArenaPool, LEAST, Room};
+use crate::merge::gaps;
 use crate::merge::run::TableOpener;
 
 use super::core::{Core, Work};
@@ -92,6 +93,8 @@ pub struct Budget {
     pub cache: Arc<Cache>,
     /// Memory of memtables.
     pub arenas: Arc<ArenaPool>,
+    /// Memory for what trees know of where nothing is: part of the sixteenth that [`Core::rebalance`] keeps.
+    pub gaps: Arc<gaps::Room>,
     all: Tally,
     members: Mutex<Vec<Weak<Share>>>,
 }
@@ -100,7 +103,8 @@ impl Budget {
     /// Of so many bytes.
     pub fn new(bytes: usize) -> Budget {
         let (all, members) = (Tally::default(), Mutex::default());
-        Budget { bytes: bytes as u64, cache: Cache::new(bytes / 2), arenas: ArenaPool::new(1), all, members }
+        let gaps = gaps::Room::new(bytes as u64 / 64);
+        Budget { bytes: bytes as u64, cache: Cache::new(bytes / 2), arenas: ArenaPool::new(1), gaps, all, members }
     }
 
     /// What the trees take by themselves, as far as it is counted.

@@ -20,6 +20,7 @@ use crate::cache::Cache;
 use crate::env::{Env, FileLock, Thread};
 use crate::manifest::{CleanEnd, Edit, Live, Manifest, State, manifest_name};
 use crate::memtable::ArenaPool;
+use crate::merge::gaps::Room;
 use crate::merge::run::TableOpener;
 use crate::wal::{Recovered, Syncer, TornTail, Wal};
 
@@ -96,6 +97,8 @@ pub struct Watch {
     pub meters: Arc<Meters>,
     /// Who holds space.
     pub pins: Arc<Pins>,
+    /// What trees know of where nothing is.
+    pub gaps: Arc<Room>,
 }
 
 /// The manifest with the state that it holds.

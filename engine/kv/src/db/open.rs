@@ -206,7 +206,7 @@ fn open_once(
     }
     let events = Events::open(env.clone(), dir, options.event_log && !options.read_only, options.listener.clone());
     let arenas = budget.arenas.clone();
-    let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()) };
+    let watch = Watch { meters: Meters::new(env.clone()), pins: Pins::new(env.clone()), gaps: budget.gaps.clone() };
     let opener = held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
     let (cache, opened) = (opener.cache.clone(), held.as_ref().map(|h| h.tables.clone()).unwrap_or_default());
     let mut trees = vec![];

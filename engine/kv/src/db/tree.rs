@@ -95,7 +95,7 @@ impl TreeCore {
         watch: &Watch,
     ) -> Result<Arc<TreeCore>> {
         let version = Arc::new(build_version(&Version::default(), state, &files)?);
-        let (name, meters, gaps) = (Arc::from(&*state.name), watch.meters.clone(), Arc::<Gaps>::default());
+        let (name, meters, gaps) = (Arc::from(&*state.name), watch.meters.clone(), Arc::new(Gaps::new(watch.gaps.clone())));
         let (reads, options) = (files.reads.clone(), Arc::new(options));
         let view = View { active, sealed: vec![], version, options, name, meters, reads, gaps: gaps.clone() };
         Ok(Arc::new(TreeCore {

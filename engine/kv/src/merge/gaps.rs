@@ -10,25 +10,58 @@
 //!   out, while no other could be: all later writers cut it. It is only *tried* until a reader at that number or later has found it empty;
 //!   where nobody was writing, that is the reader that notes it.
 //! - G3: what a reader finds at its read point is so whatever the state of memtables and tables: its view has all that may be read there.
-//! - G4: sure gaps are in order and apart. There are at most `MOST` of them, `MOST_TRIED` tried ones, and no bound of one is longer than
-//!   `LONGEST`: 640 KiB a tree at worst, 20 to 40 KiB where keys are short.
+//! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other trees leave of what is there for all
+//!   ([`Room`]); who needs more forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no bound is longer
+//!   than `LONGEST`.
+//!
+//! A queue has one gap, so thousands of queues in one tree have thousands. A change copies no more than the way to it
+//! (`base/version_map.rs`), and readers keep the version that they hold.
 
-use std::ops::Range;
+use std::sync::atomic::AtomicU64 as Number;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::key::Seq;
 use crate::base::shared::Shared;
 use crate::base::sync::modelled::Mutex;
 use crate::base::sync::{AtomicU64, Ordering, epoch};
+use crate::base::version_map::{Key, VersionMap};
 
-/// The most gaps of a tree.
-const MOST: usize = 256;
 /// The most tried ones: whoever writes while there are any looks at all of them.
 const MOST_TRIED: usize = 64;
 /// The longest key that a gap begins or ends with, in bytes.
 pub const LONGEST: usize = 1 << 10;
 /// How many entries a reader passes before that is worth noting. Debug builds note at once, so that the short histories of tests meet gaps.
 pub const WORTH: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
+
+/// What a sure gap takes beside the bytes of its bounds: a node, two counted slices, and what an allocator rounds up.
+const NODE: u64 = 160;
+/// What there is for all trees at least: a few hundred gaps.
+const LEAST: u64 = 128 << 10;
+
+/// Memory that the gaps of many trees share.
+pub struct Room {
+    bytes: u64,
+    used: Number,
+}
+
+debug_by!(Room, "Room", bytes);
+
+impl Room {
+    /// Of so many bytes, or of some that are needed in any case.
+    pub fn new(bytes: u64) -> Arc<Room> {
+        Arc::new(Room { bytes: bytes.max(LEAST), used: Number::new(0) })
+    }
+
+    /// What a tree may use that uses so much now: half of what others leave. So `n` trees that want more come to one part of `n + 1` each.
+    fn part(&self, own: u64) -> u64 {
+        let others = self.used.load(Ordering::Relaxed).saturating_sub(own);
+        self.bytes.saturating_sub(others) / 2
+    }
+
+    fn resized(&self, before: u64, now: u64) {
+        self.used.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
 
 /// The writers of a Db.
 pub trait Writers: Send + Sync {
@@ -43,6 +76,7 @@ pub struct Gaps {
     count: AtomicU64,
     /// Held while `known` is replaced.
     changing: Mutex<()>,
+    room: Arc<Room>,
     writers: OnceLock<Weak<dyn Writers>>,
 }
 
@@ -50,73 +84,140 @@ debug_by!(Gaps, "Gaps");
 
 #[derive(Clone, Default)]
 struct Known {
-    sure: Vec<Arc<Gap>>,
+    /// By their first keys.
+    sure: VersionMap<Rest>,
+    /// How many those are, and what they take.
+    count: u64,
+    bytes: u64,
     /// In the order in which they were noted.
     tried: Vec<Arc<Gap>>,
 }
 
-/// Nothing is to be seen in `[first, until)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Gap {
-    first: Vec<u8>,
-    until: Vec<u8>,
+/// What a gap is beside its first key.
+#[derive(Clone)]
+struct Rest {
+    until: Key,
     since: Seq,
     /// How many entries a reader is spared, roughly: cuts halve it, and what is not worth noting any more is forgotten.
     steps: u64,
 }
 
+/// Nothing is to be seen in `[first, until)`.
+#[derive(Clone)]
+struct Gap {
+    first: Key,
+    rest: Rest,
+}
+
+fn meets(gap: (&Key, &Rest), first: &[u8], until: &[u8]) -> bool {
+    **gap.0 < *until && *first < *gap.1.until
+}
+
 impl Gap {
+    fn new(first: &[u8], until: &[u8], since: Seq, steps: u64) -> Gap {
+        Gap { first: first.into(), rest: Rest { until: until.into(), since, steps } }
+    }
+
+    fn of((first, rest): (&Key, &Rest)) -> Gap {
+        Gap { first: first.clone(), rest: rest.clone() }
+    }
+
     fn meets(&self, first: &[u8], until: &[u8]) -> bool {
-        self.first.as_slice() < until && first < self.until.as_slice()
+        meets((&self.first, &self.rest), first, until)
     }
 
     fn has_all(&self, first: &[u8], until: &[u8]) -> bool {
-        self.first.as_slice() <= first && until <= self.until.as_slice()
+        *self.first <= *first && *until <= *self.rest.until
     }
 
     /// What is left without `[first, until)`.
-    fn without(&self, first: &[u8], until: &[u8]) -> impl Iterator<Item = Arc<Gap>> {
-        let part =
-            |first: &[u8], until: &[u8]| Gap { first: first.to_vec(), until: until.to_vec(), steps: self.steps / 2, ..*self };
-        let left = (self.first.as_slice() < first).then(|| part(&self.first, first));
-        let right = (until < self.until.as_slice()).then(|| part(until, &self.until));
-        left.into_iter().chain(right).filter(|g| g.steps >= WORTH).map(Arc::new)
+    fn without(&self, first: &[u8], until: &[u8]) -> impl Iterator<Item = Gap> {
+        let part = |first: &[u8], until: &[u8]| Gap::new(first, until, self.rest.since, self.rest.steps / 2);
+        let left = (*self.first < *first).then(|| part(&self.first, first));
+        let right = (*until < *self.rest.until).then(|| part(until, &self.rest.until));
+        left.into_iter().chain(right).filter(|g| g.rest.steps >= WORTH)
+    }
+
+    /// What it takes among the sure ones.
+    fn bytes(&self) -> u64 {
+        NODE + (self.first.len() + self.rest.until.len()) as u64
     }
 }
 
 impl Known {
-    /// The sure gap around `key`.
-    fn around(&self, key: &[u8]) -> Option<&Gap> {
-        let behind = self.sure.partition_point(|g| g.first.as_slice() <= key);
-        self.sure[..behind].last().filter(|g| key < g.until.as_slice()).map(|g| &**g)
+    /// The last sure gap that begins at `key` or before.
+    fn at_or_before(&self, key: &[u8]) -> Option<(&Key, &Rest)> {
+        self.sure.end(false, |first| first <= key)
     }
 
-    /// The sure gaps that meet or touch `[first, until)`.
-    fn near(&self, first: &[u8], until: &[u8]) -> Range<usize> {
-        let from = self.sure.partition_point(|g| g.until.as_slice() < first);
-        from..self.sure.partition_point(|g| g.first.as_slice() <= until).max(from)
+    /// The sure gap around `key`.
+    fn around(&self, key: &[u8]) -> Option<(&Key, &Rest)> {
+        self.at_or_before(key).filter(|(_, rest)| *key < *rest.until)
+    }
+
+    /// The last sure gap that meets or touches `[first, until)`.
+    fn last_near(&self, first: &[u8], until: &[u8]) -> Option<(&Key, &Rest)> {
+        self.at_or_before(until).filter(|(_, rest)| *first <= *rest.until)
+    }
+
+    /// The last sure gap that meets `[first, until)`.
+    fn last_in(&self, first: &[u8], until: &[u8]) -> Option<(&Key, &Rest)> {
+        self.sure.end(false, |k| k < until).filter(|g| meets(*g, first, until))
     }
 
     fn meets(&self, first: &[u8], until: &[u8]) -> bool {
-        self.sure[self.near(first, until)].iter().chain(&self.tried).any(|g| g.meets(first, until))
+        self.last_in(first, until).is_some() || self.tried.iter().any(|g| g.meets(first, until))
     }
 
-    /// Takes a sure gap in, as one with those that it meets: what holds for all of it holds since the last of them.
-    fn add(&mut self, gap: Gap) {
-        let near = self.near(&gap.first, &gap.until);
-        let join = |a: Gap, b: &Arc<Gap>| Gap {
-            first: a.first.min(b.first.clone()),
-            until: a.until.max(b.until.clone()),
-            since: a.since.max(b.since),
-            steps: a.steps.saturating_add(b.steps),
-        };
-        let whole = self.sure[near.clone()].iter().fold(gap, join);
-        self.sure.splice(near, [Arc::new(whole)]);
-        if self.sure.len() > MOST
-            && let Some(least) = self.least()
-        {
-            self.sure.remove(least);
+    fn put(&mut self, gap: Gap) {
+        self.count += 1;
+        self.bytes += gap.bytes();
+        self.sure.insert(&gap.first, gap.rest);
+    }
+
+    fn take(&mut self, gap: &Gap) {
+        self.count -= 1;
+        self.bytes -= gap.bytes();
+        self.sure.remove(&gap.first);
+    }
+
+    /// Takes a sure gap in, as one with those that it meets or touches: what holds for all of it holds since the last of them.
+    fn add(&mut self, mut gap: Gap) {
+        while let Some(other) = self.last_near(&gap.first, &gap.rest.until).map(Gap::of) {
+            let is_first = other.first <= gap.first;
+            if is_first {
+                // It is replaced, without being taken out first, which is what happens to a queue's again and again.
+                self.count -= 1;
+                self.bytes -= other.bytes();
+            } else {
+                self.take(&other);
+            }
+            gap.first = gap.first.min(other.first);
+            gap.rest = Rest {
+                until: gap.rest.until.max(other.rest.until),
+                since: gap.rest.since.max(other.rest.since),
+                steps: gap.rest.steps.saturating_add(other.rest.steps),
+            };
+            if is_first {
+                // Those before lie apart.
+                break;
+            }
         }
+        self.put(gap);
+    }
+
+    /// Takes `[first, until)` out of all gaps.
+    fn cut(&mut self, first: &[u8], until: &[u8]) {
+        while let Some(gap) = self.last_in(first, until).map(Gap::of) {
+            self.take(&gap);
+            gap.without(first, until).for_each(|part| self.put(part));
+        }
+        let part = |g: Arc<Gap>| match g.meets(first, until) {
+            true => g.without(first, until).map(Arc::new).collect(),
+            false => vec![g],
+        };
+        self.tried = std::mem::take(&mut self.tried).into_iter().flat_map(part).collect();
+        self.forget_tried();
     }
 
     /// Forgets the oldest tried ones that are too many.
@@ -124,23 +225,27 @@ impl Known {
         self.tried.drain(..self.tried.len().saturating_sub(MOST_TRIED));
     }
 
-    fn least(&self) -> Option<usize> {
-        (0..self.sure.len()).min_by_key(|&i| self.sure[i].steps)
-    }
-}
-
-impl Default for Gaps {
-    fn default() -> Self {
-        Gaps {
-            known: Shared::new(Arc::default()),
-            count: AtomicU64::new(0),
-            changing: Mutex::new(()),
-            writers: OnceLock::new(),
+    /// Forgets what spares readers least, of equal ones the oldest, until a quarter of `most` is free.
+    #[cold]
+    fn forget_least(&mut self, most: u64) {
+        let mut all: Vec<Gap> = self.sure.iter().map(Gap::of).collect();
+        all.sort_unstable_by_key(|g| (g.rest.steps, g.rest.since));
+        for gap in all {
+            if self.bytes <= most / 4 * 3 {
+                break;
+            }
+            self.take(&gap);
         }
     }
 }
 
 impl Gaps {
+    /// None yet.
+    pub fn new(room: Arc<Room>) -> Gaps {
+        let (known, writers) = (Shared::new(Arc::default()), OnceLock::new());
+        Gaps { known, count: AtomicU64::new(0), changing: Mutex::new(()), room, writers }
+    }
+
     /// Says who writes. Without writers nothing is learnt.
     pub fn set_writers(&self, writers: impl FnOnce() -> Weak<dyn Writers>) {
         self.writers.get_or_init(writers);
@@ -167,18 +272,8 @@ impl Gaps {
             return;
         }
         let _one = self.changing.lock();
-        let known = self.known.load_full();
-        let cut = |gaps: &[Arc<Gap>]| {
-            let part = |g: &Arc<Gap>| if g.meets(first, until) { g.without(first, until).collect() } else { vec![g.clone()] };
-            gaps.iter().flat_map(part).collect::<Vec<_>>()
-        };
-        let mut next = Known { sure: cut(&known.sure), tried: cut(&known.tried) };
-        next.forget_tried();
-        if next.sure.len() > MOST
-            && let Some(least) = next.least()
-        {
-            next.sure.remove(least);
-        }
+        let mut next = self.copy();
+        next.cut(first, until);
         self.replace(next);
     }
 
@@ -189,9 +284,25 @@ impl Gaps {
             return false;
         }
         let guard = epoch::pin();
-        let Some(gap) = self.known.load(&guard).around(key).filter(|g| g.since <= read) else { return false };
+        let Some((first, rest)) = self.known.load(&guard).around(key).filter(|(_, rest)| rest.since <= read) else {
+            return false;
+        };
         to.clear();
-        to.extend_from_slice(if forward { &gap.until } else { &gap.first });
+        to.extend_from_slice(if forward { &rest.until } else { first });
+        true
+    }
+
+    /// Puts into `to` where the last gap at `key` or before ends for a reader at `read`. False when there is none.
+    pub fn end_before(&self, key: &[u8], read: Seq, to: &mut Vec<u8>) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let guard = epoch::pin();
+        let Some((_, rest)) = self.known.load(&guard).at_or_before(key).filter(|(_, rest)| rest.since <= read) else {
+            return false;
+        };
+        to.clear();
+        to.extend_from_slice(&rest.until);
         true
     }
 
@@ -204,12 +315,11 @@ impl Gaps {
         }
         writers.hold(&mut |last| {
             let _one = self.changing.lock();
-            let mut next = (*self.known.load_full()).clone();
-            let gap = Gap { first: first.to_vec(), until: until.to_vec(), since: last, steps };
+            let mut next = self.copy();
             if read >= last {
-                next.add(Gap { since: read, ..gap });
+                next.add(Gap::new(first, until, read, steps));
             } else if next.tried.iter().all(|g| !g.has_all(first, until)) {
-                next.tried.push(Arc::new(gap));
+                next.tried.push(Arc::new(Gap::new(first, until, last, steps)));
                 next.forget_tried();
             }
             self.replace(next);
@@ -220,8 +330,8 @@ impl Gaps {
     pub fn note(&self, first: &[u8], until: &[u8], since: Seq, steps: u64) {
         if first < until && first.len().max(until.len()) <= LONGEST {
             let _one = self.changing.lock();
-            let mut next = (*self.known.load_full()).clone();
-            next.add(Gap { first: first.to_vec(), until: until.to_vec(), since, steps });
+            let mut next = self.copy();
+            next.add(Gap::new(first, until, since, steps));
             self.replace(next);
         }
     }
@@ -229,36 +339,41 @@ impl Gaps {
     /// Makes sure gaps of tried ones. True when there is no more to learn.
     fn prove(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) -> bool {
         let _one = self.changing.lock();
-        let mut next = (*self.known.load_full()).clone();
-        let (proven, tried): (Vec<_>, Vec<_>) = next.tried.drain(..).partition(|g| g.since <= read && g.meets(first, until));
+        let mut next = self.copy();
+        let of = |g: &Arc<Gap>| g.rest.since <= read && g.meets(first, until);
+        let (proven, tried): (Vec<_>, Vec<_>) = next.tried.drain(..).partition(of);
         next.tried = tried;
         for g in &proven {
-            let (from, to) = (g.first.as_slice().max(first), g.until.as_slice().min(until));
-            next.add(Gap { first: from.to_vec(), until: to.to_vec(), since: read, steps });
+            next.add(Gap::new(first.max(&g.first), until.min(&g.rest.until), read, steps));
         }
-        let mut changed = !proven.is_empty();
-        let near = next.near(first, until);
-        let mut done = next.sure[near.clone()].iter().any(|g| g.has_all(first, until) && g.since <= read);
-        // Who comes later than others must be worth more, but those age by it.
-        if near.is_empty()
-            && next.sure.len() == MOST
-            && let Some(least) = next.least()
-            && let before = &next.sure[least]
-            && before.steps >= steps
-        {
-            next.sure[least] = Arc::new(Gap { steps: before.steps - steps, ..(**before).clone() });
-            (done, changed) = (true, true);
-        }
-        if changed {
+        let done = next.around(first).is_some_and(|(_, rest)| *until <= *rest.until && rest.since <= read);
+        if !proven.is_empty() {
             self.replace(next);
         }
         done
     }
 
-    fn replace(&self, known: Known) {
-        let count = known.sure.len() + known.tried.len();
-        self.known.replace(Arc::new(known));
-        self.count.store(count as u64, Ordering::Relaxed);
+    /// What is known, to be changed.
+    fn copy(&self) -> Known {
+        (*self.known.load_full()).clone()
+    }
+
+    fn replace(&self, mut next: Known) {
+        let before = self.known.load(&epoch::pin()).bytes;
+        let part = self.room.part(before);
+        if next.bytes > before && next.bytes > part {
+            next.forget_least(part);
+        }
+        self.room.resized(before, next.bytes);
+        let count = next.count + next.tried.len() as u64;
+        self.known.replace(Arc::new(next));
+        self.count.store(count, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Gaps {
+    fn drop(&mut self) {
+        self.room.resized(self.known.load(&epoch::pin()).bytes, 0);
     }
 }
 

@@ -352,16 +352,18 @@ fn lost_header(env: &dyn Env, dir: &Path, known: &Known<'_>, segments: &[Segment
     if stop.segment.is_some() && stop.reason.is_some() {
         return Ok(None);
     }
+    // Where not one segment has what is to be read, some header is gone; but spares that were never begun have none either.
+    let mut any = None;
     for s in segments.iter().skip(stop.segment.map_or(0, |i| i + 1)).filter(|s| s.base.is_none()) {
         let mut reader = known.open(env, dir, s.number)?;
-        let used = stop.segment.is_none() && reader.header().is_none()
-            || s.capacity < SEGMENT_HEADER
-            || matches!(reader.next()?, Some(Item::Record(_)));
-        if used {
+        let is_missed = stop.segment.is_none() && reader.header().is_none();
+        let is_blank = reader.bytes(0, SEGMENT_HEADER)?.is_some_and(|header| header.iter().all(|&b| b == 0));
+        if is_missed && !is_blank || s.capacity < SEGMENT_HEADER || matches!(reader.next()?, Some(Item::Record(_))) {
             return Ok(Some(s.number));
         }
+        any = any.or(Some(s.number).filter(|_| is_missed));
     }
-    Ok(None)
+    Ok(any)
 }
 
 /// Visits records from `pos` on, through as many segments as they fill, up to the first place without one; `proven` becomes the

@@ -74,6 +74,7 @@ Examples:
   firn bench ltm --num 20m --limit 512m --budget 256m --json
   firn bench small --stores 1000 --records 100
   firn bench queue --deletions 1m --rounds 3
+  firn bench queue --orders queues --queues 1000 --deletions 1m --recipe 0     one tree has a thousand queues
   firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
   firn bench trees --trees 60,10k --budget 64m             memory and puts a second of many trees
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;

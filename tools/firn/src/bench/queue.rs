@@ -28,6 +28,9 @@ pub struct QueueArgs {
     /// queue: in which orders
     #[arg(long, value_name = "ORDERS", value_enum, value_delimiter = ',', default_values_t = Order::value_variants().iter().copied())]
     orders: Vec<Order>,
+    /// queue: how many queues `queues` serves
+    #[arg(long, value_name = "QUEUES", default_value = "10", value_parser = firn_workload::spec::parse_count)]
+    queues: u64,
     /// queue: keys of the published recipe; 0 leaves it out
     #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = firn_workload::spec::parse_count)]
     recipe: u64,
@@ -59,7 +62,7 @@ enum Order {
     Head,
     /// From the tail
     Tail,
-    /// Ten queues in turn
+    /// Several queues in turn, each from its head
     Queues,
     /// In any order
     Any,
@@ -68,19 +71,19 @@ enum Order {
 }
 
 impl Order {
-    fn words(self) -> &'static str {
+    fn words(self, queues: u64) -> String {
         match self {
-            Order::Head => "from the head",
-            Order::Tail => "from the tail",
-            Order::Queues => "ten queues in turn",
-            Order::Any => "in any order",
-            Order::Survivors => "one in 1,000 stays",
+            Order::Head => "from the head".into(),
+            Order::Tail => "from the tail".into(),
+            Order::Queues => format!("{} queues in turn", count(queues)),
+            Order::Any => "in any order".into(),
+            Order::Survivors => "one in 1,000 stays".into(),
         }
     }
 }
 
 struct Case {
-    order: &'static str,
+    order: String,
     state: &'static str,
     forward: bool,
     normal: u64,
@@ -92,8 +95,6 @@ impl Case {
         self.first as f64 / self.normal.max(1) as f64
     }
 }
-
-const QUEUES: u64 = 10;
 
 fn key(queue: u64, i: u64) -> [u8; 16] {
     let mut key = [0; 16];
@@ -115,12 +116,13 @@ fn open(global: &Global) -> Done<Db> {
 struct History {
     n: u64,
     order: Order,
+    queues: u64,
     state: State,
 }
 
 impl History {
     fn queues(&self) -> u64 {
-        if self.order == Order::Queues { QUEUES } else { 1 }
+        if self.order == Order::Queues { self.queues } else { 1 }
     }
 
     /// Keys of each queue that are deleted, or may be: those between the first, 0, and the last.
@@ -213,15 +215,19 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
     if args.deletions < 100 {
         return Err(Failure::new("--deletions must be 100 at least"));
     }
+    if !(1..=args.deletions / 10).contains(&args.queues) {
+        return Err(Failure::new(format!("--queues must be 1 to {}, a tenth of --deletions", args.deletions / 10)));
+    }
     let mut cases = vec![];
     for &order in &args.orders {
+        let words = order.words(args.queues);
         for (state, state_name) in STATES {
-            let history = History { n: args.deletions, order, state };
+            let history = History { n: args.deletions, order, queues: args.queues, state };
             for forward in [true, false] {
                 let normal = history.median(global, args.rounds, false, forward)?;
                 let first = history.median(global, args.rounds, true, forward)?;
-                eprintln!("{}, {state_name}: {} and {}", order.words(), nanos(normal), nanos(first));
-                cases.push(Case { order: order.words(), state: state_name, forward, normal, first });
+                eprintln!("{words}, {state_name}: {} and {}", nanos(normal), nanos(first));
+                cases.push(Case { order: words.clone(), state: state_name, forward, normal, first });
             }
         }
     }
@@ -237,7 +243,7 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
     for c in &cases {
         let direction = if c.forward { "forward" } else { "backward" };
         let times = format!("{:.1}", c.ratio());
-        row(&mut table, [c.order.to_owned(), c.state.to_owned(), direction.to_owned(), nanos(c.normal), nanos(c.first), times]);
+        row(&mut table, [c.order.clone(), c.state.to_owned(), direction.to_owned(), nanos(c.normal), nanos(c.first), times]);
     }
     print!("{}", print_table(&table, global.style()));
     if !scans.is_empty() {

@@ -103,7 +103,7 @@ impl Shape {
                 "keep",
             ],
             Shape::Cliffs => &["bound", "history"],
-            Shape::Queue => &["deletions", "rounds", "orders", "recipe", "recipe-seconds"],
+            Shape::Queue => &["deletions", "rounds", "orders", "queues", "recipe", "recipe-seconds"],
             Shape::Trees => &["trees", "num", "budget", "memtable", "durability", "seed"],
             Shape::Small => &["stores", "records"],
             Shape::Wide => &["rows", "columns", "budget", "durability", "seed"],

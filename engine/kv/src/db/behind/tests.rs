@@ -70,6 +70,21 @@ fn writers_look_behind_themselves() {
     }
 }
 
+/// Each queue has a gap of its own, however many there are.
+#[test]
+fn hundreds_of_queues_in_one_tree_are_looked_at() {
+    const EACH: u64 = 300;
+    let (_db, tree) = open(&MemEnv::new(1));
+    let key = |q: u64, i: u64| format!("queue {q:03} {i:06}").into_bytes();
+    (0..=EACH).for_each(|i| (0..600).for_each(|q| tree.put(&key(q, i), b"v").unwrap()));
+    (0..EACH).for_each(|i| (0..600).for_each(|q| tree.delete(&key(q, i)).unwrap()));
+    let read = tree.handle.core.read_point();
+    let left = |q| (0..EACH).filter(|&i| !tree.core.gaps.leap(&key(q, i), true, read, &mut vec![])).count() as u64;
+    let passed = (0..600).filter(|&q| left(q) < EACH * 2 / 3).count();
+    // By chance some are not looked at for long.
+    assert!(passed > 480, "{passed} of 600 queues");
+}
+
 /// Deletes in no order: the last of them make one run of many, and whoever looked seldom would miss most of it.
 #[test]
 fn deletes_in_any_order_are_looked_at() {

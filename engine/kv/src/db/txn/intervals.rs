@@ -3,12 +3,11 @@
 //! Invariant: the ranges are in order, none is empty, and no two meet or touch: what is added is made one with those.
 
 use crate::base::key::successor;
-
-use super::map::{Iter, Key, Map};
+use crate::base::version_map::{Iter, Key, VersionMap};
 
 /// Ranges `[from, until)` of keys, each by where it begins; one without `until` has no end. A clone costs nothing.
 #[derive(Clone, Default)]
-pub struct Intervals(Map<Option<Key>>);
+pub struct Intervals(VersionMap<Option<Key>>);
 
 impl Intervals {
     /// The range that has a key.

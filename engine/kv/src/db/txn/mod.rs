@@ -26,7 +26,6 @@ use super::{Db, Tree};
 
 mod conflicts;
 mod intervals;
-mod map;
 mod state;
 mod walk;
 

@@ -14,6 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_BATCH_LEN, Seq, successor};
 use crate::base::ops::TreeId;
 use crate::base::sync::Mutex;
+use crate::base::version_map::{Key, VersionMap};
 use crate::db::Tree;
 use crate::db::batch::{Batch, BatchOp};
 use crate::db::bounds::KeyBounds;
@@ -21,7 +22,6 @@ use crate::merge::visible::KeyRange;
 
 use super::conflicts::{changed_since, conflict, key_changed_since};
 use super::intervals::Intervals;
-use super::map::{Key, Map};
 
 /// Bytes that an operation takes in a batch beside key and value, at most.
 const OVERHEAD: usize = 16;
@@ -41,7 +41,7 @@ struct Touched {
     tree: Tree,
     own: Own,
     /// Keys with a pending delete.
-    deletes: Map<()>,
+    deletes: VersionMap<()>,
     /// Deleted ranges, as they were asked for: each is an operation of the batch. And what they cover.
     calls: Vec<(Key, Option<Key>)>,
     deleted: Intervals,
@@ -56,7 +56,7 @@ struct Touched {
 /// What walks see of the pending writes to a tree, as they are or as they were when an iterator began.
 #[derive(Clone, Default)]
 pub struct Own {
-    puts: Map<Key>,
+    puts: VersionMap<Key>,
     /// Where nothing of the snapshot is to be seen.
     pub hidden: Intervals,
 }
@@ -77,7 +77,7 @@ impl Inside {
         self.trees.entry(tree.core.id).or_insert_with(|| Touched {
             tree: tree.clone(),
             own: Own::default(),
-            deletes: Map::default(),
+            deletes: VersionMap::default(),
             calls: vec![],
             deleted: Intervals::default(),
             keys: BTreeSet::new(),

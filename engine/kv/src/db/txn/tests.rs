@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 
-use super::map::steps::MET;
 use super::*;
+use crate::base::version_map::steps::MET;
 use crate::{Readable, TreeOptions};
 
 fn key(i: u32) -> [u8; 4] {

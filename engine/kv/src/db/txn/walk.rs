@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::ops::TreeId;
+use crate::base::version_map::Key;
 use crate::db::Tree;
 use crate::db::iter::{Here, Range};
 use crate::merge::visible::KeyRange;
 
-use super::map::Key;
 use super::state::{Own, State};
 
 /// What makes an iterator of a snapshot one of a transaction.

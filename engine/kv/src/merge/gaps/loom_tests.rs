@@ -25,7 +25,7 @@ impl Writers for Store {
 
 impl Store {
     fn new() -> Arc<Store> {
-        let gaps = Gaps::default();
+        let gaps = Gaps::new(Room::new(0));
         let store = Arc::new(Store { last: Mutex::new(1), visible: AtomicU64::new(1), entries: Plain::default(), gaps });
         let writers: Arc<dyn Writers> = store.clone();
         store.gaps.set_writers(|| Arc::downgrade(&writers));

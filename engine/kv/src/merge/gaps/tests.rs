@@ -1,7 +1,7 @@
 //! What gaps know: how they are noted, proven, cut and forgotten.
 
 use super::*;
-use std::sync::atomic::AtomicU64 as Number;
+use proptest::prelude::*;
 
 /// Writers who have given out so many numbers.
 struct Given(Number);
@@ -13,7 +13,7 @@ impl Writers for Given {
 }
 
 fn at(last: Seq) -> (Gaps, Arc<Given>) {
-    let (gaps, given) = (Gaps::default(), Arc::new(Given(Number::new(last))));
+    let (gaps, given) = (Gaps::new(Room::new(0)), Arc::new(Given(Number::new(last))));
     let writers: Arc<dyn Writers> = given.clone();
     gaps.set_writers(|| Arc::downgrade(&writers));
     (gaps, given)
@@ -106,18 +106,109 @@ fn puts_into_a_gap_wear_it_out() {
     assert!(gaps.count.load(Ordering::Relaxed) < 8);
 }
 
+/// Checks order, distance and counts.
+fn check(gaps: &Gaps) {
+    let known = gaps.known.load_full();
+    let all: Vec<Gap> = known.sure.iter().map(Gap::of).collect();
+    assert!(all.iter().all(|g| g.first < g.rest.until && g.rest.steps >= WORTH));
+    assert!(all.windows(2).all(|g| g[0].rest.until < g[1].first));
+    assert_eq!((known.count, known.bytes), (all.len() as u64, all.iter().map(Gap::bytes).sum()));
+    assert!(known.tried.len() <= MOST_TRIED && known.bytes <= gaps.room.bytes);
+}
+
 #[test]
 fn there_are_never_many_and_the_useful_ones_stay() {
     let (gaps, given) = at(7);
     let key = |i: u32| i.to_be_bytes();
-    (0..200).for_each(|i| gaps.learn(&key(10 * i), &key(10 * i + 5), 7, 1000 + u64::from(i)));
+    let fill = || {
+        for i in 0..2_000 {
+            gaps.learn(&key(10 * i), &key(10 * i + 5), 7, 1000 + u64::from(i));
+            check(&gaps);
+        }
+    };
+    fill();
+    let part = gaps.room.part(gaps.room.used.load(Ordering::Relaxed));
+    assert_eq!(part, LEAST / 2);
+    let count = gaps.count.load(Ordering::Relaxed);
+    assert!((200..400).contains(&count), "{count}");
+    assert!((1_850..2_000).all(|i| forward(&gaps, &key(10 * i), 7).is_some()), "those that spare most");
     given.0.store(100, Ordering::Relaxed);
-    (0..200).for_each(|i| gaps.learn(&key(10 * i), &key(10 * i + 5), 7, 1000 + u64::from(i)));
-    assert!(gaps.count.load(Ordering::Relaxed) as usize <= 2 * MOST);
+    fill();
+    assert!(gaps.count.load(Ordering::Relaxed) <= 400 + MOST_TRIED as u64);
     given.0.store(7, Ordering::Relaxed);
-    // Little, but again and again.
-    (0..2000).for_each(|_| gaps.learn(&key(5000), &key(5005), 7, 200));
-    assert!(forward(&gaps, &key(5001), 9).is_some());
+    // Little, but new.
+    gaps.learn(&key(50_000), &key(50_005), 7, 200);
+    assert!(forward(&gaps, &key(50_001), 9).is_some());
     gaps.learn(&[b'x'; LONGEST + 1], b"y", 9, 1 << 40);
     assert!(forward(&gaps, &[b'x'; LONGEST + 2], 9).is_none(), "keys that are too long are not kept");
+}
+
+#[test]
+fn trees_that_want_many_come_to_equal_parts_and_give_back_what_they_had() {
+    let room = Room::new(0);
+    let all: Vec<Gaps> = (0..3).map(|_| Gaps::new(room.clone())).collect();
+    for round in 0..4u32 {
+        for gaps in &all {
+            for i in 0..2_000u32 {
+                gaps.note(&(10 * i + round).to_be_bytes(), &(10 * i + round + 1).to_be_bytes(), 7, 1000 + u64::from(i));
+            }
+            check(gaps);
+            assert!(room.used.load(Ordering::Relaxed) <= room.bytes);
+        }
+    }
+    for gaps in &all {
+        let has = gaps.known.load_full().bytes;
+        assert!((room.bytes / 8..room.bytes * 2 / 5).contains(&has), "{has} of {}", room.bytes);
+    }
+    drop(all);
+    assert_eq!(room.used.load(Ordering::Relaxed), 0);
+}
+
+proptest! {
+    /// Beside a plain list of what is empty since when: no leap passes what is not.
+    #[test]
+    fn leaps_pass_nothing_that_was_put(
+        ops in prop::collection::vec((0u8..5, 0u8..60, 1u8..12, 0u8..3), 1..200),
+    ) {
+        let (gaps, given) = at(1);
+        let mut empty: Vec<Option<Seq>> = vec![Some(0); 80];
+        for (what, first, len, back) in ops {
+            let (now, until) = (given.0.load(Ordering::Relaxed), first + len);
+            match what {
+                0 | 1 => {
+                    // A put, then perhaps its deletion.
+                    given.0.store(now + 1, Ordering::Relaxed);
+                    gaps.cut(&[first]);
+                    empty[usize::from(first)] = None;
+                    if what == 1 {
+                        given.0.store(now + 2, Ordering::Relaxed);
+                        empty[usize::from(first)] = Some(now + 2);
+                    }
+                }
+                2 => {
+                    given.0.store(now + 1, Ordering::Relaxed);
+                    gaps.cut_range(&[first], &[until]);
+                    empty[usize::from(first)..usize::from(until)].fill(None);
+                }
+                _ => {
+                    // A reader, of a moment ago perhaps, goes as far as it finds nothing.
+                    let read = now.saturating_sub(u64::from(back));
+                    let found = empty[usize::from(first)..usize::from(until)].iter().take_while(|e| e.is_some_and(|s| s <= read));
+                    let end = first + found.count() as u8;
+                    if end > first {
+                        gaps.learn(&[first], &[end], read, 1000);
+                    }
+                }
+            }
+            check(&gaps);
+            for at in 0..72u8 {
+                for read in [given.0.load(Ordering::Relaxed), now] {
+                    if let Some(to) = forward(&gaps, &[at], read) {
+                        let passed = &empty[usize::from(at)..usize::from(to[0])];
+                        prop_assert!(passed.iter().all(|e| e.is_some_and(|s| s <= read)), "from {at} to {to:?} at {read}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -6,18 +6,27 @@ use crate::base::error::Result;
 use crate::base::key::{Trailer, head};
 use crate::merge::gaps::WORTH;
 
-/// After how many steps it looks for a gap, each time.
-const EVERY: u64 = if WORTH < PATIENCE as u64 { WORTH } else { PATIENCE as u64 };
+/// After how many steps it looks for a gap first, and behind one. As long as it finds none it looks half as often each time, but after
+/// [`WORTH`] steps at least.
+const FIRST: u64 = if WORTH < PATIENCE as u64 { WORTH } else { PATIENCE as u64 };
 
 /// What a cursor has passed since it was moved.
-#[derive(Default)]
 pub(super) struct Walk {
     /// How many entries, roughly.
     pub steps: u64,
+    /// It looks for a gap after so many, and how long it has waited for that.
+    due: u64,
+    pause: u64,
     /// Gaps that it leapt over.
     leaps: u32,
     /// Whether `start` says where it began, roughly.
     noted: bool,
+}
+
+impl Default for Walk {
+    fn default() -> Walk {
+        Walk { steps: 0, due: FIRST, pause: FIRST, leaps: 0, noted: false }
+    }
 }
 
 impl Visible {
@@ -25,7 +34,7 @@ impl Visible {
     #[inline]
     pub(super) fn pass(&mut self, walk: &mut Walk, forward: bool) -> Result<bool> {
         walk.steps += 1;
-        if walk.steps.is_multiple_of(EVERY) { self.leap(walk, forward) } else { Ok(false) }
+        if walk.steps >= walk.due { self.leap(walk, forward) } else { Ok(false) }
     }
 
     #[inline(never)]
@@ -40,7 +49,10 @@ impl Visible {
             return Ok(true);
         }
         let mut to = vec![];
-        if !gaps.leap(&self.key, forward, self.read, &mut to) {
+        let has_leapt = gaps.leap(&self.key, forward, self.read, &mut to);
+        walk.pause = if has_leapt { FIRST } else { (2 * walk.pause).min(WORTH) };
+        walk.due = walk.steps + walk.pause;
+        if !has_leapt {
             return Ok(false);
         }
         walk.leaps += 1;

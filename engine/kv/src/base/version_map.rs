@@ -16,7 +16,7 @@ type Link<V> = Option<Arc<Node<V>>>;
 
 /// A map from keys to values, in order of the keys.
 #[derive(Clone)]
-pub struct Map<V>(Link<V>);
+pub struct VersionMap<V>(Link<V>);
 
 #[derive(Clone)]
 struct Node<V> {
@@ -27,13 +27,13 @@ struct Node<V> {
     sides: [Link<V>; 2],
 }
 
-impl<V> Default for Map<V> {
+impl<V> Default for VersionMap<V> {
     fn default() -> Self {
-        Map(None)
+        VersionMap(None)
     }
 }
 
-impl<V: Clone> Map<V> {
+impl<V: Clone> VersionMap<V> {
     pub fn get(&self, key: &[u8]) -> Option<&V> {
         self.end(false, |k| k <= key).filter(|(k, _)| &***k == key).map(|(_, v)| v)
     }
@@ -69,14 +69,14 @@ impl<V: Clone> Map<V> {
     }
 
     /// Takes out what is in `[from, until)`, which is not empty; without `until`, all from `from` on.
-    pub fn take(&mut self, from: &[u8], until: Option<&[u8]>) -> Map<V> {
+    pub fn take(&mut self, from: &[u8], until: Option<&[u8]>) -> VersionMap<V> {
         let (left, rest) = split_before(self.0.take(), from);
         let (taken, right) = match until {
             Some(until) => split_before(rest, until),
             None => (rest, None),
         };
         self.0 = concat(left, right);
-        Map(taken)
+        VersionMap(taken)
     }
 
     pub fn iter(&self) -> Iter<'_, V> {
@@ -224,7 +224,7 @@ fn split_last<V: Clone>(mut top: Arc<Node<V>>) -> (Link<V>, Arc<Node<V>>) {
 }
 
 /// Counts the nodes that are met, for tests of what things cost.
-pub(super) mod steps {
+pub(crate) mod steps {
     #[cfg(test)]
     thread_local! {
         pub static MET: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
@@ -252,7 +252,7 @@ mod tests {
         n.height
     }
 
-    fn listed(map: &Map<u32>) -> Vec<(Vec<u8>, u32)> {
+    fn listed(map: &VersionMap<u32>) -> Vec<(Vec<u8>, u32)> {
         check(&map.0, None, None);
         map.iter().map(|(k, v)| (k.to_vec(), *v)).collect()
     }
@@ -262,7 +262,7 @@ mod tests {
         fn every_version_is_what_a_map_of_its_own_would_be(
             steps in prop::collection::vec((0u8..5, 0u16..200, 0u16..200), 0..300),
         ) {
-            let (mut map, mut plain) = (Map::default(), BTreeMap::new());
+            let (mut map, mut plain) = (VersionMap::default(), BTreeMap::new());
             let mut versions = vec![];
             for (i, (what, a, b)) in steps.into_iter().enumerate() {
                 let (a, b) = (a.to_be_bytes(), b.to_be_bytes());
