@@ -66,6 +66,11 @@ impl Tally {
         self.beyond.load(Ordering::Relaxed)
     }
 
+    /// What its memtables that take writes have but for what is beyond a page.
+    fn pages(&self) -> u64 {
+        self.active().saturating_sub(self.beyond())
+    }
+
     fn sealed(&self) -> u64 {
         self.sealed.load(Ordering::Relaxed)
     }
@@ -119,7 +124,7 @@ impl Budget {
 
     /// What the pages of memtables that take writes take, one each.
     fn pages(&self) -> u64 {
-        self.all.active().saturating_sub(self.all.beyond())
+        self.all.pages()
     }
 
     /// What memtables that take writes may have.
@@ -158,9 +163,10 @@ impl Budget {
         members
     }
 
-    /// What a Db's memtables that take writes may have beside the others'.
-    fn fair(&self, members: usize) -> u64 {
-        self.goal() / members.max(1) as u64
+    /// What a Db's memtables that take writes may have beside the others': its part, or its own pages and a part of what there is beside pages.
+    fn fair(&self, own: &Tally, members: usize) -> u64 {
+        let (members, eighth) = (members.max(1) as u64, self.eighth());
+        (3 * eighth / 8 * 7 / members).max(own.pages() + eighth / 8 * 7 / members)
     }
 
     /// How much those that take writes may have when more than they may was met.
@@ -224,13 +230,18 @@ impl Share {
     /// flush meanwhile.
     pub fn for_replay(&self) -> u64 {
         let budget = &self.budget;
-        let most = budget.most().saturating_sub(budget.total()).max(budget.fair(budget.members().len()));
+        let most = budget.most().saturating_sub(budget.total()).max(budget.fair(&self.own, budget.members().len()));
         if budget.bytes <= TINY { most / 16 } else { most }
     }
 
     /// What it is a share of.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// What is there for each of those that share it.
+    pub fn part(&self) -> u64 {
+        self.budget.bytes / self.budget.members().len().max(1) as u64
     }
 
     /// Bytes of the whole budget.
@@ -313,7 +324,7 @@ impl Core {
     fn seal_some(&self, w: &WriteState, more: u64, asked: bool) -> Result<bool> {
         let (budget, own) = (&self.memory.budget, &self.memory.own);
         let members = budget.members().len();
-        let is_fair = || members > 1 && own.active() <= budget.fair(members);
+        let is_fair = || members > 1 && own.active() <= budget.fair(own, members);
         let enough = || own.beyond() == 0 || is_fair() || (!asked && budget.all.active() + more <= budget.goal());
         if enough() {
             return Ok(false);
@@ -348,8 +359,7 @@ impl Core {
     fn ask_others(&self) {
         let budget = &self.memory.budget;
         let members = budget.members();
-        let fair = budget.fair(members.len());
-        let has_some = |m: &Share| m.own.active() > fair && m.own.beyond() > 0;
+        let has_some = |m: &Share| m.own.active() > budget.fair(&m.own, members.len()) && m.own.beyond() > 0;
         for m in members.iter().filter(|m| !Arc::ptr_eq(m, &self.memory) && has_some(m)) {
             if !m.asked.swap(true, Ordering::Relaxed) {
                 m.work.signal();

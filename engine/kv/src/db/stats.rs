@@ -164,7 +164,7 @@ pub struct Memory {
     pub cache: u64,
     /// What the cache may grow to at present.
     pub cache_capacity: u64,
-    /// Indexes and filters of open tables.
+    /// Live tables: 2 KiB for each, and of those that are open indexes and filters.
     pub tables: u64,
 }
 
@@ -366,7 +366,7 @@ impl Core {
         }
     }
 
-    /// Bytes of indexes and filters of open tables.
+    /// Bytes of live tables, and of indexes and filters of those that are open.
     pub fn table_memory(&self) -> u64 {
         self.opener.memory()
     }

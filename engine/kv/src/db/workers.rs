@@ -263,9 +263,9 @@ impl Core {
         prepared.map(|()| false)
     }
 
-    /// Whether tables take more than an eighth of the memory by being there, however small they are.
+    /// Whether small tables take more than an eighth of the memory by being there. (Of large ones a store may have as many.)
     fn is_cluttered(&self) -> bool {
-        self.opener.of_handles() > self.memory.bytes() / 8
+        self.opener.are_small() && self.opener.of_handles() > self.memory.part() / 8
     }
 
     /// Flushes one memtable of some tree, or small ones of several. False when none is sealed.

@@ -11,7 +11,7 @@
 //!   where nobody was writing, that is the reader that notes it.
 //! - G3: what a reader finds at its read point is so whatever the state of memtables and tables: its view has all that may be read there.
 //! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other trees leave of what is there for all
-//!   ([`Room`]); who needs more forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no bound is longer
+//!   ([`Room`]), and `FLOOR` in any case; who needs more forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no bound is longer
 //!   than `LONGEST`.
 //!
 //! A queue has one gap, so thousands of queues in one tree have thousands. A change copies no more than the way to it
@@ -38,6 +38,9 @@ const NODE: u64 = 160;
 /// What there is for all trees at least: a few hundred gaps.
 const LEAST: u64 = 128 << 10;
 
+/// What a tree may have in any case, however much others have that are not read or written any more: some eighty gaps.
+const FLOOR: u64 = 16 << 10;
+
 /// Memory that the gaps of many trees share.
 pub struct Room {
     bytes: u64,
@@ -52,10 +55,11 @@ impl Room {
         Arc::new(Room { bytes: bytes.max(LEAST), used: Number::new(0) })
     }
 
-    /// What a tree may use that uses so much now: half of what others leave. So `n` trees that want more come to one part of `n + 1` each.
+    /// What a tree may use that uses so much now: half of what others leave, or a little. So `n` trees that want more come to one part of `n + 1`
+    /// each.
     fn part(&self, own: u64) -> u64 {
         let others = self.used.load(Ordering::Relaxed).saturating_sub(own);
-        self.bytes.saturating_sub(others) / 2
+        (self.bytes.saturating_sub(others) / 2).max(FLOOR)
     }
 
     fn resized(&self, before: u64, now: u64) {
@@ -256,6 +260,12 @@ impl Gaps {
     pub fn is_empty(&self) -> bool {
         // Whoever took a number after a gap was noted sees it: numbers are taken under a lock that is held while gaps are noted.
         self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// An entry of `key` that is no deletion is in its memtable and can't be seen yet.

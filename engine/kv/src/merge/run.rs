@@ -144,6 +144,11 @@ impl TableOpener {
         self.handles.load(Ordering::Relaxed) * HANDLE
     }
 
+    /// Whether tables are small on average: less than a hundred times what they take by being there.
+    pub fn are_small(&self) -> bool {
+        self.live.load(Ordering::Relaxed) < 100 * self.of_handles()
+    }
+
     /// Bytes of memory of the tables that have a handle: that, and of those that are open indexes, filters and the like.
     pub fn memory(&self) -> u64 {
         self.of_handles() + self.opened.load(Ordering::Relaxed)

@@ -139,6 +139,8 @@ pub struct Visible {
     /// What others have learnt; `None` where nothing is deleted.
     gaps: Option<Arc<Gaps>>,
     start: Vec<u8>,
+    /// The next walk begins at `start`.
+    begun: bool,
     /// A walk is worth noting from so many steps on, and ends after so many.
     worth: u64,
     most: u64,
@@ -175,6 +177,7 @@ impl Visible {
             shown: None,
             gaps: None,
             start: vec![],
+            begun: false,
             worth: WORTH,
             most: u64::MAX,
             passed: 0,
@@ -250,6 +253,16 @@ impl Visible {
         let at = Trailer::at(self.read);
         each!(&mut self.inner, c => c.seek(key, at))?;
         self.settle_forward()
+    }
+
+    /// To the first key of the range at or behind `end`, where a gap ends: what it finds empty from there on is noted as one with that.
+    pub fn seek_behind(&mut self, end: &[u8]) -> Result<()> {
+        self.start.clear();
+        self.start.extend_from_slice(end);
+        self.begun = true;
+        self.seek(end)?;
+        self.begun = false;
+        Ok(())
     }
 
     /// To the last key of the range that is before `key`.
@@ -413,7 +426,7 @@ impl Visible {
     }
 
     fn settle_forward_checking(&mut self) -> Result<()> {
-        let (mut hidden, mut walk) = (0, Walk::default());
+        let (mut hidden, mut walk) = (0, Walk::from_noted(std::mem::take(&mut self.begun)));
         while each!(&self.inner, c => c.valid()) && !self.beyond() {
             let t = each!(&self.inner, c => c.trailer());
             if t.seq() > self.read {

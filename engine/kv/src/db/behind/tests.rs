@@ -1,5 +1,6 @@
 //! After many deletes, and before anybody has read, gaps cover all but the last few of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use firn_testkit::rng::Rng;
@@ -30,6 +31,12 @@ fn outside_gaps(tree: &Tree, queue: u64) -> usize {
     let is_known = |i: u64| tree.core.gaps.leap(&key(queue, i), true, read, &mut vec![]);
     assert!(!is_known(N), "what is there is in a gap");
     (0..N).filter(|&i| !is_known(i)).count()
+}
+
+/// How many of these keys of the first queue are in no gap.
+fn outside(tree: &Tree, keys: Range<u64>) -> u64 {
+    let read = tree.handle.core.read_point();
+    keys.filter(|&i| !tree.core.gaps.leap(&key(0, i), true, read, &mut vec![])).count() as u64
 }
 
 fn put_all(tree: &Tree) {
@@ -67,6 +74,22 @@ fn writers_look_behind_themselves() {
                 }
             }
         }
+    }
+}
+
+/// What one look finds is one with what those before it have found. (In release builds walks note where they are after some steps only.)
+#[test]
+fn a_queue_has_one_gap() {
+    for from_tail in [false, true] {
+        let (_db, tree) = open(&MemEnv::new(1));
+        (0..20_000).for_each(|i| tree.put(&key(0, i), b"v").unwrap());
+        let mut all: Vec<u64> = (1..19_999).collect();
+        if from_tail {
+            all.reverse();
+        }
+        all.iter().for_each(|&i| tree.delete(&key(0, i)).unwrap());
+        assert!((1..=2).contains(&tree.core.gaps.count()), "{} gaps, from the tail: {from_tail}", tree.core.gaps.count());
+        assert!(outside(&tree, 1..19_999) < 3 * NEAR, "{}", outside(&tree, 1..19_999));
     }
 }
 

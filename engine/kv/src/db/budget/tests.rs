@@ -139,6 +139,30 @@ fn a_page_is_left_to_each_tree() {
     check(&db);
 }
 
+/// What one Db's trees have in pages is neither a measure of what another may have, nor taken from them.
+#[test]
+fn pages_of_one_db_are_its_own() {
+    let memory = MemoryBudget::new(BUDGET);
+    let budget: Arc<Budget> = memory.inside(Budget::new);
+    let env = MemEnv::new(1);
+    let shared = DbOptions { shared: Some(memory), ..options(0) };
+    let [many, one] = ["/many", "/one"].map(|name| open(Arc::new(env.clone()), name, shared.clone()));
+    let (many_trees, one_tree) = (trees(&many, 2000), trees(&one, 1));
+    many_trees.iter().for_each(|t| t.put("k", "v").unwrap());
+    assert!(budget.pages() > BUDGET as u64);
+    let mut seed = 5;
+    for _ in 0..20_000 {
+        one_tree[0].put(&random(&mut seed).to_be_bytes(), &[1; 100]).unwrap();
+        // Its half of three eighths, and what the memtable that passed it has grown by.
+        let (has, half) = (one.core().memory.own.active(), 3 * budget.eighth() / 2);
+        assert!(has <= 3 * half / 2, "{has} of {half}");
+    }
+    assert!(one.stats().flushes > 0);
+    assert_eq!(many.stats().flushes, 0);
+    check(&many);
+    check(&one);
+}
+
 /// Where there is always something to be flushed, tables that only flushes make would take ever more.
 #[test]
 fn small_tables_that_take_the_memory_are_merged_before_flushes() {
@@ -247,12 +271,12 @@ fn fifty_dbs_share_one_budget() {
     let mut put = |i: usize| trees[i].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
     // One takes all that it can, then the others come.
     (0..20_000).for_each(|_| put(0));
-    assert!(dbs[0].core().memory.own.active() > budget.fair(50) * 10);
+    assert!(dbs[0].core().memory.own.active() > budget.fair(&dbs[0].core().memory.own, 50) * 10);
     for i in 0..60_000 {
         put(i % 50);
         assert!(budget.total() <= budget.most(), "{} of {} after {i}", budget.total(), budget.most());
     }
-    assert!(dbs[0].core().memory.own.active() <= budget.fair(50) * 2, "it has made way");
+    assert!(dbs[0].core().memory.own.active() <= budget.fair(&dbs[0].core().memory.own, 50) * 2, "it has made way");
     assert!(Arc::ptr_eq(&dbs[0].core().cache, &dbs[49].core().cache));
     assert_eq!(dbs[7].stats().memory.budget, BUDGET as u64);
     assert!((0..50).all(|i| dbs[i].stats().flushes > 0));

@@ -29,6 +29,13 @@ impl Default for Walk {
     }
 }
 
+impl Walk {
+    /// One that begins where `start` says already, or not.
+    pub(super) fn from_noted(noted: bool) -> Walk {
+        Walk { noted, ..Walk::default() }
+    }
+}
+
 impl Visible {
     /// The held key is not to be shown, and counts as a step. True when the cursor stands behind a gap now that it was in.
     #[inline]
