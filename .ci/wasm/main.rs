@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_kv::{Db, ErrorKind, TreeOptions};
 
 fn main() {

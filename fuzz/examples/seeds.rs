@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_fuzz::Sink;
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::base::ops::{Op, encode};
-use firn_kv::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::env::mem::MemEnv;
-use firn_kv::sstable::format::{BlockHeader, BlockKind, Stored};
-use firn_kv::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::base::ops::{Op, encode};
+use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::MemEnv;
+use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, Stored};
+use firn_kv::internals::sstable::{TableOptions, TableWriter};
 use firn_kv::{Compression, Db, DbOptions, Error, FilterKind, Result, TreeOptions};
 
 fn put(target: &str, name: &str, how: Option<u8>, bytes: &[u8]) -> std::io::Result<()> {

@@ -2,9 +2,9 @@
 #![no_main]
 
 use firn_fuzz::{block_of, footer_of, probe};
-use firn_kv::base::coding::put_varint;
-use firn_kv::base::key::MAX_KEY_LEN;
-use firn_kv::sstable::block_entries;
+use firn_kv::internals::base::coding::put_varint;
+use firn_kv::internals::base::key::MAX_KEY_LEN;
+use firn_kv::internals::sstable::block_entries;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|block: &[u8]| {

@@ -10,7 +10,7 @@ use firn_cql::session::Run;
 use firn_cql::syntax::Script;
 use firn_cql::values::Bound;
 use firn_cql::{Class, Error, Rows, Session};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 use libfuzzer_sys::fuzz_target;
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::{CURRENT, Manifest, manifest_name, manifest_number};
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::manifest::{CURRENT, Manifest, manifest_name, manifest_number};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

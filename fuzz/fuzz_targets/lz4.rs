@@ -2,7 +2,7 @@
 #![no_main]
 
 use firn_fuzz::block_of;
-use firn_kv::sstable::format::{BlockHeader, BlockKind, Stored};
+use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, Stored};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u32, bool, &[u8])| {

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use arbitrary::Arbitrary;
 use firn_fuzz::{current_of, manifest_of, seal_manifest};
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::{CURRENT, Manifest, manifest_name, read};
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::manifest::{CURRENT, Manifest, manifest_name, read};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -35,7 +35,7 @@ struct Field<'a> {
 }
 
 fn varint(out: &mut Vec<u8>, v: u64) {
-    firn_kv::base::coding::put_varint(out, v);
+    firn_kv::internals::base::coding::put_varint(out, v);
 }
 
 fn encode(fields: &[Field<'_>]) -> Vec<u8> {

@@ -3,9 +3,9 @@
 
 use arbitrary::Arbitrary;
 use firn_fuzz::{Sink, nowhere, probe, seal_table};
-use firn_kv::base::key::{Kind, MAX_SEQ, Trailer, compare};
-use firn_kv::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer, compare};
+use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::internals::sstable::{TableOptions, TableWriter};
 use firn_kv::{Compression, FilterKind};
 use libfuzzer_sys::fuzz_target;
 

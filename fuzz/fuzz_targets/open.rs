@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use arbitrary::Arbitrary;
 use firn_fuzz::seal_file;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_kv::{Db, DbOptions, Result, TreeOptions};
 use libfuzzer_sys::fuzz_target;
 
@@ -75,7 +75,7 @@ fuzz_target!(|input: (Damage<'_>, Option<Damage<'_>>)| {
         files.map(|f| (f.clone(), short(env.read_file(&f).expect("a file")))).collect()
     });
     let env = MemEnv::new(2);
-    let _ = firn_kv::env::Env::create_dir_all(&env, Path::new("/db"));
+    let _ = firn_kv::Env::create_dir_all(&env, Path::new("/db"));
     let mut files = base.clone();
     for d in [Some(&input.0), input.1.as_ref()].into_iter().flatten() {
         let n = files.len();

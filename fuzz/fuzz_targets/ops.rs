@@ -1,7 +1,7 @@
 //! Operations, as a WAL record's payload carries them: what is read, written again, reads the same.
 #![no_main]
 
-use firn_kv::base::ops::{Ops, encode};
+use firn_kv::internals::base::ops::{Ops, encode};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

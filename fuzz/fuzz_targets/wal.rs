@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use firn_kv::base::ops::Ops;
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::wal::{Item, SegmentReader, recover, segment_name};
+use firn_kv::internals::base::ops::Ops;
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::wal::{Item, SegmentReader, recover, segment_name};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

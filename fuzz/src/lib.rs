@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use firn_kv::base::checksum::checksum;
-use firn_kv::env::{FileMap, ReadFile, WriteFile};
+use firn_kv::internals::base::checksum::checksum;
+use firn_kv::{FileMap, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 
 pub mod model;

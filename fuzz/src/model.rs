@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use arbitrary::Arbitrary;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
     Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, ReadMode, Readable, Result, Snapshot,
     Tree, TreeOptions,

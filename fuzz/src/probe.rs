@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use firn_kv::Result;
-use firn_kv::base::cursor::Cursor;
-use firn_kv::base::hash::key_hash;
-use firn_kv::base::key::{MAX_SEQ, Trailer};
-use firn_kv::cache::Cache;
-use firn_kv::sstable::{Table, TableCursor};
+use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::base::key::{MAX_SEQ, Trailer};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::sstable::{Table, TableCursor};
 
 use crate::{Bytes, nowhere};
 
@@ -41,7 +41,7 @@ pub fn interrogate(table: &Arc<Table>, probes: &[&[u8]]) -> Option<Vec<Entry>> {
     let (mut a, mut b) = (table.cursor(true), table.cursor(false));
     let forward = walk(&mut a, true);
     let mut backward = walk(&mut b, false);
-    let guard = firn_kv::base::epoch::pin();
+    let guard = firn_kv::internals::base::epoch::pin();
     for p in probes {
         let hash = (table.properties().filter_prefix.is_empty()).then(|| key_hash(p));
         let hit = table.get(p, hash, MAX_SEQ, &guard).map(|h| h.map(|h| (h.trailer, h.value().to_vec(), h.pin().to_vec())));

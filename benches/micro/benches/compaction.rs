@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::cache::Cache;
-use firn_kv::compaction::job::{Outputs, run};
-use firn_kv::compaction::{Cuts, RunShape, Shape, TableShape, debt, pick, run_limits};
-use firn_kv::env::Env;
-use firn_kv::merge::merging::Source;
-use firn_kv::merge::retain::{Beneath, Outside, Rules};
-use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener, table_path};
-use firn_kv::sstable::{TableOptions, TableWriter};
+use firn_kv::Env;
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::compaction::job::{Outputs, run};
+use firn_kv::internals::compaction::{Cuts, RunShape, Shape, TableShape, debt, pick, run_limits};
+use firn_kv::internals::merge::merging::Source;
+use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
+use firn_kv::internals::merge::run::{Run, RunCursor, TableHandle, TableOpener, table_path};
+use firn_kv::internals::sstable::{TableOptions, TableWriter};
 use firn_kv::{Compression, DbOptions, Movement, Policy, ReadMode, Result};
 use firn_micro::{ENTRY, keys, memory, meta, write_table};
 

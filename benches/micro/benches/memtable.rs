@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use crossbeam_skiplist::SkipMap;
-use firn_kv::base::cursor::Cursor;
-use firn_kv::base::hash::key_hash;
-use firn_kv::base::key::MAX_SEQ;
-use firn_kv::memtable::Memtable;
+use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::base::key::MAX_SEQ;
+use firn_kv::internals::memtable::Memtable;
 use firn_micro::{Fill, Key, Round, Values, keys, pieces, sorted};
 
 const N: usize = 500_000;

@@ -8,17 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use firn_kv::base::cursor::Cursor;
-use firn_kv::base::deletions::Deletions;
-use firn_kv::base::key::{Kind, MAX_SEQ, Seq, Trailer};
-use firn_kv::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::cache::Cache;
-use firn_kv::merge::merging::{Merging, Source};
-use firn_kv::merge::retain::{Advanced, Beneath, Outside, Retain, Rules};
-use firn_kv::merge::run::{Run, RunCursor, TableHandle, TableOpener};
-use firn_kv::merge::shadow::{Cover, Shadow};
-use firn_kv::merge::visible::{KeyRange, Visible};
-use firn_kv::sstable::TableOptions;
+use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::deletions::Deletions;
+use firn_kv::internals::base::key::{Kind, MAX_SEQ, Seq, Trailer};
+use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::merge::merging::{Merging, Source};
+use firn_kv::internals::merge::retain::{Advanced, Beneath, Outside, Retain, Rules};
+use firn_kv::internals::merge::run::{Run, RunCursor, TableHandle, TableOpener};
+use firn_kv::internals::merge::shadow::{Cover, Shadow};
+use firn_kv::internals::merge::visible::{KeyRange, Visible};
+use firn_kv::internals::sstable::TableOptions;
 use firn_kv::{Compression, DbOptions, ReadMode};
 use firn_micro::{Key, keys, memory, meta, write_table};
 

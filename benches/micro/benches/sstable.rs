@@ -8,14 +8,14 @@ use std::hint::black_box;
 use std::path::Path;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use firn_kv::base::checksum::checksum;
-use firn_kv::base::cursor::Cursor;
-use firn_kv::base::hash::key_hash;
-use firn_kv::base::key::{Kind, MAX_SEQ, Trailer};
-use firn_kv::env::Env;
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::format::{BlockKind, Stored};
-use firn_kv::sstable::{TableOptions, TableWriter, block_entries};
+use firn_kv::Env;
+use firn_kv::internals::base::checksum::checksum;
+use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::format::{BlockKind, Stored};
+use firn_kv::internals::sstable::{TableOptions, TableWriter, block_entries};
 use firn_kv::{Compression, FilterKind};
 use firn_micro::pieces::{Sorted, one_block, table};
 use firn_micro::{ENTRY, Key, Round, Values, keys, memory, sorted};
@@ -52,7 +52,7 @@ fn search(c: &mut Criterion) {
     for (name, size) in [("4 KiB", 4096), ("16 KiB", 16 << 10)] {
         let block = LazyCell::new(|| one_block(size).unwrap());
         group.bench_function(name, |b| {
-            let (t, guard, n) = (&*block, firn_kv::base::epoch::pin(), block.keys.len());
+            let (t, guard, n) = (&*block, firn_kv::internals::base::epoch::pin(), block.keys.len());
             let mut at = Round::new(n * 7);
             b.iter(|| t.table.get(&t.keys[at.step() * 7 % n], None, MAX_SEQ, &guard).unwrap().map(|h| h.trailer));
         });
@@ -77,7 +77,7 @@ fn lookups(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     let mut get = |name: &str, t: &LazyCell<Sorted>, keys: &LazyCell<Vec<Key>>, filter: bool| {
         let warmed = LazyCell::new(|| {
-            let guard = firn_kv::base::epoch::pin();
+            let guard = firn_kv::internals::base::epoch::pin();
             keys.iter().for_each(|k| drop(black_box(t.table.get(k, None, MAX_SEQ, &guard).unwrap())));
         });
         group.bench_function(name, |b| {
@@ -85,7 +85,7 @@ fn lookups(c: &mut Criterion) {
             let (t, keys, mut at) = (&t.table, &**keys, Round::new(N));
             b.iter(|| {
                 let key = &keys[at.step()];
-                let guard = firn_kv::base::epoch::pin();
+                let guard = firn_kv::internals::base::epoch::pin();
                 let hit = t.get(key, filter.then(|| key_hash(key)), MAX_SEQ, &guard).unwrap();
                 hit.map(|h| h.value().len())
             });
@@ -180,7 +180,8 @@ fn cursors(c: &mut Criterion) {
         {
             group.bench_function(name, |b| {
                 let mut cursor = t.table.cursor(fill);
-                let start = |c: &mut firn_kv::sstable::TableCursor| if forward { c.first() } else { c.last() }.unwrap();
+                let start =
+                    |c: &mut firn_kv::internals::sstable::TableCursor| if forward { c.first() } else { c.last() }.unwrap();
                 start(&mut cursor);
                 b.iter(|| {
                     black_box((cursor.key(), cursor.value()));

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use firn_kv::env::Env;
-use firn_kv::env::os::OsEnv;
-use firn_kv::wal::format::record_size;
-use firn_kv::wal::{Wal, recover};
+use firn_kv::Env;
+use firn_kv::OsEnv;
+use firn_kv::internals::wal::format::record_size;
+use firn_kv::internals::wal::{Wal, recover};
 use firn_micro::{Dir, Fill, memory};
 
 const SEGMENT: u64 = 16 << 20;

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Bencher, Criterion};
+use firn_kv::Env;
 use firn_kv::Result;
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::env::Env;
-use firn_kv::manifest::TableMeta;
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::{TableFacts, TableOptions, TableWriter};
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::manifest::TableMeta;
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::{TableFacts, TableOptions, TableWriter};
 use firn_testkit::rng::Rng;
 
 pub mod pieces;
@@ -230,5 +230,5 @@ impl<T> Fill<T> {
 
 /// An environment in memory.
 pub fn memory() -> Arc<dyn Env> {
-    Arc::new(firn_kv::env::mem::MemEnv::new(1))
+    Arc::new(firn_kv::MemEnv::new(1))
 }

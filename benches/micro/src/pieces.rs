@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::cache::Cache;
-use firn_kv::env::Env;
-use firn_kv::env::os::OsEnv;
-use firn_kv::memtable::{ArenaPool, Memtable};
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::{Table, TableOptions};
+use firn_kv::Env;
+use firn_kv::OsEnv;
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::memtable::{ArenaPool, Memtable};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::{Table, TableOptions};
 use firn_kv::{Compression, Db, DbOptions, Policy, Result, Tree, TreeOptions};
 
 use crate::{Dir, Key, Values, write_table};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Bound as End;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firn_kv::base::key::prefix_end;
+use firn_kv::internals::base::key::prefix_end;
 use firn_kv::{Range, Readable, Value};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

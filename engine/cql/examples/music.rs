@@ -321,7 +321,7 @@ fn main() -> Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use firn_kv::env::mem::MemEnv;
+    use firn_kv::MemEnv;
     use firn_wide::store::{self, ManualClock};
     use firn_wide::{Options, Wide};
 

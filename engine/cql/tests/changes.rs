@@ -14,7 +14,7 @@ use firn_cql::session::Run;
 use firn_cql::syntax::Script;
 use firn_cql::values::{Bound, from_plain, literal};
 use firn_cql::{Class, Rows, Session};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 use firn_cql::Session;
 use firn_cql::session::Run;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 

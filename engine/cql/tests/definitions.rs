@@ -10,7 +10,7 @@ use firn_cql::catalog::{Catalog, Keyspace};
 use firn_cql::exec::Kind;
 use firn_cql::syntax::Script;
 use firn_cql::{Rows, Session};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
 use std::path::Path;

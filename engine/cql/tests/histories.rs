@@ -8,7 +8,7 @@ use std::time::Duration;
 use firn_cql::values::literal;
 use firn_cql::{Rows, Session};
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_cql::Session;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 
 #[test]

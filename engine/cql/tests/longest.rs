@@ -9,7 +9,7 @@ use firn_cql::session::Run;
 use firn_cql::values::Bound;
 use firn_cql::{Rows, Session};
 use firn_kv::DbOptions;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_cql::Session;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Db, DbOptions};
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::{Column, ColumnParent, ColumnPath, Options, Wide};

@@ -11,7 +11,7 @@ use firn_cql::exec::Kind;
 use firn_cql::session::Run;
 use firn_cql::values::{Bound, literal};
 use firn_cql::{Result, Rows, Session};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::store::{self, ManualClock};
 use firn_wide::types::hex_to_bytes;
 use firn_wide::{Options, Wide};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use firn_cql::session::Run;
 use firn_cql::{Class, FromRow, Session, Walk};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 
 fn session() -> Session {

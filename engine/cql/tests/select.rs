@@ -11,7 +11,7 @@ use firn_cql::session::Run;
 use firn_cql::syntax::Script;
 use firn_cql::values::literal;
 use firn_cql::{Rows, Session, Value};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
 use std::path::Path;

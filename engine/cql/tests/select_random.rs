@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_cql::session::Run;
 use firn_cql::{Rows, Session};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 

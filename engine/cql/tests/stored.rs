@@ -9,7 +9,7 @@ use firn_cql::session::Run;
 use firn_cql::values::{Bound, split};
 use firn_cql::{Session, Value};
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::types::{Registry, Type, hex_to_bytes};
 use firn_wide::{Options, Wide, store};
 use serde_json::Value as Json;

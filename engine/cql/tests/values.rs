@@ -10,7 +10,7 @@ use firn_cql::syntax::ast::{Inserted, Statement};
 use firn_cql::syntax::{ast, parse};
 use firn_cql::values::{Bound, Context, Env, Markers, Receiver, Term, from_json, json, literal};
 use firn_cql::{FromValue, Named, Result, Session, ToValue, Value, Values};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::types::Type;
 use firn_wide::{Options, Wide};

@@ -14,7 +14,7 @@ use firn_cql::syntax::ast::{Inserted, Statement};
 use firn_cql::syntax::{ast, parse};
 use firn_cql::values::{Bound, Context, Env, Markers, Receiver, Term};
 use firn_cql::{Error, Result, Row, Rows, Session, Value};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::store::{self, ManualClock};
 use firn_wide::types::Type;
 use firn_wide::{Options, Wide};

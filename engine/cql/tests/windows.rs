@@ -8,7 +8,7 @@ use std::time::Duration;
 use firn_cql::Session;
 use firn_cql::session::Run;
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {

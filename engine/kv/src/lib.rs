@@ -18,29 +18,27 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
-//! # The rooms
-//! Data flows downwards, and a module imports only lower floors:
-//! [`base`] (0) < [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`], [`compaction`] (3)
-//! < [`db`] (4). They are public for the tools that look into files; what an application needs is re-exported here.
+//! What is here stays; the rooms of the engine are behind [`internals`], without promises.
 
 #![warn(missing_debug_implementations)]
 
 #[macro_use]
-pub mod base;
-pub mod cache;
-pub mod compaction;
-pub mod db;
-pub mod env;
-pub mod manifest;
-pub mod memtable;
-pub mod merge;
-pub mod sstable;
-pub mod wal;
+mod base;
+mod cache;
+mod compaction;
+mod db;
+mod env;
+pub mod internals;
+mod manifest;
+mod memtable;
+mod merge;
+mod sstable;
+mod wal;
 
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::events::{Event, Listener};
 pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
-pub use base::key::{MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
+pub use base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
 pub use base::open_files::{FileStats, OpenFiles};
 pub use base::options::{
     Compression, DbOptions, Durability, FilterKind, MemoryBudget, Movement, Policy, ReadMode, TreeOptions,
@@ -56,4 +54,7 @@ pub use db::{
     Retry, RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange, TtlTree,
     TtlValue, Updated, Verified,
 };
+pub use env::mem::MemEnv;
+pub use env::os::OsEnv;
+pub use env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 pub use merge::value::Value;

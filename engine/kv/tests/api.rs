@@ -5,8 +5,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::Env;
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
     Batch, BatchOp, Db, DbOptions, Durability, ErrorKind, MAX_KEY_LEN, Readable, Result, Retry, Snapshot, Tree, TreeOptions,
     Value,

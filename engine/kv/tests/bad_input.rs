@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::checksum::checksum;
-use firn_kv::env::Env;
-use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::base::checksum::checksum;
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::{
     Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy,
     Purge, PurgeJob, PurgePass, Readable, Result, Summary, SummaryPass, Tree, TreeOptions,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::env::os::OsEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::OsEnv;
 use firn_kv::{
     Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy, Readable, Result,
     Tree, TreeOptions,

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::Trailer;
-use firn_kv::cache::Cache;
-use firn_kv::env::Env as _;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::{Manifest, State, TableMeta};
-use firn_kv::sstable::Table;
-use firn_kv::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER};
-use firn_kv::wal::{Known, recover_known};
+use firn_kv::Env as _;
+use firn_kv::MemEnv;
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::Trailer;
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::manifest::{Manifest, State, TableMeta};
+use firn_kv::internals::sstable::Table;
+use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER};
+use firn_kv::internals::wal::{Known, recover_known};
 use firn_kv::{Error, ErrorKind, ReadMode};
 
 #[path = "bitflips/store.rs"]

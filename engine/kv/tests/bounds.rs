@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::key::{Kind, MAX_SEQ};
-use firn_kv::base::ops::{Op, encode};
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::Manifest;
-use firn_kv::wal::{Wal, recover};
+use firn_kv::MemEnv;
+use firn_kv::internals::base::key::{Kind, MAX_SEQ};
+use firn_kv::internals::base::ops::{Op, encode};
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::wal::{Wal, recover};
 use firn_kv::{Db, DbOptions, ErrorKind, TreeOptions};
 
 fn open(env: &MemEnv) -> firn_kv::Result<Db> {

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use firn_kv::env::Env;
-use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::Env;
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
 
 const DIR: &str = "/db";

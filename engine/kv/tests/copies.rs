@@ -44,7 +44,7 @@ impl Purge for Watch {
 }
 
 impl PurgePass for Watch {
-    fn judge(&mut self, _: &[u8], _: firn_kv::base::key::Kind, _: &[u8], _: bool) -> Verdict {
+    fn judge(&mut self, _: &[u8], _: firn_kv::internals::base::key::Kind, _: &[u8], _: bool) -> Verdict {
         Verdict::Keep
     }
 }
@@ -59,7 +59,7 @@ impl Summary for Watch {
 }
 
 impl SummaryPass for Watch {
-    fn add(&mut self, _: &[u8], _: firn_kv::base::key::Kind, _: &[u8]) {}
+    fn add(&mut self, _: &[u8], _: firn_kv::internals::base::key::Kind, _: &[u8]) {}
     fn finish(self: Box<Self>) -> Vec<u8> {
         vec![]
     }

@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::wal::TornTail;
+use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_kv::internals::wal::TornTail;
 use firn_testkit::rng::Rng;
 
 mod history;

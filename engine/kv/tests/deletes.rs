@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_kv::{Cursor, Db, DbOptions, Policy, Readable, Snapshot, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 

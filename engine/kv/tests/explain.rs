@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::cache::Cache;
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_kv::explain::{MOST_READS, Origin, Place, ReadCost, ReadOf, Recorded, Skipped};
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::Table;
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Table;
 use firn_kv::{Compression, Db, DbOptions, FilterPrefix, Folded, Merge, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 

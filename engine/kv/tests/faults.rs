@@ -13,9 +13,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use firn_kv::env::Env;
-use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::Env;
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{DbOptions, Durability, Error, ErrorKind, OpenFiles, ReadMode};
 use firn_testkit::rng::Rng;
 

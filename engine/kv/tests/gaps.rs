@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_kv::{Batch, Db, DbOptions, Readable, Snapshot, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 

@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::env::os::OsEnv;
-use firn_kv::manifest::{self, Edit, State, TableMeta};
-use firn_kv::sstable::fields;
-use firn_kv::sstable::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Stored};
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::OsEnv;
+use firn_kv::internals::manifest::{self, Edit, State, TableMeta};
+use firn_kv::internals::sstable::fields;
+use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Stored};
 use serde_json::Value;
 
 #[path = "../examples/golden/damage.rs"]
@@ -114,7 +114,7 @@ fn meaning_of_table(bytes: &[u8], id: u64) -> String {
 /// Bytes of filter and tombstones, from the footer.
 fn before_index(bytes: &[u8]) -> u64 {
     let footer = &bytes[bytes.len() - FOOTER..];
-    [16, 20].iter().map(|&i| u64::from(firn_kv::base::coding::u32_at(footer, i))).sum()
+    [16, 20].iter().map(|&i| u64::from(firn_kv::internals::base::coding::u32_at(footer, i))).sum()
 }
 
 /// The edits of a manifest without the lengths of table files.

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_kv::base::key::Kind;
-use firn_kv::env::Env;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::Env;
+use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
     Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
     Verdict,

@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::checksum::checksum;
-use firn_kv::base::identity::LogWriter;
-use firn_kv::env::Env as _;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::{Manifest, State};
-use firn_kv::sstable::format::FOOTER;
-use firn_kv::wal::format::SEGMENT_HEADER;
-use firn_kv::wal::{Known, SegmentReader, Wal, recover, recover_known, segment_name, writers};
+use firn_kv::Env as _;
+use firn_kv::MemEnv;
+use firn_kv::internals::base::checksum::checksum;
+use firn_kv::internals::base::identity::LogWriter;
+use firn_kv::internals::manifest::{Manifest, State};
+use firn_kv::internals::sstable::format::FOOTER;
+use firn_kv::internals::wal::format::SEGMENT_HEADER;
+use firn_kv::internals::wal::{Known, SegmentReader, Wal, recover, recover_known, segment_name, writers};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
 
 const DIR: &str = "/db";

@@ -7,8 +7,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::Env;
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Policy, Readable, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use firn_kv::env::mem::MemEnv;
-use firn_kv::env::os::OsEnv;
-use firn_kv::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::MemEnv;
+use firn_kv::OsEnv;
 use firn_kv::{Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
+use firn_kv::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 
 /// How many files of tables are open, and how many were at most.
 #[derive(Default)]

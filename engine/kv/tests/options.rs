@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_kv::{
     Compression, Db, DbOptions, ErrorKind, FilterKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict,
 };
@@ -20,7 +20,7 @@ impl Purge for Keep {
 }
 
 impl PurgePass for Keep {
-    fn judge(&mut self, _: &[u8], _: firn_kv::base::key::Kind, _: &[u8], _: bool) -> Verdict {
+    fn judge(&mut self, _: &[u8], _: firn_kv::internals::base::key::Kind, _: &[u8], _: bool) -> Verdict {
         Verdict::Keep
     }
 }

@@ -18,8 +18,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::compaction::shape::{apply, estimate, flush};
-use firn_kv::compaction::{
+use firn_kv::internals::compaction::shape::{apply, estimate, flush};
+use firn_kv::internals::compaction::{
     Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape, debt, manual, pick, run_limits, space_bound,
 };
 use firn_kv::{Movement, Policy};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Folded, Merge, Policy, Readable, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 

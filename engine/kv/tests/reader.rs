@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use firn_kv::env::Env;
-use firn_kv::env::fault::{FaultEnv, OpClass};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::env::fault::{FaultEnv, OpClass};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
 
 const DIR: &str = "/db";

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::Env;
-use firn_kv::env::fault::{FaultEnv, OpClass};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::env::fault::{FaultEnv, OpClass};
 use firn_kv::{Compression, Db, DbOptions, ReadMode, Tree, TreeOptions};
 
 const KEYS: u32 = 4000;

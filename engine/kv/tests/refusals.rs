@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use firn_kv::env::Env;
-use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::manifest::Manifest;
+use firn_kv::Env;
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_kv::internals::manifest::Manifest;
 use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 

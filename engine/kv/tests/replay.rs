@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Folded, Merge, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::identity::LogWriter;
-use firn_kv::env::Env;
-use firn_kv::env::fault::{FaultEnv, OpClass};
-use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::manifest::{Manifest, manifest_name};
-use firn_kv::wal::{SegmentReader, segment_number};
+use firn_kv::Env;
+use firn_kv::internals::base::identity::LogWriter;
+use firn_kv::internals::env::fault::{FaultEnv, OpClass};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_kv::internals::manifest::{Manifest, manifest_name};
+use firn_kv::internals::wal::{SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions, ErrorKind, Folded, Merge, Policy, Tree, TreeOptions};
 
 const DIR: &str = "/db";

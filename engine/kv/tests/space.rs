@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use firn_kv::env::mem::MemEnv;
-use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::MemEnv;
 use firn_kv::{Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions};
+use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_testkit::rng::Rng;
 use parking_lot::Mutex;
 
@@ -270,7 +270,7 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
             break;
         }
         tree.get(b"any").unwrap();
-        firn_kv::env::os::OsEnv::new().sleep(Duration::from_millis(1));
+        firn_kv::OsEnv::new().sleep(Duration::from_millis(1));
     }
     assert_eq!(after(), (vec![], 0));
 }

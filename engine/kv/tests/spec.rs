@@ -3,20 +3,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::coding::u32_at;
-use firn_kv::base::cursor::Cursor;
-use firn_kv::base::hash::key_hash;
-use firn_kv::base::identity::TableIdentity;
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::base::ops::{Op, Ops, encode};
-use firn_kv::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::cache::Cache;
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::{Edit, Manifest, State};
-use firn_kv::sstable::format::FOOTER;
-use firn_kv::sstable::{Table, TableOptions, TableWriter};
-use firn_kv::wal::{Item, SegmentReader, Wal, recover};
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::base::coding::u32_at;
+use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::base::identity::TableIdentity;
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::base::ops::{Op, Ops, encode};
+use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::manifest::{Edit, Manifest, State};
+use firn_kv::internals::sstable::format::FOOTER;
+use firn_kv::internals::sstable::{Table, TableOptions, TableWriter};
+use firn_kv::internals::wal::{Item, SegmentReader, Wal, recover};
 use firn_kv::{Compression, FilterKind};
 
 const SPEC: &str = include_str!("../../../format-spec/README.md");

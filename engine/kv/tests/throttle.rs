@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::yield_now;
 
-use firn_kv::base::key::Kind;
-use firn_kv::env::Env;
-use firn_kv::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::{Compression, Db, DbOptions, ErrorKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict};
 
 const RATE: u64 = 1 << 20;

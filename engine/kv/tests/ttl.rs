@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Policy, Readable, Snapshot, TreeOptions, TtlTree, Value};
 use firn_testkit::rng::Rng;
 

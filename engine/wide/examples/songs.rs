@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p firn-wide --example songs DIRECTORY`
 
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_wide::{Result, Wide, demo};
 
 fn main() -> Result<()> {

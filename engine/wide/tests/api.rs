@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_kv::DbOptions;
-use firn_kv::env::fault::{FaultEnv, OpClass};
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::fault::{FaultEnv, OpClass};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
 use firn_wide::schema::storage_conf::StorageConf;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};

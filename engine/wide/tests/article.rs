@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::schema::storage_conf::StorageConf;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::types::uuids::time_uuid;

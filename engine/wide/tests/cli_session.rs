@@ -8,8 +8,8 @@ mod transcript;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_testkit::datadriven::{files, walk};
 use firn_wide::Wide;
 use firn_wide::api::Options;

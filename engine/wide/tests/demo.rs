@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::{Options, Wide, demo, store};
 
 fn open(env: &Arc<MemEnv>) -> Wide {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::json::{Failure, ImportOptions, Notation, export, import};
 use firn_wide::schema::KsDef;
 use firn_wide::schema::storage_conf::StorageConf;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_wide::cli::{Session, Source};
 use firn_wide::json::{ImportOptions, Notation, export, import};
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};

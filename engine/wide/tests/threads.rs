@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::schema::{CfDef, ColumnDef, IndexType, KsDef};
 use firn_wide::store::{self, ManualClock};
 use firn_wide::*;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::types::{Registry, Source, Type, Wording};

@@ -7,7 +7,7 @@ use clap::builder::Resettable;
 use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 
 use crate::io;
 use crate::output::{Done, Failure, things};

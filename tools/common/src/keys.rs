@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use clap::Args;
-use firn_kv::base::key::prefix_end;
+use firn_kv::internals::base::key::prefix_end;
 
 use crate::escape;
 use crate::output::{Done, Failure};

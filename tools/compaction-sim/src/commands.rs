@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::CommandFactory;
+use firn_kv::OsEnv;
 use firn_kv::TreeOptions;
-use firn_kv::env::os::OsEnv;
 use firn_tools::install;
 use firn_tools::io::create;
 use firn_tools::output::{Done, Failure, Progress, Style};

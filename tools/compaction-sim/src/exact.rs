@@ -5,7 +5,7 @@
 //! What it does not do is copy whole blocks, as the engine does where nothing else overlaps them: there are no blocks here to copy. So
 //! it is exact for trees whose blocks are never copied, as those with a summary hook, and for others as far as their runs overlap:
 //! where they do not, blocks end elsewhere and tables are a little longer. Nor does it write range deletions where the deletes of a memtable
-//! leave nothing behind, as a flush of the engine does ([`firn_kv::merge::emptied`]): of histories with long runs of deletes, as those of
+//! leave nothing behind, as a flush of the engine does ([`firn_kv::internals::merge::emptied`]): of histories with long runs of deletes, as those of
 //! queues, it says some more bytes than the engine writes.
 
 use std::cell::Cell;
@@ -16,18 +16,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firn_kv::base::cursor::Cursor;
-use firn_kv::base::key::{Kind, Seq, Trailer, head};
-use firn_kv::base::tombstone::Fragments;
-use firn_kv::cache::Cache;
-use firn_kv::compaction::job::{self, Outputs};
-use firn_kv::compaction::{Cuts, Job, RunShape, Shape, TableShape};
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::TableMeta;
-use firn_kv::memtable::{ArenaPool, Memtable};
-use firn_kv::merge::retain::{Beneath, Outside, Rules};
-use firn_kv::merge::run::{Run, TableHandle, TableOpener};
-use firn_kv::sstable::{TableFacts, TableWriter};
+use firn_kv::MemEnv;
+use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::key::{Kind, Seq, Trailer, head};
+use firn_kv::internals::base::tombstone::Fragments;
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::compaction::job::{self, Outputs};
+use firn_kv::internals::compaction::{Cuts, Job, RunShape, Shape, TableShape};
+use firn_kv::internals::manifest::TableMeta;
+use firn_kv::internals::memtable::{ArenaPool, Memtable};
+use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
+use firn_kv::internals::merge::run::{Run, TableHandle, TableOpener};
+use firn_kv::internals::sstable::{TableFacts, TableWriter};
 use firn_kv::{Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, TreeOptions, Verdict};
 
 use crate::size::{Content, Sizes, counted_table};

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 
 use firn_kv::FilterKind;
 use firn_kv::TreeOptions;
-use firn_kv::base::key::head;
-use firn_kv::compaction::{Shape, TableShape};
+use firn_kv::internals::base::key::head;
+use firn_kv::internals::compaction::{Shape, TableShape};
 use firn_tools::page::{Film, Frame};
 use serde::Serialize;
 

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
 use serde_json::{Value, json};

@@ -10,9 +10,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use firn_kv::base::options::Policy;
-use firn_kv::compaction::{Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure};
-use firn_kv::memtable::Memtable;
+use firn_kv::internals::base::options::Policy;
+use firn_kv::internals::compaction::{Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure};
+use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 
 use crate::exact::{Exact, Ttl};
@@ -493,7 +493,7 @@ fn mark(shape: &mut Shape, job: &Job) -> u64 {
 }
 
 /// Does to the shape what the job does to the tree, in place, and gives the tables that are no more. The same as the engine's own
-/// [`apply`](firn_kv::compaction::shape::apply), which copies and checks the whole shape: too slow for a hundred thousand tables.
+/// [`apply`](firn_kv::internals::compaction::shape::apply), which copies and checks the whole shape: too slow for a hundred thousand tables.
 fn apply(shape: &mut Shape, job: &Job, outputs: Vec<TableShape>) -> Vec<u64> {
     let mut out = outputs;
     let mut gone = vec![];

@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::env::WriteFile;
-use firn_kv::sstable::{TableOptions, TableWriter};
+use firn_kv::WriteFile;
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::sstable::{TableOptions, TableWriter};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 

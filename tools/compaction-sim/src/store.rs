@@ -2,7 +2,7 @@
 //! numbers for each table. The simulator drives either in the same way.
 
 use firn_kv::Result;
-use firn_kv::compaction::{Job, Shape, TableShape};
+use firn_kv::internals::compaction::{Job, Shape, TableShape};
 
 /// When operations happen: `nanos` before the first, and so many between two.
 #[derive(Clone, Copy, Debug, Default)]

@@ -19,9 +19,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::compaction::{Job, Shape, TableShape};
-use firn_kv::memtable::{ArenaPool, Memtable};
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::compaction::{Job, Shape, TableShape};
+use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
 use firn_workload::rng::mix;
@@ -330,7 +330,12 @@ impl Summary {
     }
 
     /// Adds tables made of pieces (in key order, each with what entries cost there and whether nothing lies beneath), cut as the job says.
-    fn tables_of(&mut self, pieces: Vec<(Vec<Part>, EntrySize, bool)>, cut: &firn_kv::compaction::Cuts, place: Place) -> Made {
+    fn tables_of(
+        &mut self,
+        pieces: Vec<(Vec<Part>, EntrySize, bool)>,
+        cut: &firn_kv::internals::compaction::Cuts,
+        place: Place,
+    ) -> Made {
         let mut made = Made::default();
         let mut open = Open::default();
         let mut ends = cut.at.iter().map(|k| from_key(k)).peekable();
@@ -544,7 +549,7 @@ fn to_key(x: f64) -> u64 {
 }
 
 fn from_key(key: &[u8]) -> f64 {
-    firn_kv::base::key::head(key) as f64 / 2f64.powi(64)
+    firn_kv::internals::base::key::head(key) as f64 / 2f64.powi(64)
 }
 
 /// What an operation of a phase takes of a memtable, measured by filling a small one.
@@ -641,7 +646,7 @@ impl Store for Summary {
         let flushed = |(lo, hi, runs): Piece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
         let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place = Place { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
-        let cut = firn_kv::compaction::Cuts { size: self.options.table_size, at: vec![] };
+        let cut = firn_kv::internals::compaction::Cuts { size: self.options.table_size, at: vec![] };
         Ok(self.tables_of(pieces, &cut, place))
     }
 

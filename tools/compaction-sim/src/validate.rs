@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_kv::{Compression, Db, DbOptions, TreeOptions};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, bytes, print_table, row, table};

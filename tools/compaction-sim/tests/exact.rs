@@ -12,8 +12,8 @@ use compaction_sim::meter::{Outcome, levels};
 use compaction_sim::sim::{Setup, run_to_shape};
 use compaction_sim::size::Content;
 use compaction_sim::workload::{Kind, Workload};
-use firn_kv::base::key::Kind as Op;
-use firn_kv::compaction::Shape;
+use firn_kv::internals::base::key::Kind as Op;
+use firn_kv::internals::compaction::Shape;
 use firn_kv::{Compression, Movement, Policy, Summary, SummaryPass, TreeOptions};
 
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
@@ -99,7 +99,9 @@ fn compare(options: TreeOptions, workload: Workload) {
     );
     let real: Vec<_> =
         stats.trees[0].runs.iter().map(|r| (r.level, r.number, r.tables, r.bytes, r.entries, r.deletes)).collect();
-    let sum = |f: fn(&firn_kv::compaction::TableShape) -> u64, r: &firn_kv::compaction::RunShape| r.tables.iter().map(f).sum();
+    let sum = |f: fn(&firn_kv::internals::compaction::TableShape) -> u64, r: &firn_kv::internals::compaction::RunShape| {
+        r.tables.iter().map(f).sum()
+    };
     let ours: Vec<_> = shape
         .runs
         .iter()

@@ -7,7 +7,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use clap::Args;
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 use firn_wide::Wide;

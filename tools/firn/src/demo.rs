@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 use firn_wide::{Wide, demo};

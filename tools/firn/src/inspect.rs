@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_kv::{Stats, TreeStats};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};

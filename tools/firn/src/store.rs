@@ -5,9 +5,9 @@ use std::sync::Once;
 
 use clap::Args;
 use firn_cql::Session;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::env::os::OsEnv;
-use firn_kv::manifest::{CURRENT, Manifest};
+use firn_kv::MemEnv;
+use firn_kv::OsEnv;
+use firn_kv::internals::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree};
 use firn_tools::output::{Color, Done, Failure, Style, things};
 use firn_wide::Wide;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
+use firn_kv::OsEnv;
 use firn_kv::TreeOptions;
-use firn_kv::env::os::OsEnv;
-use firn_kv::manifest::{Manifest, PersistedOptions};
+use firn_kv::internals::manifest::{Manifest, PersistedOptions};
 use firn_wide::store::{SCHEMA_TREE, TreeName, loss};
 use serde_json::{Map, Value, json};
 

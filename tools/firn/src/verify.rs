@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::cache::Cache;
-use firn_kv::env::os::OsEnv;
-use firn_kv::manifest::Manifest;
-use firn_kv::merge::run::{TableHandle, TableOpener};
-use firn_kv::wal::TornTail;
+use firn_kv::OsEnv;
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::merge::run::{TableHandle, TableOpener};
+use firn_kv::internals::wal::TornTail;
 use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
 use firn_wide::store::loss;
 use serde_json::json;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use firn_kv::sstable::Table;
+use firn_kv::internals::sstable::Table;
 use firn_tools::output::Done;
 
 use crate::merged;

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use firn_kv::base::ops::{NO_TREE, Ops, TreeId};
-use firn_kv::env::Env as _;
-use firn_kv::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::Properties;
-use firn_kv::wal::recover;
+use firn_kv::Env as _;
+use firn_kv::internals::base::ops::{NO_TREE, Ops, TreeId};
+use firn_kv::internals::manifest::{self, Edit, PersistedOptions, State, TableMeta, manifest_name, manifest_number};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Properties;
+use firn_kv::internals::wal::recover;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::things;
 use serde_json::Value;

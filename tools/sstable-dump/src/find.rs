@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::{Kind as EntryKind, Trailer};
-use firn_kv::base::ops::{Op, Ops};
-use firn_kv::manifest::{Manifest, State, TableMeta, TreeState};
-use firn_kv::merge::run::table_path;
-use firn_kv::wal::{recover_known, segment_name};
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::{Kind as EntryKind, Trailer};
+use firn_kv::internals::base::ops::{Op, Ops};
+use firn_kv::internals::manifest::{Manifest, State, TableMeta, TreeState};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::wal::{recover_known, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
@@ -124,7 +124,7 @@ fn in_table(dir: &Path, place: &str, m: &TableMeta, key: &[u8], out: &mut Vec<Ve
 
 fn in_log(dir: &Path, state: &State, tree: &TreeState, key: &[u8], out: &mut Vec<Version>) -> firn_kv::Result<()> {
     let env = env();
-    let segments = firn_kv::wal::segments(&*env, dir)?;
+    let segments = firn_kv::internals::wal::segments(&*env, dir)?;
     // Retired segments may still be there; what they hold is in tables, and shown as far as nothing is missing between.
     let from = crate::logcopy::unbroken(&*env, dir)?.min(state.wal_floor);
     for from in [from, state.wal_floor] {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::base::key::{Kind, MAX_SEQ, Trailer};
-use firn_kv::base::tombstone::{Fragment, Fragments, RangeTombstone};
-use firn_kv::sstable::{TableOptions, TableWriter};
+use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
+use firn_kv::internals::base::tombstone::{Fragment, Fragments, RangeTombstone};
+use firn_kv::internals::sstable::{TableOptions, TableWriter};
 use firn_kv::{Compression, Error, FilterKind, Summary, SummaryPass};
 use firn_tools::escape;
 use firn_tools::io::{Input, remove};
@@ -229,7 +229,7 @@ pub fn refuse_existing(out: &Path) -> Done {
     Ok(env().create_dir_all(&dir_of(out))?)
 }
 
-fn make(out: &Path, mut input: impl BufRead) -> Done<(firn_kv::sstable::TableFacts, bool)> {
+fn make(out: &Path, mut input: impl BufRead) -> Done<(firn_kv::internals::sstable::TableFacts, bool)> {
     let mut m =
         Maker { out: out.to_path_buf(), options: None, oldest: None, writer: None, deletions: vec![], unfiltered: false };
     let (mut line, mut n) = (vec![], 0u64);

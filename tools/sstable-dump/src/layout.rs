@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::manifest;
-use firn_kv::wal::format::SEGMENT_HEADER;
-use firn_kv::wal::{Item, SegmentReader};
+use firn_kv::internals::manifest;
+use firn_kv::internals::wal::format::SEGMENT_HEADER;
+use firn_kv::internals::wal::{Item, SegmentReader};
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
 use firn_wide::json::Described;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn table_parts(path: &Path) -> Done<(Vec<Part>, Option<Described>)> {
         let overhead = match (r.what, &r.damage) {
             (_, Some(_)) => 0,
             (What::Footer, _) => r.len,
-            _ => firn_kv::sstable::format::BLOCK_HEADER as u64,
+            _ => firn_kv::internals::sstable::format::BLOCK_HEADER as u64,
         };
         Part {
             overhead,
@@ -112,7 +112,7 @@ fn wal_parts(path: &Path, number: u64) -> Done<Vec<Part>> {
             Item::Record(rec) => {
                 let payload = rec.payload.len() as u64;
                 let (name, letter) = if rec.mark { ("mark", 'm') } else { ("record", 'r') };
-                let ops = firn_kv::base::ops::Ops::new(rec.payload).count() as u64;
+                let ops = firn_kv::internals::base::ops::Ops::new(rec.payload).count() as u64;
                 Part {
                     overhead: rec.size - payload,
                     raw: payload,

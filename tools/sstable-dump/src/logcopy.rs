@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_kv::base::ops::Ops;
-use firn_kv::env::{Env, ReadFile, WriteFile};
-use firn_kv::wal::format::{RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation};
-use firn_kv::wal::{Item, SegmentInfo, SegmentReader, segment_name, segments};
+use firn_kv::internals::base::ops::Ops;
+use firn_kv::internals::wal::format::{RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation};
+use firn_kv::internals::wal::{Item, SegmentInfo, SegmentReader, segment_name, segments};
+use firn_kv::{Env, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 
 use crate::rescue::Loss;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use firn_kv::base::identity::LogWriter;
-use firn_kv::manifest::{self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name};
+use firn_kv::internals::base::identity::LogWriter;
+use firn_kv::internals::manifest::{self, Edit, Frame, Gap, PersistedOptions, State, TableMeta, manifest_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};

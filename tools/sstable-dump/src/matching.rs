@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::{Kind, Trailer};
-use firn_kv::base::ops::{Op, Ops, TreeId};
-use firn_kv::manifest::PersistedOptions;
-use firn_kv::sstable::Table;
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::base::ops::{Op, Ops, TreeId};
+use firn_kv::internals::manifest::PersistedOptions;
+use firn_kv::internals::sstable::Table;
 use firn_tools::output::Done;
 use firn_wide::api::PARTITIONER;
 use firn_wide::schema::FOREIGN_IDS;

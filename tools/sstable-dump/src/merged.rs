@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::Trailer;
-use firn_kv::sstable::{Table, TableCursor};
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::Trailer;
+use firn_kv::internals::sstable::{Table, TableCursor};
 use firn_tools::output::Done;
 
 /// Calls `f` on every entry of all `tables`, with the place of its table in the list. Equal entries come one after the other, by place.

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_kv::base::identity::writer_of;
-use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
-use firn_kv::manifest::{self, State, TableMeta, manifest_name, manifest_number};
-use firn_kv::merge::run::{stranger, table_path};
-use firn_kv::sstable::format::{FOOTER, Footer};
-use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
-use firn_kv::wal::{Item, SegmentReader, segment_name, segment_number};
+use firn_kv::internals::base::identity::writer_of;
+use firn_kv::internals::manifest::{self, State, TableMeta, manifest_name, manifest_number};
+use firn_kv::internals::merge::run::{stranger, table_path};
+use firn_kv::internals::sstable::format::{FOOTER, Footer};
+use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
+use firn_kv::internals::wal::{Item, SegmentReader, segment_name, segment_number};
+use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 
 use crate::logcopy;

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::key::{Kind, Seq};
-use firn_kv::base::ops::{Op, Ops, TreeId};
-use firn_kv::manifest::{RunState, State, TableMeta, TreeState};
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::{Table, TableOptions};
-use firn_kv::wal::{SegmentReader, segment_name};
+use firn_kv::internals::base::key::{Kind, Seq};
+use firn_kv::internals::base::ops::{Op, Ops, TreeId};
+use firn_kv::internals::manifest::{RunState, State, TableMeta, TreeState};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::{Table, TableOptions};
+use firn_kv::internals::wal::{SegmentReader, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use firn_tools::shell;
@@ -385,7 +385,7 @@ pub fn finish(names: &Names, dir: &Path, out: &Path, mut state: State, report: &
     let mut merges = take_log(names, dir, out, &mut state, report)?;
     merges.extend(state.trees.values().filter(|t| t.tables().any(|m| m.merges > 0)).map(|t| t.id));
     env().sync_dir(out)?;
-    state.writers = firn_kv::wal::writers(&*env(), out)?;
+    state.writers = firn_kv::internals::wal::writers(&*env(), out)?;
     state.check().map_err(|e| e.context("the new store's state is not sound"))?;
     settle::write_manifest(out, &state)?;
     settle::trees(out, &mut state, &merges, report)?;

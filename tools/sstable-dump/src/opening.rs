@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::manifest::{Manifest, PersistedOptions};
+use firn_kv::internals::manifest::{Manifest, PersistedOptions};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
 use firn_tools::output::Progress;
 use firn_wide::cell::{CounterMerge, PartitionPrefix, StoredFacts};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use firn_kv::base::identity::TableIdentity;
-use firn_kv::sstable::Properties;
+use firn_kv::internals::base::identity::TableIdentity;
+use firn_kv::internals::sstable::Properties;
 use firn_kv::{Compression, FilterKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, bytes, count};

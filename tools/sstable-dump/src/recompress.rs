@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::env::{FileMap, ReadFile, WriteFile};
-use firn_kv::sstable::walk::{Piece, Walk};
-use firn_kv::sstable::{Table, TableOptions, TableWriter};
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::sstable::walk::{Piece, Walk};
+use firn_kv::internals::sstable::{Table, TableOptions, TableWriter};
 use firn_kv::{Compression, Result};
+use firn_kv::{FileMap, ReadFile, WriteFile};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, bytes, count, listing, nanos, print_table};
 use serde_json::json;
@@ -135,7 +135,7 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
     let (mut blocks, mut raw, mut stored, mut time) = (0u64, 0, 0, 0);
     loop {
         match walk.next()? {
-            Some(Piece::Block { offset, header }) if header.kind == firn_kv::sstable::format::BlockKind::Data => {
+            Some(Piece::Block { offset, header }) if header.kind == firn_kv::internals::sstable::format::BlockKind::Data => {
                 let mut least = u64::MAX;
                 for _ in 0..PASSES {
                     let watch = Watch::start();

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::Kind;
-use firn_kv::base::ops::{Op, Ops, TreeId};
-use firn_kv::env::Env as _;
-use firn_kv::manifest::{State, TableMeta};
-use firn_kv::sstable::Table;
+use firn_kv::Env as _;
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::base::ops::{Op, Ops, TreeId};
+use firn_kv::internals::manifest::{State, TableMeta};
+use firn_kv::internals::sstable::Table;
 use firn_wide::store::SCHEMA_TREE;
 
 use crate::definitions::Definitions;

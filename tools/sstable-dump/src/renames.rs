@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_kv::manifest::Manifest;
+use firn_kv::internals::manifest::Manifest;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::{Done, Failure, things};
 use serde_json::json;

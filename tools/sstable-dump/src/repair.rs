@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use firn_kv::Env as _;
 use firn_kv::TreeOptions;
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::Trailer;
-use firn_kv::base::ops::{NO_TREE, Op, Ops, TreeId};
-use firn_kv::env::Env as _;
-use firn_kv::manifest::{PersistedOptions, RunState, State, TreeState, manifest_number};
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::{Properties, Table, TableOptions};
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::Trailer;
+use firn_kv::internals::base::ops::{NO_TREE, Op, Ops, TreeId};
+use firn_kv::internals::manifest::{PersistedOptions, RunState, State, TreeState, manifest_number};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::{Properties, Table, TableOptions};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::store::TreeName;
@@ -366,7 +366,7 @@ fn read_log(names: &Names, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InL
             if t.records.last().is_none_or(|r| r.0 < end) {
                 t.records.push((end, seq));
             }
-            t.merges += u64::from(matches!(op, Op::Point { kind: firn_kv::base::key::Kind::Merge, .. }));
+            t.merges += u64::from(matches!(op, Op::Point { kind: firn_kv::internals::base::key::Kind::Merge, .. }));
             n += 1;
         }
         last_seq = last_seq.max(seq.saturating_add(n) - 1);

@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::identity::TableIdentity;
-use firn_kv::base::key::Kind;
-use firn_kv::base::ops::TreeId;
-use firn_kv::env::ReadFile;
-use firn_kv::manifest::{PersistedOptions, TableMeta};
-use firn_kv::sstable::format::{BlockKind, Stored};
-use firn_kv::sstable::{Properties, TableFacts, TableOptions, TableWriter, block_entries};
+use firn_kv::ReadFile;
+use firn_kv::internals::base::identity::TableIdentity;
+use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::base::ops::TreeId;
+use firn_kv::internals::manifest::{PersistedOptions, TableMeta};
+use firn_kv::internals::sstable::format::{BlockKind, Stored};
+use firn_kv::internals::sstable::{Properties, TableFacts, TableOptions, TableWriter, block_entries};
 use firn_kv::{Error, FilterKind, Result, Summary};
 use firn_tools::escape;
 use firn_tools::output::{count, things};

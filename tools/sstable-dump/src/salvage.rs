@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_kv::ErrorKind;
-use firn_kv::manifest::Manifest;
+use firn_kv::internals::manifest::Manifest;
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;

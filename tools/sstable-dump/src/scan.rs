@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::Trailer;
-use firn_kv::sstable::{Table, TableCursor};
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::Trailer;
+use firn_kv::internals::sstable::{Table, TableCursor};
 use firn_tools::escape::{self, Show, encode};
 use firn_tools::io::stdout_is_terminal;
 use firn_tools::json::put_field;

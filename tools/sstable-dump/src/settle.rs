@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use firn_kv::base::ops::TreeId;
-use firn_kv::manifest::{CURRENT, Manifest, PersistedOptions, State, manifest_name};
+use firn_kv::internals::base::ops::TreeId;
+use firn_kv::internals::manifest::{CURRENT, Manifest, PersistedOptions, State, manifest_name};
 use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_tools::output::Done;
 use firn_wide::store::{SCHEMA_TREE, TreeName, hooks, loss};

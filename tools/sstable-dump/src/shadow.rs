@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firn_kv::env::mem::MemEnv;
-use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::MemEnv;
+use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 
 use crate::target::env;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::key::Kind as EntryKind;
-use firn_kv::base::ops::TreeId;
-use firn_kv::manifest::Manifest;
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::Table;
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::Kind as EntryKind;
+use firn_kv::internals::base::ops::TreeId;
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Table;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, listing, print_table, things};

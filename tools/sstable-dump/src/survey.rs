@@ -7,12 +7,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::key::{Trailer, compare};
-use firn_kv::base::tombstone::Fragments;
-use firn_kv::env::ReadFile;
-use firn_kv::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
-use firn_kv::sstable::walk::{Piece, Walk};
-use firn_kv::sstable::{BlockInfo, Properties, block_entries, decode_index, decode_tombstones};
+use firn_kv::ReadFile;
+use firn_kv::internals::base::key::{Trailer, compare};
+use firn_kv::internals::base::tombstone::Fragments;
+use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
+use firn_kv::internals::sstable::walk::{Piece, Walk};
+use firn_kv::internals::sstable::{BlockInfo, Properties, block_entries, decode_index, decode_tombstones};
 use firn_kv::{Compression, Error, ErrorKind, Result};
 
 /// What a region is.

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::key::Seq;
-use firn_kv::cache::Cache;
-use firn_kv::env::os::OsEnv;
-use firn_kv::env::{Env, ReadFile};
-use firn_kv::manifest::{State, manifest_number};
-use firn_kv::sstable::Table;
-use firn_kv::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
-use firn_kv::wal::{Known, segment_number};
+use firn_kv::OsEnv;
+use firn_kv::internals::base::key::Seq;
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::manifest::{State, manifest_number};
+use firn_kv::internals::sstable::Table;
+use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
+use firn_kv::internals::wal::{Known, segment_number};
+use firn_kv::{Env, ReadFile};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::output::{Done, Failure};
 

@@ -1,6 +1,6 @@
 //! Keys, values and places as text for people.
 
-use firn_kv::base::key::{Kind, Trailer};
+use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_tools::escape;
 use firn_tools::output::count;
 

@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::manifest::Manifest;
-use firn_kv::sstable::Properties;
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::sstable::Properties;
 use firn_kv::{Db, DbOptions};
 use firn_tools::escape::{self, Show};
 use firn_tools::output::{Done, count};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::base::key::Kind as EntryKind;
-use firn_kv::base::ops::{Op, Ops};
-use firn_kv::manifest::Manifest;
-use firn_kv::wal::{self, Item, Record, SegmentInfo, SegmentReader};
+use firn_kv::internals::base::key::Kind as EntryKind;
+use firn_kv::internals::base::ops::{Op, Ops};
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::wal::{self, Item, Record, SegmentInfo, SegmentReader};
 use firn_tools::escape;
 use firn_tools::json::put_field;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};

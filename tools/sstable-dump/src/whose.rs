@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use firn_kv::Env as _;
 use firn_kv::Result;
-use firn_kv::env::Env as _;
-use firn_kv::wal::{Item, SegmentReader, segment_name, segment_number};
+use firn_kv::internals::wal::{Item, SegmentReader, segment_name, segment_number};
 
 use crate::names::Names;
 use crate::target::open_file;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use firn_cql::Session;
-use firn_kv::env::os::OsEnv;
-use firn_kv::manifest::Manifest;
-use firn_kv::wal::{Item, SegmentReader, segment_number};
+use firn_kv::OsEnv;
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::wal::{Item, SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions};
 use firn_testkit::rng::Rng;
 use serde_json::Value;

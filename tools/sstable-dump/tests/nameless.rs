@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use firn_cql::Session;
-use firn_kv::env::os::OsEnv;
-use firn_kv::manifest::{Manifest, State};
-use firn_kv::wal::{SegmentReader, segment_number};
+use firn_kv::OsEnv;
+use firn_kv::internals::manifest::{Manifest, State};
+use firn_kv::internals::wal::{SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions};
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::{ColumnParent, CounterColumn, Wide};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_tools::output::{Done, Failure};
 use serde_json::Value;
 use sstable_dump::Cli;

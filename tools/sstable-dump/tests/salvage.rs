@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use firn_kv::sstable::format::FOOTER;
+use firn_kv::internals::sstable::format::FOOTER;
 use serde_json::Value;
 use support::{Room, arg, dump, table};
 

@@ -7,9 +7,9 @@ use std::hint::black_box;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use firn_kv::base::hash::key_hash;
-use firn_kv::base::key::MAX_SEQ;
-use firn_kv::memtable::Memtable;
+use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::base::key::MAX_SEQ;
+use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Compression, DbOptions, Result};
 use firn_micro::{Key, Values, keys, pieces};
 
@@ -58,7 +58,7 @@ fn all() -> Vec<Key> {
 
 fn search(n: usize) -> Result<()> {
     let block = pieces::one_block(4096)?;
-    let guard = firn_kv::base::epoch::pin();
+    let guard = firn_kv::internals::base::epoch::pin();
     for key in block.keys.iter().cycle().take(n) {
         black_box(block.table.get(key, None, MAX_SEQ, &guard)?.map(|h| h.trailer));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::base::key::Kind;
+use firn_kv::internals::base::key::Kind;
 use firn_kv::{
     Batch, Compression, Db, ErrorKind, FilterKind, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Result, TreeOptions,
     Verdict,

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};

@@ -34,7 +34,7 @@ use chacha20::XChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
 use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
-use firn_kv::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 
 const HEADER: u64 = 64;

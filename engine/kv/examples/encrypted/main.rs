@@ -10,7 +10,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_kv::{Db, DbOptions, Result, TreeOptions};
 
 use env::Encrypted;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_kv::{Db, DbOptions, ErrorKind, TreeOptions};
 
 use super::env::Encrypted;

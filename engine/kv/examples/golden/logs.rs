@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_kv::Result;
-use firn_kv::base::key::Kind;
-use firn_kv::base::ops::{Op, Ops, encode};
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::wal::format::SEGMENT_HEADER;
-use firn_kv::wal::{Lsn, Wal, recover};
+use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::base::ops::{Op, Ops, encode};
+use firn_kv::internals::wal::format::SEGMENT_HEADER;
+use firn_kv::internals::wal::{Lsn, Wal, recover};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
@@ -119,7 +119,10 @@ impl Log {
         let mut found = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?.segments;
         found.retain(|s| s.base.is_some_and(|b| b <= lsn));
         let s = found.last().ok_or_else(|| firn_kv::Error::invalid("no segment holds this position"))?;
-        Ok((self.dir.join(firn_kv::wal::segment_name(s.number)), (SEGMENT_HEADER + lsn - s.base.unwrap_or(0)) as usize))
+        Ok((
+            self.dir.join(firn_kv::internals::wal::segment_name(s.number)),
+            (SEGMENT_HEADER + lsn - s.base.unwrap_or(0)) as usize,
+        ))
     }
 
     /// Changes a segment.
@@ -236,11 +239,12 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
 
 /// Logs whose checksums are sound and whose structure is not.
 pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
-    use firn_kv::base::checksum::checksum;
+    use firn_kv::internals::base::checksum::checksum;
     let mut log = Log::new(seed)?;
     (0..3).try_for_each(|_| log.append(1))?;
     let (path, at) = log.place(0)?;
-    let number = firn_kv::wal::segment_number(path.file_name().and_then(|n| n.to_str()).unwrap_or_default()).unwrap_or(0);
+    let number =
+        firn_kv::internals::wal::segment_number(path.file_name().and_then(|n| n.to_str()).unwrap_or_default()).unwrap_or(0);
     let sound = log.env.read_file(&path)?;
     let put = |b: &mut [u8], at: usize, v: u32| b[at..at + 4].copy_from_slice(&v.to_le_bytes());
     for (what, verdict) in [("version 2", "newer"), ("a record of kind 3", "newer"), ("an operation of no kind", "damaged")] {

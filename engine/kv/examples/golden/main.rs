@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use firn_kv::env::os::OsEnv;
+use firn_kv::OsEnv;
 use firn_kv::{Error, Result};
 
 mod damage;

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::checksum::checksum;
-use firn_kv::base::identity::{LogWriter, TableIdentity};
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::base::checksum::checksum;
+use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
+use firn_kv::internals::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
 use firn_kv::{Compression, FilterKind, Movement, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -283,7 +283,7 @@ pub fn told(state: &State) -> Value {
             "identity": {"store": t.identity.store, "unique": t.identity.unique},
         })
     };
-    let run = |r: &Arc<firn_kv::manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
+    let run = |r: &Arc<firn_kv::internals::manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()});
     let writers = state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
     let mut told = json!({

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_kv::{Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::base::cursor::Cursor as _;
-use firn_kv::base::identity::TableIdentity;
-use firn_kv::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, compare};
-use firn_kv::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::cache::Cache;
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::sstable::{Table, TableOptions, TableWriter};
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::identity::TableIdentity;
+use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, compare};
+use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::sstable::{Table, TableOptions, TableWriter};
 use firn_kv::{Compression, FilterKind, FilterPrefix, Result, Summary, SummaryPass};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -257,7 +257,7 @@ impl Recipe {
 /// A table's content as it is told.
 pub fn told(entries: &[Entry], tombstones: &Fragments) -> Value {
     let entry = |(key, trailer, value): &Entry| json!([hex(key), trailer.seq(), trailer.kind().map(|k| k as u8), hex(value)]);
-    let fragment = |f: &firn_kv::base::tombstone::Fragment| json!([hex(&f.start), hex(&f.end), f.seqs]);
+    let fragment = |f: &firn_kv::internals::base::tombstone::Fragment| json!([hex(&f.start), hex(&f.end), f.seqs]);
     json!({
         "entries": entries.iter().map(entry).collect::<Vec<_>>(),
         "tombstones": tombstones.as_slice().iter().map(fragment).collect::<Vec<_>>(),

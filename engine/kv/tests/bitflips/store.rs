@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::base::key::Seq;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::manifest::Manifest;
-use firn_kv::wal::{Item, SegmentReader, segment_number, segments};
+use firn_kv::MemEnv;
+use firn_kv::internals::base::key::Seq;
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::wal::{Item, SegmentReader, segment_number, segments};
 use firn_kv::{Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, ReadMode, Result, TreeOptions};
 
 /// The directory of the store.

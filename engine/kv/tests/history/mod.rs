@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::Env;
+use firn_kv::Env;
 use firn_kv::{
     Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement, OpenFiles, Policy, Result,
     Snapshot, Tree, TreeOptions,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_interleave::{Plan, Report};
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
     Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, OpenFiles, Range, Readable, Result, Snapshot,
     Transaction, Tree, TreeOptions,

@@ -1,6 +1,6 @@
 //! The hooks of the model's trees: three ways to fold, filters of prefixes, summaries, and a purge that nobody can see.
 
-use firn_kv::base::key::Kind;
+use firn_kv::internals::base::key::Kind;
 use firn_kv::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Result, Summary, SummaryPass, Verdict};
 
 /// The last 300 bytes of all that was put and merged. Operands combine.

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use firn_kv::env::Env;
-use firn_kv::env::mem::{Cut, MemEnv};
-use firn_kv::env::os::OsEnv;
+use firn_kv::Env;
+use firn_kv::OsEnv;
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 
 use crate::encrypted::Encrypted;
 use crate::setup::Setup;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use firn_kv::env::mem::Cut;
+use firn_kv::internals::env::mem::Cut;
 use firn_kv::{Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot, Transaction, Tree, TreeOptions};
 use firn_testkit::history::{Key, Op, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::env::mem::Cut;
+use firn_kv::internals::env::mem::Cut;
 use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree, TreeOptions};
 use firn_testkit::history::TREES;
 use firn_testkit::rng::Rng;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
 use firn_testkit::history::{Ends, Span, TREES};
 

@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, ThreadId};
 
-use firn_kv::env::fault::{Fault, FaultEnv};
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
+use firn_kv::internals::env::fault::{Fault, FaultEnv};
 use firn_kv::{Db, DbOptions, ErrorKind, Event, Listener, Policy, Tree, TreeOptions};
 
 use super::{key, options, piling};

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use firn_kv::cache::Cache;
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
-use firn_kv::merge::run::table_path;
-use firn_kv::sstable::Table;
+use firn_kv::Env;
+use firn_kv::MemEnv;
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Table;
 use firn_kv::{Db, ReadStats, Readable, Tree};
 
 use super::{key, open, options, piling};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_kv::env::mem::MemEnv;
-use firn_kv::env::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::MemEnv;
+use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, Result};
 use parking_lot::Mutex;
 

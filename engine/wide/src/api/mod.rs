@@ -44,8 +44,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use firn_kv::env::Env;
-use firn_kv::env::os::OsEnv;
+use firn_kv::Env;
+use firn_kv::OsEnv;
 use firn_kv::{Batch as KvBatch, Durability, TreeOptions};
 use parking_lot::{Mutex, RwLock};
 

@@ -4,7 +4,7 @@
 //! deletion covers was always written before it, and once nothing older than the deletion is left outside of a compaction, the
 //! compaction may drop the deletion together with all that it covers.
 
-use firn_kv::base::key::Kind;
+use firn_kv::Kind;
 use firn_kv::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
 
 use crate::key::{BEYOND, is_inside, partition_len};

@@ -18,7 +18,7 @@ use crate::api::{Keyspace, Wide};
 use crate::base::error::Error;
 use crate::schema::{CfDef, Family, KsDef, NO_SUCH_TYPE};
 use crate::types::{Source as _, Type, Wording};
-use firn_kv::env::Env;
+use firn_kv::Env;
 
 /// What a statement came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::api::{ColumnOrSuperColumn, Wide};
 use crate::base::error::Error;
 use crate::schema::Family;
 use crate::types::{Registry, Source, Type, Wording, hex_to_bytes, uuids};
-use firn_kv::env::Env;
+use firn_kv::Env;
 
 use super::format::{Cell, Column};
 

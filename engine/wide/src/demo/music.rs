@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::env::Env;
+use firn_kv::Env;
 
 use uuid::Uuid;
 

@@ -9,7 +9,7 @@ pub trait Clock: Send + Sync + 'static {
 }
 
 /// The clock of the environment that the store was opened in.
-pub(super) struct EnvClock(pub std::sync::Arc<dyn firn_kv::env::Env>);
+pub(super) struct EnvClock(pub std::sync::Arc<dyn firn_kv::Env>);
 
 impl Clock for EnvClock {
     #[inline]

@@ -34,8 +34,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use firn_kv::env::Env;
-use firn_kv::env::os::OsEnv;
+use firn_kv::Env;
+use firn_kv::OsEnv;
 use firn_kv::{Batch, Db, DbOptions, Durability, Tree, TreeOptions};
 use parking_lot::RwLock;
 

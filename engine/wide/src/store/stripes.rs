@@ -56,9 +56,10 @@ impl Stripes {
         Ok(Stripes((0..COUNT).map(stripe).collect::<Result<_>>()?))
     }
 
+    /// The stripe of a row. The bounds that are stored are those of stripes, so this may not change.
     #[inline]
     pub fn of(key: &[u8]) -> usize {
-        firn_kv::base::hash::key_hash(key) as usize % COUNT
+        xxhash_rust::xxh3::xxh3_64(key) as usize % COUNT
     }
 
     /// Locks the stripes of these keys; at least that of the first.

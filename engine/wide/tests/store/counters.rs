@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_kv::Durability;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::store::{Family, FamilySpec, Mutation, Slice, Store};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firn_kv::Durability;
-use firn_kv::env::mem::{Cut, MemEnv};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
 use firn_wide::store::{FamilySpec, IndexPart, IndexSpec, Mutation, Slice, Store};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firn_kv::Durability;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::cell::Deletion;
 use firn_wide::store::{Body, Family, Mutation, Partitions, Slice, Store};
 

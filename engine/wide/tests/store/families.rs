@@ -1,7 +1,7 @@
 //! Families are those of their store: what is dropped, or another store's, is refused whichever way a write takes.
 
 use firn_kv::Durability;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::base::error::Error;
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use firn_kv::Durability;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, Store};
 use firn_wide::types::Type;

@@ -12,7 +12,7 @@ mod purge;
 
 use std::sync::Arc;
 
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_kv::{DbOptions, Policy, TreeOptions};
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_kv::Policy;
-use firn_kv::base::options::Movement;
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::internals::base::options::Movement;
 use firn_testkit::rng::Rng;
 
 use super::oracle::{Oracle, Step, apply, check, step};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use firn_kv::Durability;
-use firn_kv::env::Env;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Store};
 use firn_wide::types::Type;

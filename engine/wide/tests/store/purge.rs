@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firn_kv::Durability;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::store::{Blocker, Family, Grace, Mutation, PurgeReport, Store};
 
 use super::{column, open, spec, standard};

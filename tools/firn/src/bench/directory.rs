@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use firn_kv::DbOptions;
-use firn_kv::env::os::OsEnv;
-use firn_kv::manifest::{CURRENT, Manifest};
+use firn_kv::OsEnv;
+use firn_kv::internals::manifest::{CURRENT, Manifest};
 use firn_wide::Wide;
 use firn_wide::store::{Options as StoreOptions, SCHEMA_TREE, TreeName};
 

@@ -84,7 +84,7 @@ impl Picture {
 fn runs(tree: &Tree) -> Done<Vec<DrawnRun>> {
     let tables = tree.tables()?;
     // The heads of keys are numbers that lie close together: the bars show where between the first and the last.
-    let head = |key: &[u8]| firn_kv::base::key::head(key);
+    let head = |key: &[u8]| firn_kv::internals::base::key::head(key);
     let first = tables.iter().map(|t| head(&t.first_key)).min().unwrap_or(0);
     let width = tables.iter().map(|t| head(&t.last_key)).max().unwrap_or(0).saturating_sub(first).max(1);
     let thousandth = |key: &[u8]| ((u128::from(head(key).saturating_sub(first)) * 1000) / u128::from(width)) as u16;

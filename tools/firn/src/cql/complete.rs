@@ -152,7 +152,7 @@ const TYPES: [&str; 21] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firn_kv::env::mem::MemEnv;
+    use firn_kv::MemEnv;
     use firn_wide::{Options, Wide};
     use std::sync::Arc;
 

@@ -184,7 +184,7 @@ fn told(db: &Db, recorded: Recorded, names: Names, rows: Option<usize>) -> Done<
 /// How many cells lie in a range, and how many of those are dead: they stay until their grace is over, and are passed by each read.
 fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
     let ReadOf::Range { from, until } = of else { return Ok(None) };
-    let now = firn_kv::env::os::OsEnv::new().wall_micros() as i64 / 1_000_000;
+    let now = firn_kv::OsEnv::new().wall_micros() as i64 / 1_000_000;
     let end = until.as_deref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
     let mut cursor = tree.cursor((std::ops::Bound::Included(from.as_slice()), end))?;
     cursor.first()?;

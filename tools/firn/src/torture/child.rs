@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use firn_kv::env::fault::{Fault, FaultEnv};
-use firn_kv::env::{Env, os::OsEnv};
+use firn_kv::internals::env::fault::{Fault, FaultEnv};
 use firn_kv::{Batch, Db, ErrorKind};
+use firn_kv::{Env, OsEnv};
 use firn_tools::io::Watch;
 use serde_json::{Value, json};
 

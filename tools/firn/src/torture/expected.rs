@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use firn_kv::env::Env;
+use firn_kv::Env;
 use firn_kv::{Error, Result};
 
 use super::layout::{PARTS, ROWS};
@@ -157,7 +157,7 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firn_kv::env::mem::MemEnv;
+    use firn_kv::MemEnv;
 
     #[test]
     fn changes_apply_and_the_state_is_kept() {

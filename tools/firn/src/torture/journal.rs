@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_kv::Result;
-use firn_kv::env::{Env, LogFile};
+use firn_kv::{Env, LogFile};
 
 const CAPACITY: u64 = 64 << 10;
 const BEGUN: u64 = 0;
@@ -95,7 +95,7 @@ pub fn remove(env: &dyn Env, dir: &Path, cycle: u64, threads: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firn_kv::env::mem::MemEnv;
+    use firn_kv::MemEnv;
 
     #[test]
     fn a_journal_says_what_was_done() {

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use clap::Args;
 use firn_kv::Result;
-use firn_kv::env::{Env, os::OsEnv};
+use firn_kv::{Env, OsEnv};
 use firn_tools::output::{Done, Failure};
 use serde_json::json;
 

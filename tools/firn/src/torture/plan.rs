@@ -3,7 +3,7 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use firn_kv::env::fault::{Fault, OpClass};
+use firn_kv::internals::env::fault::{Fault, OpClass};
 use firn_kv::{Compression, DbOptions, Durability, FilterKind, Movement, OpenFiles, Policy, ReadMode, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 use serde_json::{Value, json};

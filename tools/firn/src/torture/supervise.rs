@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use firn_kv::env::Env;
+use firn_kv::Env;
 use firn_tools::io::{Watch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, count, things};
 use firn_workload::process::disk_bytes;
@@ -141,7 +141,7 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
                 let _ = send.send(v);
             }
         };
-        firn_kv::env::os::OsEnv::new().spawn("torture-reader", Box::new(lines))?;
+        firn_kv::OsEnv::new().spawn("torture-reader", Box::new(lines))?;
     }
     Ok((child, told))
 }

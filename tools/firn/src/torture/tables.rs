@@ -8,7 +8,7 @@ use std::sync::Arc;
 use firn_cql::session::{Prepared, Run};
 use firn_cql::{Class, Row, Rows, Session};
 use firn_kv::DbOptions;
-use firn_kv::env::Env;
+use firn_kv::Env;
 use firn_wide::store::{self, TreeName};
 use firn_wide::{Options, Wide};
 use firn_workload::rng::{Rng, mix};

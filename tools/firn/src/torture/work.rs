@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use firn_kv::env::Env;
+use firn_kv::Env;
 use firn_kv::{Batch, Db, DbOptions, Durability, Error, ErrorKind, Readable, Snapshot, Tree, TreeOptions};
 use firn_workload::rng::Rng;
 
@@ -343,7 +343,7 @@ impl Worker {
             Look::Checkpoint => self.checkpoint(&mut rng)?,
             Look::ReadOnly => {
                 let options = DbOptions { create: false, read_only: true, ..DbOptions::default() };
-                let other = Db::open_in(firn_kv::env::os::OsEnv::new(), s.dir.join(super::STORE), options)?;
+                let other = Db::open_in(firn_kv::OsEnv::new(), s.dir.join(super::STORE), options)?;
                 let known = Known { trees: opened(&other)?, tables: None };
                 known.check_shard("opened for reading, beside", shard, &self.shards[&shard])?;
             }
@@ -373,7 +373,7 @@ impl Worker {
             wal_segment: 1 << 20,
             ..DbOptions::default()
         };
-        let copy = match tables::open(firn_kv::env::os::OsEnv::new(), &dir, options) {
+        let copy = match tables::open(firn_kv::OsEnv::new(), &dir, options) {
             Ok(copy) => copy,
             Err(e) => return wrong(format!("the checkpoint {} does not open: {e}", dir.display())),
         };

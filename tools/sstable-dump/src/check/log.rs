@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
-use firn_kv::base::ops::Ops;
-use firn_kv::env::Env;
-use firn_kv::manifest::State;
-use firn_kv::wal::format::{SEGMENT_HEADER, SegmentHeader};
-use firn_kv::wal::{Item, Recovered, SegmentReader, TornTail, recover_known, segment_name, segments};
+use firn_kv::Env;
+use firn_kv::internals::base::ops::Ops;
+use firn_kv::internals::manifest::State;
+use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
+use firn_kv::internals::wal::{Item, Recovered, SegmentReader, TornTail, recover_known, segment_name, segments};
 use firn_kv::{Error, Result};
 use firn_tools::output::{Done, things};
 

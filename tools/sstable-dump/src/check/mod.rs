@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::env::Env;
-use firn_kv::manifest::{self, manifest_number};
-use firn_kv::wal::segment_number;
+use firn_kv::Env;
+use firn_kv::internals::manifest::{self, manifest_number};
+use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
@@ -140,7 +140,7 @@ impl Findings {
         }
     }
 
-    fn count(&mut self, size: u64, r: firn_kv::sstable::VerifyReport) {
+    fn count(&mut self, size: u64, r: firn_kv::internals::sstable::VerifyReport) {
         self.tables += 1;
         self.blocks += r.blocks;
         self.entries += r.entries;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use firn_kv::env::Env as _;
-use firn_kv::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name};
-use firn_kv::merge::run::table_path;
-use firn_kv::wal::segment_number;
+use firn_kv::Env as _;
+use firn_kv::internals::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::store::loss;

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::manifest::{TableMeta, TreeState};
-use firn_kv::merge::run::same_bounds;
-use firn_kv::sstable::Table;
+use firn_kv::internals::manifest::{TableMeta, TreeState};
+use firn_kv::internals::merge::run::same_bounds;
+use firn_kv::internals::sstable::Table;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::Done;
 

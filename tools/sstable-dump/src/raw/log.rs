@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use firn_kv::base::coding::u32_at;
-use firn_kv::base::ops::{Op, Ops};
-use firn_kv::env::Env;
-use firn_kv::wal::format::{DATA, MARK, SEGMENT_HEADER, VERSION};
-use firn_kv::wal::{Item, Record, SegmentReader};
+use firn_kv::Env;
+use firn_kv::internals::base::coding::u32_at;
+use firn_kv::internals::base::ops::{Op, Ops};
+use firn_kv::internals::wal::format::{DATA, MARK, SEGMENT_HEADER, VERSION};
+use firn_kv::internals::wal::{Item, Record, SegmentReader};
 use firn_kv::{Error, Result};
 use serde_json::{Map, Value, json};
 

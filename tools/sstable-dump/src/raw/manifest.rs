@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use firn_kv::base::coding::u32_at;
-use firn_kv::base::identity::LogWriter;
-use firn_kv::env::Env;
-use firn_kv::manifest::{
+use firn_kv::Env;
+use firn_kv::internals::base::coding::u32_at;
+use firn_kv::internals::base::identity::LogWriter;
+use firn_kv::internals::manifest::{
     self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION, manifest_name,
 };
 use firn_kv::{Movement, Policy, Result};

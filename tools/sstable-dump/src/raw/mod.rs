@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::env::Env;
-use firn_kv::manifest::{CURRENT, manifest_number};
-use firn_kv::wal::segment_number;
+use firn_kv::Env;
+use firn_kv::internals::manifest::{CURRENT, manifest_number};
+use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use firn_kv::base::coding::u32_at;
-use firn_kv::env::ReadFile;
-use firn_kv::sstable::fields::{self, Property};
-use firn_kv::sstable::format::{BlockHeader, BlockKind, FOOTER, Footer, Stored, VERSION};
+use firn_kv::ReadFile;
+use firn_kv::internals::base::coding::u32_at;
+use firn_kv::internals::sstable::fields::{self, Property};
+use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, FOOTER, Footer, Stored, VERSION};
 use firn_kv::{Compression, Error, Result};
 use serde_json::{Map, Value, json};
 
@@ -120,7 +120,7 @@ fn filter_block(raw: &[u8]) -> Result<Value, &'static str> {
 
 fn tombstone_block(raw: &[u8]) -> Result<Value, &'static str> {
     let fragments = fields::tombstone_block(raw)?;
-    let fragment = |f: &firn_kv::base::tombstone::Fragment| {
+    let fragment = |f: &firn_kv::internals::base::tombstone::Fragment| {
         let distances: Vec<u64> = f.seqs.windows(2).map(|w| w[0] - w[1]).collect();
         json!({
             "start": hex(&f.start), "end": hex(&f.end), "num_seqs": f.seqs.len(), "newest": f.seqs.first(), "distances": distances,
