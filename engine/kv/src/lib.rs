@@ -38,13 +38,14 @@ mod wal;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::events::{Event, Listener};
 pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
-pub use base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN};
+pub use base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
 pub use base::open_files::{FileStats, OpenFiles};
 pub use base::options::{
     Compression, DbOptions, Durability, FilterKind, MemoryBudget, Movement, Policy, ReadMode, TreeOptions,
 };
 pub use base::reads::ReadStats;
 pub use cache::CacheStats;
+pub use compaction::space::SpaceBound;
 #[cfg(feature = "tracing")]
 pub use db::TracingListener;
 pub use db::explain;
@@ -54,7 +55,8 @@ pub use db::{
     Retry, RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange, TtlTree,
     TtlValue, Updated, Verified,
 };
-pub use env::mem::MemEnv;
+pub use env::mem::{Crasher, Cut, MemEnv};
 pub use env::os::OsEnv;
 pub use env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 pub use merge::value::Value;
+pub use wal::TornTail;
