@@ -50,7 +50,7 @@ fn canonical(t: &Type, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// Why the order of this line is another one here.
 fn kept_order(server: &str, name: &str) -> Option<&'static str> {
     match (server, name) {
-        ("1.1.12", "BooleanType") => Some("booleans order by being zero, as from 4.0 on (correction 1)"),
+        ("1.1.12", "BooleanType") => Some("booleans order by being zero, as from 4.0 on (model 6.1)"),
         _ => None,
     }
 }
@@ -79,7 +79,7 @@ fn comparators() {
             // What follows in a key: the forms are prefix-free only then.
             (keys.concat().into_iter().chain([0x38]).collect(), backs)
         };
-        // Names that compare equal are one name here too; which spelling a server returns differs by version (correction 3), here it
+        // Names that compare equal are one name here too; which spelling a server returns differs by version (model 6.3), here it
         // is the canonical one.
         let mut stored: Vec<_> = line["input"].as_array().unwrap().iter().map(canonical).collect();
         stored.sort();
@@ -149,10 +149,10 @@ fn kept_validation(line: &Value, ours: Option<&str>, theirs: Option<&str>) -> Op
     let utf8 = name.contains("text") || name.contains("UTF8");
     match (ours, theirs) {
         (Some("String didn't validate."), None) if utf8 && std::str::from_utf8(&value).is_err() => {
-            Some("UTF-8 is strict (correction 10)")
+            Some("UTF-8 is strict (model 6.10)")
         }
         (Some(o), Some(t)) if t.starts_with("TimeUUID should be") && o.starts_with("UUID should be") => {
-            Some("the text of 4.0 (correction 12)")
+            Some("the text of 4.0 (model 6.12)")
         }
         (Some(o), Some("UUIDs must be exactly 16 bytes")) if server == "1.1.12" && o.starts_with("UUID should be") => {
             Some("the text of 4.0")

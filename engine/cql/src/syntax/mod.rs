@@ -1,8 +1,8 @@
 //! CQL as text: [`parse`] makes a syntax tree of a statement, `Display` of the tree makes text of it again, [`Script`] cuts a script
 //! into statements.
 //!
-//! The grammar is in `GRAMMAR.md` beside this crate's manifest; it is section 3.1 of the data model. What the servers report as a
-//! syntax error is found here, all the rest belongs to the analysis, which knows the schema.
+//! The grammar (model 3.1) is in `GRAMMAR.md` beside this crate's manifest. What the servers report as a syntax error is
+//! found here, all the rest belongs to the analysis, which knows the schema.
 //!
 //! Invariants: no input panics; nesting, length, values and bind markers of a statement are capped ([`MAX_DEPTH`], [`MAX_LENGTH`],
 //! [`MAX_TERMS`], [`MAX_MARKERS`]); a tree is at most [`MAX_DEPTH`] high, so walking it recursively is safe; a tree that was parsed,

@@ -1,4 +1,4 @@
-//! Results to text, exactly as the command of 2012 printed them (model.md 2.10 and its correction 17). Pure functions over plain data:
+//! Results to text, exactly as the command of 2012 printed them (model 2.10, 6.17). Pure functions over plain data:
 //! names and values come as text, so nothing here knows types or the store. Every text ends with a line end.
 
 use std::collections::BTreeMap;

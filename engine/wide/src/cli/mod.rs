@@ -1,4 +1,4 @@
-//! Floor 4: the language of `cassandra-cli` (model.md 2.10): statements in, the texts that the command of 2012 printed out.
+//! Floor 4: the language of `cassandra-cli` (model 2.10): statements in, the texts that the command of 2012 printed out.
 //!
 //! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a [`Statement`]). None of these knows
 //! the store, and none panics on any text. The language is in `grammar.md` beside this file.

@@ -1,8 +1,8 @@
-//! A session: runs statements against a store, as cassandra-cli did (model.md 2.10).
+//! A session: runs statements against a store, as cassandra-cli did (model 2.10).
 //!
 //! It holds what the command held: the chosen keyspace, assumptions about types, what functions taught about columns. *Strict* is the
-//! command of 1.1.12, its refusals and its stale memory of dropped families included; *lenient* (model.md finding 6, corrections 17
-//! and 18) takes text where bytes are expected and it is not hexadecimal, and a column without `validation_class` takes the family's
+//! command of 1.1.12, its refusals and its stale memory of dropped families included; *lenient* (model 2.10, 6.17,
+//! 6.18) takes text where bytes are expected and it is not hexadecimal, and a column without `validation_class` takes the family's
 //! default.
 
 use std::collections::HashMap;

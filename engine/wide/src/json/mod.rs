@@ -1,4 +1,4 @@
-//! Floor 4: families as JSON, out and in (model A4), and as `sstabledump` shows tables (model 5.1).
+//! Floor 4: families as JSON, out and in (model 1.1), and as `sstabledump` shows tables (model 5.1).
 //!
 //! - [`export`], [`import`]: the article's two notations. The full one holds all that there is to a family, so that an empty family
 //!   that it is read into is the same in every read and gives the same text again:

@@ -1,4 +1,5 @@
-//! Definitions as clients give and get them: Thrift's `KsDef`, `CfDef` and `ColumnDef` (model 2.6) and cassandra-cli's attributes (2.10).
+//! Definitions as clients give and get them: Thrift's `KsDef`, `CfDef` and `ColumnDef` (model 2.6) and cassandra-cli's
+//! attributes (model 2.10).
 //!
 //! Plain data, types by their names. What an unset Thrift field means is what `new` gives: the values that 1.1.12 shows for a family
 //! that was created with nothing but a name. [`super::Schema`] checks them and resolves the names.

@@ -1,6 +1,6 @@
 //! A column family as the rest of Firn sees it: its definition checked, its types resolved, its numbers given.
 //!
-//! Invariants: everything that [`CfDef`] says is consistent (model 2.5, 2.8, 2.11 and section 6); class names are written in full; a
+//! Invariants: everything that [`CfDef`] says is consistent (model 2.5, 2.8, 2.11, 6); class names are written in full; a
 //! column stands once; every index has a name and a number.
 
 use std::collections::{BTreeMap, BTreeSet};

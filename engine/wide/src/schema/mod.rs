@@ -1,4 +1,4 @@
-//! Floor 1: the schema: which keyspaces, column families, columns and indexes there are (model 2.5, 2.6, 2.9 to 2.11, section 6).
+//! Floor 1: the schema: which keyspaces, column families, columns and indexes there are (model 2.5, 2.6, 2.9 to 2.11, 6).
 //!
 //! - [`KsDef`], [`CfDef`], [`ColumnDef`]: definitions as clients give and get them, types by name.
 //! - [`Schema`]: what is defined, checked and resolved: [`Keyspace`], [`Family`], [`Column`], [`Index`]. It never changes: every change

@@ -1,4 +1,4 @@
-//! The rules that need nothing but the definition itself: names, numbers, classes (model 2.10, 2.11, section 6), with their texts.
+//! The rules that need nothing but the definition itself: names, numbers, classes (model 2.10, 2.11, 6), with their texts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `storage-conf.xml`, the configuration of the article's era (model A17, A24, 2.9): keyspaces, and a few settings of the store.
+//! `storage-conf.xml`, the configuration of the article's era (model 1.2, 2.9): keyspaces, and a few settings of the store.
 //!
 //! A document is a `Storage`, or one of its parts: a `Keyspaces` or a `Keyspace`, as the article prints it. Blanks in odd places of
 //! tags are put right first (module `blanks`). What is not known, or means nothing here, is a [`Note`], not an error.
