@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         put("cql", &format!("{i}"), None, statement.as_bytes())?;
     }
     let mut script = String::new();
-    for line in include_str!("../../engine/wide/tests/vectors/cli.txt").lines() {
+    for line in include_str!("../../engine/wide-text/tests/vectors/cli.txt").lines() {
         if let Some((_, said)) = line.split_once("] ").filter(|(prompt, _)| prompt.starts_with("[default@")) {
             script.push_str(said);
             script.push('\n');

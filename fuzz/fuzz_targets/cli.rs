@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::cli::{Session, Source, Splitter, SyntaxError, parse};
+use firn_wide_text::cli::{Session, Source, Splitter, SyntaxError, parse};
 use firn_wide::store::{self, ManualClock};
 use firn_wide::{Options, Wide};
 use libfuzzer_sys::fuzz_target;

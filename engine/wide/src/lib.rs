@@ -73,30 +73,27 @@
 //! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface; [`Keyspace::update`] reads and writes
 //!   alone on its rows.
 //! - [`Keyspace`] also has Thrift's operations by their names: `get_slice`, `batch_mutate`, `get_indexed_slices`, …
-//! - [`json`] writes families as JSON, in the article's notations, and reads them again.
-//! - [`schema::storage_conf`] reads `storage-conf.xml`; [`cli`] is cassandra-cli's language; [`types`] are the comparators and validators.
+//! - [`types`] are the comparators and validators. [`Chunks`] writes many rows.
 //! - [`ColumnFamily::purge_report`] says what keeps tombstones from going.
-//! - [`demo`] has whole applications: the article's blog, and a music site with likes.
+//! - The crate `firn-wide-text` has the texts around the model: cassandra-cli's language, families as JSON, `storage-conf.xml`, and whole
+//!   applications.
 //!
 //! # What differs from the servers of the era
 //! Answers of real servers are replayed by the tests; differences that are kept are listed there with their reasons (`thrift_kept.jsonl` among
-//! the vectors, and the lists in `tests/vectors.rs` and `tests/cli_session.rs`). The large ones: equal timestamps follow Cassandra 4.0's
+//! the vectors, and the list in `tests/vectors.rs`). The large ones: equal timestamps follow Cassandra 4.0's
 //! rule, which doesn't depend on the order of arrival; names that compare equal are one name, in its canonical spelling; the default partitioner
 //! is Murmur3; CollatingOrderPreservingPartitioner is refused; deleted counters are gone at once and begin at 0 again; a `batch_mutate` over
 //! many rows is atomic; there is one node, and no consistency level.
 //!
 //! # The rooms
 //! Data flows downwards, and a module imports only lower floors: [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (where cells
-//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here < [`cli`], [`json`] (4) < [`demo`] (5).
+//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here.
 
 #![warn(missing_debug_implementations)]
 
 pub mod api;
 pub mod base;
 pub mod cell;
-pub mod cli;
-pub mod demo;
-pub mod json;
 pub mod key;
 pub mod ring;
 pub mod schema;

@@ -9,7 +9,6 @@ use firn_kv::DbOptions;
 use firn_kv::internals::env::fault::{FaultEnv, OpClass};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
-use firn_wide::schema::storage_conf::StorageConf;
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::*;
 
@@ -84,21 +83,6 @@ fn an_index_is_built_over_what_is_there_and_dropped_again() {
     ks.wide().system_update_column_family(&without).unwrap();
     assert_eq!(why(family.find().eq("color", "red").rows()), "No indexed columns present in index clause with operator EQ");
     assert!(!ks.wide().store().db().tree_names().iter().any(|t| t.starts_with("ix-")));
-}
-
-#[test]
-fn settings_of_a_storage_conf_say_how_the_database_is_opened() {
-    let text = "<Storage><ClusterName>Blogs</ClusterName><Partitioner>ByteOrderedPartitioner</Partitioner>\
-                <CommitLogSync>batch</CommitLogSync><CommitLogSyncBatchWindowInMS>1</CommitLogSyncBatchWindowInMS>\
-                <MemtableSizeInMB>16</MemtableSizeInMB>\
-                <Keyspaces><Keyspace Name='K'><ColumnFamily Name='F'/></Keyspace></Keyspaces></Storage>";
-    let conf = StorageConf::parse(text, &options().registry).unwrap();
-    let wide = open(&MemEnv::new(1), options().settings(&conf.settings)).unwrap();
-    wide.system_add_keyspace(&conf.keyspaces[0]).unwrap();
-    assert_eq!((wide.describe_cluster_name(), wide.durability()), ("Blogs", firn_kv::Durability::Power));
-    assert_eq!(wide.describe_partitioner(), "org.apache.cassandra.dht.ByteOrderedPartitioner");
-    let id = wide.schema().family("K", "F").unwrap().id();
-    assert_eq!(wide.store().family(id).unwrap().tree().options().memtable_size, 16 << 20);
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Row keys, names of super columns and names of columns of 65,535 bytes each, whatever they are made of: written, read one by one, in
-//! slices, ranges and by an index, deleted, as JSON and in cassandra-cli's language, from memtables and tables, after reopening.
+//! slices, ranges and by an index, deleted, from memtables and tables, after reopening.
 
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
-use firn_wide::cli::{Session, Source};
-use firn_wide::json::{ImportOptions, Notation, export, import};
+use firn_kv::{Cut, MemEnv};
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
 use firn_wide::*;
@@ -114,8 +112,6 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
             tree(&wide, family).flush().unwrap();
         }
         check(&ks);
-        let mut text = vec![];
-        export(&wide, "K", &[], Notation::Full, &mut text).unwrap();
         drop((ks, wide));
         let wide = open(&env.crash_image(0, &Cut::PowerNone), partitioner);
         let ks = wide.keyspace("K").unwrap();
@@ -125,12 +121,6 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
         }
         check(&ks);
         assert!(wide.store().db().verify(|_, _| {}).unwrap().errors.is_empty());
-        for family in ["F", "R", "S"] {
-            ks.truncate(family).unwrap();
-            assert_eq!(rows(&ks, family), []);
-        }
-        import(&ks, &text[..], &ImportOptions { timestamp: Some(7), ..ImportOptions::default() }, &mut |_, _| {}).unwrap();
-        check(&ks);
         // Rows go as a whole.
         ks.family("F").unwrap().row(longest(1)).at(9).delete_all().unwrap();
         ks.family("S").unwrap().row(longest(1)).at(9).delete_all().unwrap();
@@ -169,27 +159,6 @@ fn an_index_finds_the_longest_values_of_rows_with_the_longest_keys() {
     check(&ks);
     drop((family, ks, wide));
     check(&open(&env, "Murmur3Partitioner").keyspace("K").unwrap());
-}
-
-#[test]
-fn the_shell_of_the_article_takes_the_longest_keys_and_names() {
-    let env = MemEnv::new(1);
-    let mut session = Session::new(open(&env, "Murmur3Partitioner"), Arc::new(env.clone()), false);
-    let (key, name, more) = ("k".repeat(MAX_SHORT), "n".repeat(MAX_SHORT), "m".repeat(MAX_SHORT));
-    let mut say = |statement: String| {
-        let answer = session.run(&Source::new(statement));
-        assert!(answer.failure.is_none(), "{:.300}", format!("{:?}", answer.failure));
-        answer.text
-    };
-    say("create keyspace K".into());
-    say("use K".into());
-    let types = "comparator=UTF8Type and key_validation_class=UTF8Type and default_validation_class=UTF8Type";
-    say(format!("create column family S with column_type=Super and subcomparator=UTF8Type and {types}"));
-    say(format!("set S['{key}']['{name}']['{more}'] = 'v'"));
-    assert!(say(format!("get S['{key}']['{name}']['{more}']")).contains("value=v"));
-    assert!(say("list S".into()).contains(&format!("(super_column={name},")));
-    say(format!("del S['{key}']['{name}']['{more}']"));
-    assert!(!say(format!("get S['{key}']['{name}']")).contains("value=v"));
 }
 
 /// Values in a form that is ten times as long.

@@ -11,7 +11,7 @@ use firn_kv::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 use firn_wide::Wide;
-use firn_wide::cli::{Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
+use firn_wide_text::cli::{Answer, MAX_STATEMENT, Session, Source, Splitter, Statement, complete, format};
 
 use crate::interrupt;
 use crate::pager;

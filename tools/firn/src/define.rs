@@ -12,10 +12,10 @@ use firn_kv::DbOptions;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
 use firn_wide::ring::Partitioner;
-use firn_wide::schema::storage_conf::{Settings, StorageConf};
 use firn_wide::schema::{CfDef, KsDef, Registry, Schema};
 use firn_wide::types::PACKAGE;
 use firn_wide::{Error, Options, Wide, store};
+use firn_wide_text::storage_conf::{Settings, StorageConf};
 use serde_json::json;
 
 use crate::store::Global;

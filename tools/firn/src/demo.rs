@@ -1,4 +1,4 @@
-//! `firn demo`: the applications of the source texts, made in a store and told while they run. The stories are `firn_wide::demo`'s.
+//! `firn demo`: the applications of the source texts, made in a store and told while they run. The stories are `firn_wide_text::demo`'s.
 
 use std::io::Write;
 
@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use firn_kv::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
-use firn_wide::{Wide, demo};
+use firn_wide::Wide;
+use firn_wide_text::demo;
 
 use crate::cli::wide_failure;
 use crate::store::Global;

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use clap::Args;
 use firn_kv::ErrorKind;
-use firn_wide::json::{Chunks, Counts};
 use firn_wide::schema::{CfDef, ColumnDef, KsDef};
-use firn_wide::{Error, Wide};
+use firn_wide::{Chunks, Counts, Error, Wide};
+use firn_wide_text::json::bytes_of;
 use serde_json::json;
 
 use crate::fields::{FieldReader, Fields};
@@ -174,7 +174,15 @@ impl Loading<'_> {
         let super_field = self.args.rows().super_field.as_ref().map(|s| s.as_bytes());
         let super_column = super_field.map(|name| fields.get(name).ok_or_else(|| missing(name))).transpose()?;
         let columns = fields.iter().filter(|(name, _)| *name != self.key && Some(*name) != super_field);
-        self.chunks.record(key, super_column, columns)
+        let family = self.chunks.family().clone();
+        let key = bytes_of(family.key_validator(), key)?;
+        let super_column = super_column.map(|s| bytes_of(family.comparator(), s)).transpose()?;
+        let columns = columns.map(|(name, value)| {
+            let name = bytes_of(family.cell_comparator(), name)?;
+            let value = bytes_of(family.validator(&name), value)?;
+            Ok((name, value))
+        });
+        self.chunks.record(&key, super_column.as_deref(), columns)
     }
 
     fn flush(&mut self, read: u64) -> Done {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use firn_kv::DbOptions;
-use firn_wide::json::{self, Counts, ImportOptions, Notation, Times};
-use firn_wide::{ColumnFamily, Error, Keyspace, Wide};
+use firn_wide::{ColumnFamily, Counts, Error, Keyspace, Wide};
+use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
 use crate::load::Durable;

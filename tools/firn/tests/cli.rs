@@ -487,7 +487,7 @@ fn purge_report_says_what_waits_and_compact_purges() {
 #[test]
 fn the_article_is_a_script() {
     let t = Temp::new("cli", "article");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide/examples/article.txt");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/article.txt");
     let told = t.firn(&["cli", "-f", script]).text();
     let after = |of: &str| -> Vec<String> {
         told.match_indices(of)
@@ -506,7 +506,7 @@ fn the_article_is_a_script() {
 #[test]
 fn the_answer_about_likes_is_a_script() {
     let t = Temp::new("cli", "answer");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide/examples/likes.txt");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/likes.txt");
     let told = t.firn(&["cli", "-f", script]).text();
     let counted = "=> (counter=dislikes, value=0)\n=> (counter=likes, value=1)\n=> (counter=views, value=3)\n";
     assert!(told.contains(counted), "{told}");

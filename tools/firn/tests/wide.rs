@@ -181,7 +181,7 @@ fn what_is_exported_is_imported() {
 }
 
 /// The article's storage-conf.xml as it is printed, blanks in odd places and all.
-const ARTICLE: &str = include_str!("../../../engine/wide/tests/data/storage-conf/bloggyappy-ja.xml");
+const ARTICLE: &str = include_str!("../../../engine/wide-text/tests/data/storage-conf/bloggyappy-ja.xml");
 
 #[test]
 fn a_storage_conf_defines_keyspaces() {

@@ -10,12 +10,12 @@ use firn_cql::catalog::{Catalog as Tables, Column, Keyspace, PartitionKey, Table
 use firn_cql::values::literal;
 use firn_kv::TreeOptions;
 use firn_wide::cell::{Cell, State};
-use firn_wide::json::{Catalog, Described, read_entry};
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;
 use firn_wide::schema::Schema;
 use firn_wide::store::{Body, IndexPart, TreeName, hooks};
 use firn_wide::types::{Registry, Type};
+use firn_wide_text::files::{Catalog, Described, read_entry};
 
 use crate::text;
 

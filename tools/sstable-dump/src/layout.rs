@@ -7,7 +7,7 @@ use firn_kv::internals::manifest;
 use firn_kv::internals::wal::format::SEGMENT_HEADER;
 use firn_kv::internals::wal::{Item, SegmentReader};
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
-use firn_wide::json::Described;
+use firn_wide_text::files::Described;
 use serde_json::{Value, json};
 
 use crate::Screen;

@@ -8,7 +8,7 @@ use firn_kv::internals::sstable::Properties;
 use firn_kv::{Compression, FilterKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, bytes, count};
-use firn_wide::json::Described;
+use firn_wide_text::files::Described;
 use serde_json::{Value, json};
 
 use crate::Screen;

@@ -15,7 +15,8 @@ use firn_tools::io::stdout_is_terminal;
 use firn_tools::json::put_field;
 use firn_tools::keys::{KeyRange, RangeArgs};
 use firn_tools::output::{Done, Failure, things};
-use firn_wide::json::{Described, Dump, Times};
+use firn_wide_text::files::Described;
+use firn_wide_text::json::{Dump, Times};
 use serde_json::{Map, Value, json};
 
 use crate::Screen;
@@ -217,8 +218,8 @@ fn dump(screen: &mut Screen<'_>, args: &ScanArgs, t: &Arc<Table>, range: &KeyRan
     let mut dump = Dump::new(family, times, now, &mut *screen.out);
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut skipped = 0u64;
-    let failed = |e: firn_wide::json::Failure| match e {
-        firn_wide::json::Failure::Io(e) => Failure::from(e),
+    let failed = |e: firn_wide_text::json::Failure| match e {
+        firn_wide_text::json::Failure::Io(e) => Failure::from(e),
         other => Failure::new(other.to_string()),
     };
     each(t, range, false, false, &mut |k, trailer, v| {
@@ -226,7 +227,7 @@ fn dump(screen: &mut Screen<'_>, args: &ScanArgs, t: &Arc<Table>, range: &KeyRan
             return Ok(false);
         }
         if text::kind(trailer) != "delete" {
-            match firn_wide::json::read_entry(&layout, k, v) {
+            match firn_wide_text::files::read_entry(&layout, k, v) {
                 Ok(e) => dump.entry(e.partition, &e.key, &e.place, &e.body).map_err(failed)?,
                 Err(_) => skipped += 1,
             }

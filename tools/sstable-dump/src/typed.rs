@@ -15,8 +15,8 @@ use firn_kv::{Db, DbOptions};
 use firn_tools::escape::{self, Show};
 use firn_tools::output::{Done, count};
 use firn_wide::cell::Facts;
-use firn_wide::json::{Catalog, Described, Typed};
 use firn_wide::types::Registry;
+use firn_wide_text::files::{Catalog, Described, Typed};
 use serde_json::{Map, Value, json};
 
 use crate::target::{dir_of, env};

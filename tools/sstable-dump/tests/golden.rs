@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use firn_kv::{Db, DbOptions, Tree};
 use firn_testkit::datadriven::{Case, files, walk};
-use firn_wide::json::{ImportOptions, import};
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::store::ManualClock;
 use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
 use firn_wide::{ColumnParent, CounterColumn, Options, Wide};
+use firn_wide_text::json::{ImportOptions, import};
 use support::{Room, dump, options, tree_options};
 
 /// Operations on a store: lines of `put TREE KEY VALUE`, `delete TREE KEY`, `delete-range TREE FROM TO`, `flush TREE`, `compact TREE`,

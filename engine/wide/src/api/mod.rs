@@ -3,7 +3,7 @@
 //!
 //! - [`Wide`]: the open database: definitions (`system_*`) and what describes it (`describe_*`).
 //! - [`Keyspace`]: what `set_keyspace` chooses: reads and writes.
-//! - [`ColumnFamily`], [`Row`], [`Batch`], [`Find`]: what a Rust developer reaches for first.
+//! - [`ColumnFamily`], [`Row`], [`Batch`], [`Find`]: what a Rust developer reaches for first. [`Chunks`]: many rows at once.
 //!
 //! Invariants:
 //! - A call that is refused has written nothing. A call's writes, over rows and families, become visible and durable together.
@@ -31,11 +31,12 @@
 //! ```
 
 mod builder;
-pub(crate) mod check;
+mod check;
+mod chunks;
 mod data;
 mod range;
 mod read;
-pub(crate) mod state;
+mod state;
 mod system;
 mod value;
 mod write;
@@ -51,12 +52,12 @@ use parking_lot::{Mutex, RwLock};
 
 pub use builder::{Batch, ColumnFamily, Columns, Find, Row, RowIter, Rows, Slice};
 pub use check::MAX_SHORT;
+pub use chunks::{Chunks, Counts};
 pub use data::*;
 pub use value::{FromBytes, ToBytes};
 
 use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
-use crate::schema::storage_conf::Settings;
 use crate::schema::{FOREIGN_IDS, RECORD_PREFIX, Schema};
 use crate::store::{self, Store, TreeName};
 use crate::types::Registry;
@@ -83,40 +84,6 @@ pub struct Options {
     pub registry: Arc<Registry>,
     /// The options of the engine beneath, and the clock.
     pub store: store::Options,
-}
-
-impl Options {
-    /// The same with what a `storage-conf.xml` says of partitioner, cluster name, `CommitLogSync` and `MemtableSizeInMB`.
-    ///
-    /// ```
-    /// use firn_wide::schema::storage_conf::StorageConf;
-    /// use firn_wide::{Options, Wide};
-    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-conf-{}", std::process::id()));
-    /// let text = "<Storage>
-    ///     <ClusterName>Blogs</ClusterName>
-    ///     <Partitioner>org.apache.cassandra.dht.RandomPartitioner</Partitioner>
-    ///     <Keyspaces><Keyspace Name='BloggyAppy'><ColumnFamily CompareWith='BytesType' Name='Authors'/></Keyspace></Keyspaces>
-    /// </Storage>";
-    /// let options = Options::default();
-    /// let conf = StorageConf::parse(text, &options.registry)?;
-    /// let wide = Wide::open_with(&dir, options.settings(&conf.settings))?;
-    /// for keyspace in &conf.keyspaces {
-    ///     wide.system_add_keyspace(keyspace)?;
-    /// }
-    /// assert_eq!(wide.describe_cluster_name(), "Blogs");
-    /// assert_eq!(wide.describe_partitioner(), "org.apache.cassandra.dht.RandomPartitioner");
-    /// # std::fs::remove_dir_all(dir).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn settings(self, settings: &Settings) -> Options {
-        Options {
-            partitioner: settings.partitioner.clone().or(self.partitioner),
-            cluster_name: Some(settings.cluster_name.clone()),
-            durability: settings.durability(),
-            memtable_size: Some(settings.memtable_bytes()),
-            ..self
-        }
-    }
 }
 
 /// An open database of keyspaces. Cheap to clone; all clones are one.
@@ -304,11 +271,11 @@ impl Keyspace {
         Ok(ColumnFamily::new(self, name))
     }
 
-    pub(crate) fn table(&self, family: &str) -> Result<Arc<Table>> {
+    fn table(&self, family: &str) -> Result<Arc<Table>> {
         self.wide.shared.state.read().table(&self.name, family).cloned()
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    fn store(&self) -> &Store {
         &self.wide.store
     }
 }

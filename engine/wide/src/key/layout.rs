@@ -268,8 +268,11 @@ impl Layout {
     }
 
     /// The length of the name's component at the start of what follows a row.
+    ///
+    /// # Errors
+    /// `Corrupt` when there is none.
     #[inline]
-    pub(crate) fn name_len(&self, rest: &[u8]) -> Result<usize> {
+    pub fn name_len(&self, rest: &[u8]) -> Result<usize> {
         self.find_name(rest).ok_or_else(|| damaged("name", rest))
     }
 

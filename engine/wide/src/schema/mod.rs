@@ -4,7 +4,6 @@
 //! - [`Schema`]: what is defined, checked and resolved: [`Keyspace`], [`Family`], [`Column`], [`Index`]. It never changes: every change
 //!   makes a new one or refuses with the text of the article's servers. A store keeps the present one behind an `Arc`.
 //! - [`Schema::records`], [`Schema::from_records`], [`Schema::diff`]: the stored form.
-//! - [`storage_conf`]: definitions and settings from a `storage-conf.xml`.
 //!
 //! Invariants of a [`Schema`]: keyspaces are unique whatever the case; names of indexes are unique in a keyspace; the numbers of
 //! families and indexes are unique, below the next one to be given, and never reused, so that what is dropped and created again is
@@ -16,7 +15,6 @@ mod family;
 mod record;
 mod rules;
 mod storage;
-pub mod storage_conf;
 mod typing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +29,7 @@ pub use def::{CfDef, ColumnDef, IndexType, KsDef};
 pub use family::{Column, Family, Index, Kind};
 pub use record::RECORD_PREFIX;
 pub use storage::{filter_of_chance, leveled, size_tiered};
-pub(crate) use typing::NO_SUCH_TYPE;
-pub use typing::{Registry, Type};
+pub use typing::{NO_SUCH_TYPE, Registry, Type, UnknownType, lookup};
 
 use crate::base::error::Result;
 use crate::base::error::invalid;

@@ -1,0 +1,316 @@
+//! What `create` and `update` can say of keyspaces and column families: attributes as they were written, and what they mean.
+
+use std::collections::BTreeMap;
+
+use firn_wide::schema::IndexType;
+
+use super::syntax::{Failure, What};
+
+/// `name = value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// The name, as written.
+    pub name: String,
+    /// The value.
+    pub value: Value,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A word, a number or a string.
+    Text(String),
+    /// `{a: b, …}`
+    Map(Vec<(String, Value)>),
+    /// `[{…}, …]`
+    List(Vec<Value>),
+}
+
+/// The attributes of keyspaces, and what their values are.
+pub const KEYSPACE: [(&str, What); 3] =
+    [("placement_strategy", What::PlacementStrategy), ("strategy_options", What::Options), ("durable_writes", What::Boolean)];
+
+/// The attributes of column families, and what their values are. Those about memtables mean nothing any more.
+pub const FAMILY: [(&str, What); 20] = [
+    ("column_type", What::ColumnType),
+    ("comparator", What::Class),
+    ("subcomparator", What::Class),
+    ("comment", What::AttributeValue),
+    ("read_repair_chance", What::AttributeValue),
+    ("dclocal_read_repair_chance", What::AttributeValue),
+    ("gc_grace", What::AttributeValue),
+    ("column_metadata", What::Columns),
+    ("memtable_operations", What::AttributeValue),
+    ("memtable_throughput", What::AttributeValue),
+    ("default_validation_class", What::Class),
+    ("min_compaction_threshold", What::AttributeValue),
+    ("max_compaction_threshold", What::AttributeValue),
+    ("replicate_on_write", What::Boolean),
+    ("key_validation_class", What::Class),
+    ("compaction_strategy", What::CompactionStrategy),
+    ("compaction_strategy_options", What::Options),
+    ("compression_options", What::Options),
+    ("bloom_filter_fp_chance", What::AttributeValue),
+    ("caching", What::Caching),
+];
+
+/// The keys of `column_metadata`, and what their values are.
+pub const METADATA: [(&str, What); 5] = [
+    ("column_name", What::Column),
+    ("validation_class", What::Class),
+    ("index_type", What::IndexType),
+    ("index_name", What::AttributeValue),
+    ("index_options", What::Options),
+];
+
+/// What a name of `table` has for a value; [`What::AttributeValue`] for a name that isn't in it.
+pub(super) fn value_of(table: &[(&str, What)], name: &str) -> What {
+    table.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(What::AttributeValue, |(_, what)| *what)
+}
+
+/// What a statement says of a keyspace; `None` where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyspaceChange {
+    /// The class that places replicas, as written.
+    pub placement_strategy: Option<String>,
+    /// Its options.
+    pub strategy_options: Option<BTreeMap<String, String>>,
+    /// Whether writes go through the log.
+    pub durable_writes: Option<bool>,
+}
+
+/// What a statement says of a column family; `None` where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FamilyChange {
+    /// `Standard` or `Super`, as written.
+    pub column_type: Option<String>,
+    /// The type of column names, of super columns in a super column family.
+    pub comparator: Option<String>,
+    /// The type of the names in super columns.
+    pub subcomparator: Option<String>,
+    /// For people.
+    pub comment: Option<String>,
+    /// Between 0 and 1.
+    pub read_repair_chance: Option<f64>,
+    /// Between 0 and 1.
+    pub dclocal_read_repair_chance: Option<f64>,
+    /// Seconds before a tombstone may vanish.
+    pub gc_grace: Option<i32>,
+    /// What is known of single columns.
+    pub column_metadata: Option<Vec<ColumnChange>>,
+    /// The type of values of columns of which nothing is known.
+    pub default_validation_class: Option<String>,
+    /// How many tables of a size make a compaction.
+    pub min_compaction_threshold: Option<i32>,
+    /// How many tables one compaction takes at most.
+    pub max_compaction_threshold: Option<i32>,
+    /// For counters.
+    pub replicate_on_write: Option<bool>,
+    /// The type of row keys.
+    pub key_validation_class: Option<String>,
+    /// The class that chooses compactions.
+    pub compaction_strategy: Option<String>,
+    /// Its options.
+    pub compaction_strategy_options: Option<BTreeMap<String, String>>,
+    /// How tables are compressed.
+    pub compression_options: Option<BTreeMap<String, String>>,
+    /// Of the filters of tables.
+    pub bloom_filter_fp_chance: Option<f64>,
+    /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`, as written.
+    pub caching: Option<String>,
+}
+
+/// What a statement says of one column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ColumnChange {
+    /// Its name, as text of the comparator.
+    pub name: String,
+    /// The type of its values.
+    pub validation_class: Option<String>,
+    /// Whether it has an index.
+    pub index: Option<IndexType>,
+    /// The index's name.
+    pub index_name: Option<String>,
+    /// Options of the index.
+    pub index_options: Option<BTreeMap<String, String>>,
+}
+
+impl KeyspaceChange {
+    /// The meaning of attributes.
+    ///
+    /// # Errors
+    /// An attribute that isn't one of a keyspace, or a value that it can't have.
+    pub fn new(attributes: &[Attribute]) -> Result<KeyspaceChange, Failure> {
+        let mut change = KeyspaceChange::default();
+        for a in attributes {
+            match a.name.to_ascii_lowercase().as_str() {
+                "placement_strategy" => change.placement_strategy = Some(a.text()?.to_owned()),
+                "strategy_options" => change.strategy_options = Some(a.options()?),
+                "durable_writes" => change.durable_writes = Some(a.boolean()?),
+                _ => return Err(a.unknown("AddKeyspaceArgument", &KEYSPACE)),
+            }
+        }
+        Ok(change)
+    }
+}
+
+impl FamilyChange {
+    /// The meaning of attributes.
+    ///
+    /// # Errors
+    /// An attribute that isn't one of a column family, or a value that it can't have.
+    pub fn new(attributes: &[Attribute]) -> Result<FamilyChange, Failure> {
+        let mut change = FamilyChange::default();
+        for a in attributes {
+            match a.name.to_ascii_lowercase().as_str() {
+                "column_type" => change.column_type = Some(a.text()?.to_owned()),
+                "comparator" => change.comparator = Some(a.text()?.to_owned()),
+                "subcomparator" => change.subcomparator = Some(a.text()?.to_owned()),
+                "comment" => change.comment = Some(a.text()?.to_owned()),
+                "read_repair_chance" => change.read_repair_chance = Some(a.chance()?),
+                "dclocal_read_repair_chance" => change.dclocal_read_repair_chance = Some(a.chance()?),
+                "gc_grace" => change.gc_grace = Some(a.integer()?),
+                "column_metadata" => change.column_metadata = Some(a.columns()?),
+                "default_validation_class" => change.default_validation_class = Some(a.text()?.to_owned()),
+                "min_compaction_threshold" => change.min_compaction_threshold = Some(a.integer()?),
+                "max_compaction_threshold" => change.max_compaction_threshold = Some(a.integer()?),
+                "replicate_on_write" => change.replicate_on_write = Some(a.boolean()?),
+                "key_validation_class" => change.key_validation_class = Some(a.text()?.to_owned()),
+                "compaction_strategy" => change.compaction_strategy = Some(a.text()?.to_owned()),
+                "compaction_strategy_options" => change.compaction_strategy_options = Some(a.options()?),
+                "compression_options" => change.compression_options = Some(a.options()?),
+                "bloom_filter_fp_chance" => change.bloom_filter_fp_chance = Some(a.chance()?),
+                "caching" => change.caching = Some(a.text()?.to_owned()),
+                "memtable_operations" | "memtable_throughput" => {
+                    a.text()?;
+                }
+                _ => return Err(a.unknown("ColumnFamilyArgument", &FAMILY)),
+            }
+        }
+        Ok(change)
+    }
+}
+
+impl Attribute {
+    fn unknown(&self, class: &str, table: &[(&str, What)]) -> Failure {
+        let known: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+        Failure::new(
+            format!("'{}' is not an attribute; there are {}", self.name, known.join(", ")),
+            format!(
+                "java.lang.IllegalArgumentException: No enum constant org.apache.cassandra.cli.CliClient.{class}.{}",
+                self.name.to_ascii_uppercase()
+            ),
+        )
+    }
+
+    fn wrong(&self, expected: &str) -> Failure {
+        Failure::same(format!("{} takes {expected}", self.name))
+    }
+
+    fn text(&self) -> Result<&str, Failure> {
+        self.value.text().ok_or_else(|| self.wrong("a word, a number or a string"))
+    }
+
+    fn parsed<T: std::str::FromStr>(&self, expected: &str) -> Result<T, Failure> {
+        let text = self.text()?;
+        text.trim().parse().map_err(|_| {
+            let historical = format!("java.lang.NumberFormatException: For input string: \"{text}\"");
+            Failure::new(format!("{} takes {expected}, and '{text}' is none", self.name), historical)
+        })
+    }
+
+    fn integer(&self) -> Result<i32, Failure> {
+        self.parsed("a whole number")
+    }
+
+    /// A number from 0 to 1.
+    fn chance(&self) -> Result<f64, Failure> {
+        let chance: f64 = self.parsed("a number")?;
+        if (0.0..=1.0).contains(&chance) {
+            return Ok(chance);
+        }
+        let historical =
+            format!("java.lang.RuntimeException: Error: {} must be between 0 and 1.", self.name.to_ascii_lowercase());
+        Err(Failure::new(format!("{} must be between 0 and 1", self.name), historical))
+    }
+
+    fn boolean(&self) -> Result<bool, Failure> {
+        match self.text()? {
+            t if t.eq_ignore_ascii_case("true") => Ok(true),
+            t if t.eq_ignore_ascii_case("false") => Ok(false),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    fn options(&self) -> Result<BTreeMap<String, String>, Failure> {
+        self.value.options().ok_or_else(|| self.wrong("a map such as {name: value}"))
+    }
+
+    fn columns(&self) -> Result<Vec<ColumnChange>, Failure> {
+        let Value::List(list) = &self.value else { return Err(self.wrong("a list such as [{column_name: a}]")) };
+        list.iter().map(|v| self.column(v)).collect()
+    }
+
+    fn column(&self, value: &Value) -> Result<ColumnChange, Failure> {
+        let Value::Map(pairs) = value else { return Err(self.wrong("a list of maps such as [{column_name: a}]")) };
+        let (mut column, mut named) = (ColumnChange::default(), false);
+        for (key, value) in pairs {
+            let text =
+                || value.text().map(str::to_owned).ok_or_else(|| Failure::same(format!("{key} takes a word or a string")));
+            match key.to_ascii_lowercase().as_str() {
+                "column_name" => (column.name, named) = (text()?, true),
+                "validation_class" => column.validation_class = Some(text()?),
+                "index_type" => column.index = Some(index_type(&text()?)?),
+                "index_name" => column.index_name = Some(text()?),
+                "index_options" => {
+                    let options = value.options().ok_or_else(|| Failure::same(format!("{key} takes a map")))?;
+                    column.index_options = Some(options);
+                }
+                _ => return Err(unsupported(key, value)),
+            }
+        }
+        if named {
+            return Ok(column);
+        }
+        let class = column.validation_class.as_deref().unwrap_or("null");
+        Err(Failure::new(
+            "column_metadata: a column has no column_name",
+            format!(
+                "java.lang.RuntimeException: org.apache.thrift.protocol.TProtocolException: Required field 'name' was not present! \
+                 Struct: ColumnDef(name:null, validation_class:{class})"
+            ),
+        ))
+    }
+}
+
+fn unsupported(key: &str, value: &Value) -> Failure {
+    let text = format!("Unsupported column_metadata pair given => {key}: {}", value.text().unwrap_or("{…}"));
+    Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
+}
+
+fn index_type(text: &str) -> Result<IndexType, Failure> {
+    let by_number = text.parse().ok().and_then(IndexType::from_number);
+    by_number.or_else(|| IndexType::from_name(&text.to_ascii_uppercase())).ok_or_else(|| {
+        let text = format!("IndexType '{text}' is unsupported.");
+        Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}"))
+    })
+}
+
+impl Value {
+    /// The text of a word, a number or a string.
+    pub fn text(&self) -> Option<&str> {
+        if let Value::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// Names and texts of a map, or of the maps of a list together; `null` is no options.
+    fn options(&self) -> Option<BTreeMap<String, String>> {
+        match self {
+            Value::Text(text) => text.eq_ignore_ascii_case("null").then(BTreeMap::new),
+            Value::Map(pairs) => pairs.iter().map(|(k, v)| Some((k.clone(), v.text()?.to_owned()))).collect(),
+            Value::List(maps) => {
+                let maps: Option<Vec<_>> = maps.iter().map(Value::options).collect();
+                Some(maps?.into_iter().flatten().collect())
+            }
+        }
+    }
+}

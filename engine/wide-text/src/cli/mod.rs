@@ -1,0 +1,31 @@
+<<<<<<< HEAD:engine/wide/src/cli/mod.rs
+//! Floor 4: the language of `cassandra-cli` (model 2.10): statements in, the texts that the command of 2012 printed out.
+=======
+//! The language of `cassandra-cli` (model.md 2.10): statements in, the texts that the command of 2012 printed out.
+>>>>>>> 8fbfb48 (The texts around the data model are a crate of their own, firn-wide-text: who embeds the model need not carry them):engine/wide-text/src/cli/mod.rs
+//!
+//! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a [`Statement`]). None of these knows
+//! the store, and none panics on any text. The language is in `grammar.md` beside this file.
+//!
+//! Two voices: *lenient*, which takes what people mean, and *strict*, which answers what the server of 1.1.12 answered. A
+//! [`SyntaxError`] and a [`Failure`] carry both texts.
+
+pub mod ast;
+pub mod attributes;
+pub mod complete;
+mod define;
+pub mod format;
+pub mod help;
+pub mod lex;
+pub mod parse;
+mod rows;
+mod session;
+pub mod split;
+mod syntax;
+mod terms;
+
+pub use ast::Statement;
+pub use parse::parse;
+pub use session::{Answer, Session};
+pub use split::{Source, Splitter};
+pub use syntax::{Expected, Failure, MAX_DEPTH, MAX_STATEMENT, SyntaxError, What};

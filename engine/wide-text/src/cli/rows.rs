@@ -1,0 +1,256 @@
+//! The part of a session that reads and writes rows.
+
+use firn_wide::types::Type;
+use firn_wide::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Error, IndexClause, IndexExpression, IndexOperator,
+    KeyRange, KeySlice, SlicePredicate, SliceRange,
+};
+
+use super::ast::{Condition, Operator, Path, Term};
+use super::format::{self, Row};
+use super::session::{Run, Session, line, refused, refused_plainly};
+use super::syntax::Failure;
+use super::terms::{self, Types, Wrapped};
+
+/// Rows of `list` and of `get … where`, and columns of their rows, where nothing is said.
+const DEFAULT_LIMIT: i32 = 100;
+
+/// Columns of `get` where nothing is said.
+const WHOLE_ROW: i32 = 1_000_000;
+
+fn wrong_path() -> Failure {
+    Failure::same("Invalid row, super column, or column specification.")
+}
+
+impl Session {
+    pub(super) fn get(&mut self, path: &Path, shown_as: Option<&str>, limit: Option<u32>, out: &mut String) -> Run {
+        let begin = self.wide.timestamp();
+        let family = self.family(&path.family)?;
+        let types = self.types(&family);
+        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        if limit == Some(0) {
+            return Err(Failure::same("LIMIT should be greater than zero."));
+        }
+        let limit = limit.map_or(WHOLE_ROW, u32::cast_signed);
+        let mut names = Vec::new();
+        for (i, name) in path.columns.iter().enumerate() {
+            names.push(self.bytes(name, if i == 0 { types.comparator() } else { types.subcomparator() }, Wrapped::Once)?);
+        }
+        let mut names = names.into_iter();
+        let parent = ColumnParent::new(family.name());
+        let (super_column, column) = match (names.next(), names.next()) {
+            (None, _) => return self.get_slice(&types, &key, parent, limit, begin, out),
+            (Some(name), None) if family.is_super() => {
+                return self.get_slice(&types, &key, parent.super_column(name), limit, begin, out);
+            }
+            (Some(name), None) => (None, name),
+            (Some(super_column), Some(name)) => (Some(super_column), name),
+        };
+        let inside = super_column.is_some();
+        let path = ColumnPath { column_family: family.name().to_owned(), super_column, column: Some(column.clone()) };
+        let learnt = match self.chosen()?.get(&key, &path) {
+            Err(Error::NotFound) => {
+                out.push_str("Value was not found\n");
+                None
+            }
+            Err(e) => return Err(refused(e)),
+            Ok(found) => {
+                let mut cell = types.cell(&found, inside);
+                let shown = shown_as.map(|name| self.shown_type(name)).transpose()?;
+                if let (Some(t), format::Cell::Column(c), Some(raw)) = (&shown, &mut cell, found.column()) {
+                    c.value = terms::text(t, &raw.value, self.strict);
+                }
+                format::cell(out, &cell);
+                shown
+            }
+        };
+        if let Some(t) = learnt {
+            self.assumptions(&family).columns.insert(column, t);
+        }
+        self.elapsed(begin, out);
+        Ok(())
+    }
+
+    fn shown_type(&self, name: &str) -> Run<Type> {
+        terms::named_type(self.wide.registry(), name)
+            .ok_or_else(|| Failure::same(format!("Unknown comparator '{name}'. Available functions: {}.", terms::functions())))
+    }
+
+    fn get_slice(&self, types: &Types<'_>, key: &[u8], parent: ColumnParent, limit: i32, begin: i64, out: &mut String) -> Run {
+        let predicate = SlicePredicate::from(SliceRange { count: limit, ..SliceRange::default() });
+        let cells = self.chosen()?.get_slice(key, &parent, &predicate).map_err(refused)?;
+        let inside = parent.super_column.is_some();
+        let cells: Vec<_> = cells.iter().map(|c| types.cell(c, inside)).collect();
+        format::slice(out, &cells);
+        self.elapsed(begin, out);
+        Ok(())
+    }
+
+    pub(super) fn get_where(&self, family: &str, conditions: &[Condition], limit: Option<u32>, out: &mut String) -> Run {
+        let begin = self.wide.timestamp();
+        let family = self.family(family)?;
+        let types = self.types(&family);
+        let mut expressions = Vec::new();
+        for c in conditions {
+            let column_name = self.bytes(&c.column, types.comparator(), Wrapped::Twice)?;
+            let (t, of_column) = types.validator(&column_name);
+            let value = self.bytes(&c.value, t, if of_column { Wrapped::Thrice } else { Wrapped::Once })?;
+            let op = match c.operator {
+                Operator::Eq => IndexOperator::Eq,
+                Operator::Gte => IndexOperator::Gte,
+                Operator::Gt => IndexOperator::Gt,
+                Operator::Lte => IndexOperator::Lte,
+                Operator::Lt => IndexOperator::Lt,
+            };
+            expressions.push(IndexExpression { column_name, op, value });
+        }
+        if limit == Some(0) {
+            return Err(Failure::same("LIMIT should be greater than zero."));
+        }
+        let clause = IndexClause { expressions, start_key: Vec::new(), count: limit.map_or(DEFAULT_LIMIT, u32::cast_signed) };
+        let predicate = SlicePredicate::from(SliceRange::default());
+        let parent = ColumnParent::new(family.name());
+        let found = self.chosen()?.get_indexed_slices(&parent, &clause, &predicate).map_err(refused_plainly)?;
+        self.rows(&types, &found, begin, out);
+        Ok(())
+    }
+
+    pub(super) fn list(
+        &self,
+        family: &str,
+        (start, end): (Option<&str>, Option<&str>),
+        (rows, columns): (Option<i32>, Option<i32>),
+        reversed: bool,
+        out: &mut String,
+    ) -> Run {
+        let begin = self.wide.timestamp();
+        let family = self.family(family)?;
+        let types = self.types(&family);
+        if let Some(bad) = [rows, columns].into_iter().flatten().find(|n| *n == 0) {
+            return Err(Failure::same(format!("Invalid limit {bad}")));
+        }
+        format::default_limits(out, rows.is_none(), columns.is_none());
+        // The command of 2012 read these keys as bytes unless told otherwise, whatever the schema said.
+        let t = if self.strict { types.assumed_keys().unwrap_or(&terms::BYTES) } else { types.keys() };
+        let key = |text: Option<&str>| text.map_or(Ok(Vec::new()), |text| self.read(t, text, Wrapped::Once));
+        let range = KeyRange::keys(key(start)?, key(end)?).count(rows.unwrap_or(DEFAULT_LIMIT));
+        let count = columns.unwrap_or(DEFAULT_LIMIT);
+        let predicate = SlicePredicate::from(SliceRange { reversed, count, ..SliceRange::default() });
+        let parent = ColumnParent::new(family.name());
+        let found = self.chosen()?.get_range_slices(&parent, &predicate, &range).map_err(refused)?;
+        self.rows(&types, &found, begin, out);
+        Ok(())
+    }
+
+    fn rows(&self, types: &Types<'_>, found: &[KeySlice], begin: i64, out: &mut String) {
+        let cells = |row: &KeySlice| row.columns.iter().map(|c: &ColumnOrSuperColumn| types.cell(c, false)).collect();
+        let rows: Vec<Row> = found.iter().map(|r| Row { key: types.key_text(&r.key), cells: cells(r) }).collect();
+        format::rows(out, &rows);
+        self.elapsed(begin, out);
+    }
+
+    pub(super) fn count(&self, path: &Path, out: &mut String) -> Run {
+        let family = self.family(&path.family)?;
+        let types = self.types(&family);
+        let mut parent = ColumnParent::new(family.name());
+        match &path.columns[..] {
+            [] => {}
+            [name] => parent = parent.super_column(self.bytes(name, types.comparator(), Wrapped::Once)?),
+            _ => return Err(wrong_path()),
+        }
+        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let n = self.chosen()?.get_count(&key, &parent, &SlicePredicate::all()).map_err(refused)?;
+        line(out, &format!("{n} columns"))
+    }
+
+    fn elapsed(&self, begin: i64, out: &mut String) {
+        let micros = self.wide.timestamp().saturating_sub(begin);
+        format::elapsed(out, micros.max(0).cast_unsigned() / 1000);
+    }
+
+    pub(super) fn set(&mut self, path: &Path, value: &Term, ttl: Option<u32>, out: &mut String) -> Run {
+        let begin = self.wide.timestamp();
+        let family = self.family(&path.family)?;
+        let types = self.types(&family);
+        let mut parent = ColumnParent::new(family.name());
+        let name = match &path.columns[..] {
+            [] => return Err(Failure::same("No column name specified, (type 'help;' or '?' for help on syntax).")),
+            [_] if family.is_super() => {
+                return Err(Failure::same(format!("Column family {} may only contain SuperColumns", family.name())));
+            }
+            [name] => self.bytes(name, types.comparator(), Wrapped::Once)?,
+            [super_column, name, ..] => {
+                parent = parent.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
+                self.bytes(name, types.subcomparator(), Wrapped::Once)?
+            }
+        };
+        let (t, of_column) = types.validator(&name);
+        if !self.strict && family.is_counter() {
+            return Err(Failure::same(format!("{} holds counters: use 'incr' or 'decr'", family.name())));
+        }
+        let (learnt, value) = match value {
+            Term::Call { function, argument } => {
+                let (t, bytes) = self.call(function, argument.as_deref())?;
+                (Some(t), bytes)
+            }
+            Term::Text(text) => {
+                let wrapped = if of_column { Wrapped::Twice } else { Wrapped::Not };
+                (None, self.read(t, text, wrapped)?)
+            }
+        };
+        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let column = Column { name, value, timestamp: self.wide.timestamp(), ttl: ttl.map(u32::cast_signed) };
+        let done = self.chosen()?.insert(&key, &parent, &column).map_err(refused);
+        // The command of 2012 learnt from what was refused, too.
+        if let Some(t) = learnt.filter(|_| self.strict || done.is_ok()) {
+            self.assumptions(&family).columns.insert(column.name, t);
+        }
+        done?;
+        out.push_str("Value inserted.\n");
+        self.elapsed(begin, out);
+        Ok(())
+    }
+
+    pub(super) fn add(&self, path: &Path, value: i64, done: &str, out: &mut String) -> Run {
+        let family = self.family(&path.family)?;
+        let types = self.types(&family);
+        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let mut parent = ColumnParent::new(family.name());
+        let name = match &path.columns[..] {
+            [] => return Err(wrong_path()),
+            [name] => self.bytes(name, types.comparator(), Wrapped::Once)?,
+            [super_column, name, ..] => {
+                parent = parent.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
+                self.bytes(name, types.subcomparator(), Wrapped::Once)?
+            }
+        };
+        self.chosen()?.add(&key, &parent, &CounterColumn { name, value }).map_err(refused)?;
+        line(out, &format!("Value {done}."))
+    }
+
+    pub(super) fn delete(&self, path: &Path, out: &mut String) -> Run {
+        let family = self.family(&path.family)?;
+        let types = self.types(&family);
+        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let mut at = ColumnPath::new(family.name());
+        match &path.columns[..] {
+            [] => {}
+            [name] => {
+                let name = self.bytes(name, types.comparator(), Wrapped::Once)?;
+                at = if family.is_super() { at.super_column(name) } else { at.column(name) };
+            }
+            [super_column, name, ..] => {
+                at = at.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
+                at = at.column(self.bytes(name, types.subcomparator(), Wrapped::Once)?);
+            }
+        }
+        let keyspace = self.chosen()?;
+        let done = if family.is_counter() {
+            keyspace.remove_counter(&key, &at)
+        } else {
+            keyspace.remove(&key, &at, self.wide.timestamp())
+        };
+        done.map_err(refused)?;
+        line(out, if path.columns.is_empty() { "row removed." } else { "column removed." })
+    }
+}

@@ -1,0 +1,454 @@
+//! A session: runs statements against a store, as cassandra-cli did (model 2.10).
+//!
+//! It holds what the command held: the chosen keyspace, assumptions about types, what functions taught about columns. *Strict* is the
+//! command of 1.1.12, its refusals and its stale memory of dropped families included; *lenient* (model 2.10, 6.17,
+//! 6.18) takes text where bytes are expected and it is not hexadecimal, and a column without `validation_class` takes the family's
+//! default.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use firn_kv::Env;
+use firn_wide::schema::{CfDef, Family, KsDef, NO_SUCH_TYPE};
+use firn_wide::types::{Source as _, Type, Wording};
+use firn_wide::{Error, Keyspace, Wide};
+
+use super::ast::{Definition, Statement, Term};
+use super::complete::{LEVELS, Names};
+use super::format;
+use super::syntax::Failure;
+use super::terms::{self, Assumed, Fresh, Types, Wrapped};
+use super::{Source, define, help};
+
+/// What a statement came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// What is printed; ends with a line end or is empty.
+    pub text: String,
+    /// Why the statement was not done, to be printed after the text.
+    pub failure: Option<Failure>,
+    /// Whether the user wants to leave.
+    pub exit: bool,
+}
+
+/// A conversation with a store.
+pub struct Session {
+    pub(super) wide: Wide,
+    env: Arc<dyn Env>,
+    pub(super) strict: bool,
+    keyspace: Option<Keyspace>,
+    /// By keyspace and family.
+    assumed: HashMap<(String, String), Assumed>,
+    /// Families that this session dropped and, strictly, still believes in until it asks for the schema again.
+    ghosts: Vec<Arc<Family>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("keyspace", &self.keyspace).field("strict", &self.strict).finish_non_exhaustive()
+    }
+}
+
+pub(super) type Run<T = ()> = Result<T, Failure>;
+
+/// A refusal of the server, as most statements printed it: with the exception after it.
+pub(super) fn refused(e: Error) -> Failure {
+    match e {
+        Error::InvalidRequest(why) => Failure::new(why.clone(), format!("{why}\nInvalidRequestException(why:{why})")),
+        other => Failure::same(other.to_string()),
+    }
+}
+
+/// A refusal of the server, as definitions and conditions printed it.
+pub(super) fn refused_plainly(e: Error) -> Failure {
+    Failure::same(terms::message(e))
+}
+
+impl Session {
+    /// A session without a keyspace. `env` gives randomness to fresh UUIDs.
+    pub fn new(wide: Wide, env: Arc<dyn Env>, strict: bool) -> Session {
+        Session { wide, env, strict, keyspace: None, assumed: HashMap::new(), ghosts: Vec::new() }
+    }
+
+    /// What asks for the next statement.
+    pub fn prompt(&self) -> String {
+        format::prompt(self.keyspace_name())
+    }
+
+    /// The chosen keyspace.
+    pub fn keyspace_name(&self) -> Option<&str> {
+        self.keyspace.as_ref().map(Keyspace::name)
+    }
+
+    /// What completion offers.
+    pub fn names(&self) -> Names {
+        let schema = self.wide.schema();
+        let keyspaces = schema.keyspaces().map(|k| k.name().to_owned()).collect();
+        let chosen = self.keyspace_name().and_then(|name| schema.keyspace(name).ok());
+        let columns = |f: &Family| f.columns().map(|c| terms::text(f.cell_comparator(), c.name(), self.strict)).collect();
+        let families = chosen.map(|k| k.families().map(|f| (f.name().to_owned(), columns(f))).collect());
+        Names { keyspaces, families: families.unwrap_or_default() }
+    }
+
+    /// What a failure says in this session.
+    pub fn say<'a>(&self, failure: &'a Failure) -> &'a str {
+        if self.strict { &failure.historical } else { &failure.plain }
+    }
+
+    /// Reads and runs a statement.
+    pub fn run(&mut self, source: &Source) -> Answer {
+        match super::parse(source) {
+            Ok(statement) => self.execute(&statement),
+            Err(e) => Answer { failure: Some(Failure::new(e.to_string(), e.historical())), ..Answer::default() },
+        }
+    }
+
+    /// Runs a statement.
+    pub fn execute(&mut self, statement: &Statement) -> Answer {
+        let mut text = String::new();
+        let failure = self.statement(statement, &mut text).err();
+        Answer { text, failure, exit: *statement == Statement::Exit }
+    }
+
+    fn statement(&mut self, statement: &Statement, out: &mut String) -> Run {
+        match statement {
+            Statement::Nothing | Statement::Exit => Ok(()),
+            Statement::Connect { .. } => {
+                out.push_str("The store is in this process: there is nothing to connect to.\n");
+                Ok(())
+            }
+            Statement::Help(topic) => {
+                out.push_str(&help::help(*topic));
+                Ok(())
+            }
+            Statement::Use { keyspace, .. } => self.use_keyspace(keyspace, out),
+            Statement::ShowClusterName => line(out, self.wide.describe_cluster_name()),
+            Statement::ShowApiVersion => line(out, self.wide.describe_version()),
+            Statement::ShowKeyspaces => {
+                let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
+                self.wide.describe_keyspaces().iter().for_each(|k| format::describe_keyspace(out, k, &namer));
+                Ok(())
+            }
+            Statement::ShowSchema(keyspace) => self.show_schema(keyspace.as_deref(), out),
+            Statement::Describe(name) => self.describe(name.as_deref(), out),
+            Statement::DescribeCluster => {
+                let (snitch, partitioner) = (self.wide.describe_snitch(), self.wide.describe_partitioner());
+                format::cluster(out, snitch, &partitioner, &self.wide.describe_schema_versions());
+                Ok(())
+            }
+            Statement::CreateKeyspace(d) => self.create_keyspace(d, out),
+            Statement::UpdateKeyspace(d) => self.update_keyspace(d, out),
+            Statement::DropKeyspace(name) => self.drop_keyspace(name, out),
+            Statement::CreateFamily(d) => self.create_family(d, out),
+            Statement::UpdateFamily(d) => self.update_family(d, out),
+            Statement::DropFamily(name) => self.drop_family(name, out),
+            Statement::DropIndex { family, column } => self.drop_index(family, column, out),
+            Statement::Get { path, shown_as, limit } => self.get(path, shown_as.as_deref(), *limit, out),
+            Statement::GetWhere { family, conditions, limit } => self.get_where(family, conditions, *limit, out),
+            Statement::Set { path, value, ttl } => self.set(path, value, *ttl, out),
+            Statement::Increment { path, by } => self.add(path, *by, "incremented", out),
+            Statement::Decrement { path, by } => self.add(path, by.wrapping_neg(), "decremented", out),
+            Statement::Delete(path) => self.delete(path, out),
+            Statement::Count(path) => self.count(path, out),
+            Statement::List { family, start, end, limit, columns, reversed } => {
+                let limits = (limit.map(u32::cast_signed), columns.map(u32::cast_signed));
+                self.list(family, (start.as_deref(), end.as_deref()), limits, *reversed, out)
+            }
+            Statement::Truncate(family) => {
+                let found = self.family(family)?;
+                self.chosen()?.truncate(found.name()).map_err(refused)?;
+                line(out, &format!("{family} truncated."))
+            }
+            Statement::Assume { family, what, as_type } => self.assume(family, what, as_type, out),
+            Statement::ConsistencyLevel(level) => consistency_level(level, out),
+        }
+    }
+
+    // ---- names
+
+    pub(super) fn chosen(&self) -> Run<&Keyspace> {
+        self.keyspace.as_ref().ok_or_else(|| {
+            Failure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", "Not authenticated to a working keyspace.")
+        })
+    }
+
+    /// A keyspace by its name, or by its name in another case.
+    fn keyspace_called(&self, name: &str) -> Run<String> {
+        let schema = self.wide.schema();
+        if schema.keyspace(name).is_ok() {
+            return Ok(name.to_owned());
+        }
+        let mut alike = schema.keyspaces().filter(|k| k.name().eq_ignore_ascii_case(name));
+        match (alike.next(), alike.next()) {
+            (Some(only), None) => Ok(only.name().to_owned()),
+            _ => Err(Failure::same(format!("Keyspace '{name}' not found."))),
+        }
+    }
+
+    /// A family of the chosen keyspace by its name, or by its name in another case.
+    pub(super) fn family(&self, name: &str) -> Run<Arc<Family>> {
+        let keyspace = self.chosen()?.name();
+        let schema = self.wide.schema();
+        let there = schema.keyspace(keyspace).map_err(refused_plainly)?;
+        if let Some(family) = there.family(name) {
+            return Ok(family.clone());
+        }
+        let ghosts = self.ghosts.iter().filter(|g| g.keyspace() == keyspace);
+        let mut alike = there.families().chain(ghosts).filter(|f| f.name().eq_ignore_ascii_case(name));
+        match (alike.next(), alike.next()) {
+            (Some(only), None) => Ok(only.clone()),
+            _ => Err(Failure::same(format!("{name} not found in current keyspace."))),
+        }
+    }
+
+    pub(super) fn types<'a>(&'a self, family: &'a Family) -> Types<'a> {
+        let assumed = self.assumed.get(&(family.keyspace().to_owned(), family.name().to_owned()));
+        Types { family, assumed, strict: self.strict }
+    }
+
+    pub(super) fn assumptions(&mut self, family: &Family) -> &mut Assumed {
+        self.assumed.entry((family.keyspace().to_owned(), family.name().to_owned())).or_default()
+    }
+
+    pub(super) fn type_called(&self, class: &str) -> Run<Type> {
+        Type::parse(class, self.wide.registry()).map_err(|e| {
+            let known = terms::functions();
+            Failure::new(
+                e.0,
+                format!("java.lang.RuntimeException: Unknown comparator '{class}'. Available functions: {known}."),
+            )
+        })
+    }
+
+    // ---- texts
+
+    /// The bytes of a text.
+    pub(super) fn read(&self, t: &Type, text: &str, wrapped: Wrapped) -> Run<Vec<u8>> {
+        terms::bytes(t, text, self.strict, &mut self.fresh(), wrapped)
+    }
+
+    fn fresh(&self) -> Fresh<'_> {
+        Fresh { wide: &self.wide, env: &*self.env }
+    }
+
+    pub(super) fn bytes(&self, term: &Term, t: &Type, wrapped: Wrapped) -> Run<Vec<u8>> {
+        match term {
+            Term::Text(text) => self.read(t, text, wrapped),
+            Term::Call { function, argument } => self.call(function, argument.as_deref()).map(|(_, bytes)| bytes),
+        }
+    }
+
+    /// The type that a function says, and what it makes of its argument.
+    pub(super) fn call(&self, function: &str, argument: Option<&str>) -> Run<(Type, Vec<u8>)> {
+        let t = terms::function_type(self.wide.registry(), function).ok_or_else(|| {
+            Failure::same(format!("Function '{function}' not found. Available functions: {}.", terms::functions()))
+        })?;
+        let bytes = match (argument.filter(|a| !a.is_empty()), &t) {
+            (Some(text), _) => self.read(&t, text, Wrapped::Twice)?,
+            (None, Type::TimeUuid) => self.fresh().time_uuid().to_vec(),
+            (None, Type::LexicalUuid) => self.fresh().random_uuid().to_vec(),
+            (None, Type::Bytes) => Vec::new(),
+            (None, _) => {
+                let text = format!("Argument for '{function}' could not be empty.");
+                return Err(Failure::new(text.clone(), format!("java.lang.RuntimeException: {text}")));
+            }
+        };
+        Ok((t, bytes))
+    }
+
+    // ---- sessions
+
+    fn use_keyspace(&mut self, name: &str, out: &mut String) -> Run {
+        let name = self.keyspace_called(name)?;
+        self.keyspace = Some(self.wide.keyspace(&name).map_err(refused_plainly)?);
+        line(out, &format!("Authenticated to keyspace: {name}"))
+    }
+
+    fn assume(&mut self, family: &str, what: &str, as_type: &str, out: &mut String) -> Run {
+        let family = self.family(family)?;
+        let what = what.to_ascii_uppercase();
+        let Some(t) = terms::named_type(self.wide.registry(), as_type) else {
+            return Err(Failure::same(format!(
+                "Type '{as_type}' was not found. Available: {}. Or any class which extends o.a.c.db.marshal.AbstractType.",
+                terms::functions()
+            )));
+        };
+        let assumed = self.assumptions(&family);
+        match what.as_str() {
+            "COMPARATOR" => assumed.comparator = Some(t),
+            "SUB_COMPARATOR" => assumed.subcomparator = Some(t),
+            "VALIDATOR" => assumed.validator = Some(t),
+            "KEYS" => assumed.keys = Some(t),
+            _ => {
+                return Err(Failure::same(format!(
+                    "'{what}' is invalid. Available: VALIDATOR, COMPARATOR, KEYS, SUB_COMPARATOR."
+                )));
+            }
+        }
+        line(out, &format!("Assumption for column family '{}' added successfully.", family.name()))
+    }
+
+    // ---- definitions
+
+    fn show_schema(&self, keyspace: Option<&str>, out: &mut String) -> Run {
+        let name = match keyspace {
+            Some(name) => Some(self.keyspace_called(name)?),
+            None => self.keyspace_name().map(str::to_owned),
+        };
+        let mut all = self.wide.describe_keyspaces();
+        all.retain(|k| name.as_ref().is_none_or(|name| *name == k.name));
+        format::schema(out, &all, &|f, bytes| {
+            self.name_type(f).map_or_else(|| terms::hexadecimal(bytes), |t| t.to_text(bytes, Wording::Cli))
+        });
+        Ok(())
+    }
+
+    /// The type of the names of cells.
+    fn name_type(&self, f: &CfDef) -> Option<Type> {
+        let class = if f.column_type == "Super" { f.subcomparator_type.as_deref()? } else { &f.comparator_type };
+        Type::parse(class, self.wide.registry()).ok()
+    }
+
+    /// A column's name in descriptions: of bytes also the text, where they are one.
+    fn described_name(&self, f: &CfDef, name: &[u8]) -> String {
+        let Some(t) = self.name_type(f) else { return terms::hexadecimal(name) };
+        match std::str::from_utf8(name) {
+            Ok(text) if t == Type::Bytes => format!("{text} ({})", t.to_text(name, Wording::Cli)),
+            _ => t.to_text(name, Wording::Cli),
+        }
+    }
+
+    fn describe(&self, name: Option<&str>, out: &mut String) -> Run {
+        let namer = |f: &CfDef, name: &[u8]| self.described_name(f, name);
+        let Some(name) = name else {
+            let text = "Authenticate to a Keyspace, before using `describe` or `describe <column_family>`";
+            let chosen =
+                self.keyspace_name().ok_or_else(|| Failure::new("no keyspace is chosen: 'use KEYSPACE;' chooses one", text))?;
+            let keyspace = self.wide.describe_keyspace(chosen).map_err(refused_plainly)?;
+            format::describe_keyspace(out, &keyspace, &namer);
+            return Ok(());
+        };
+        let called = self.keyspace_called(name).ok();
+        if let Some(keyspace) = called.and_then(|name| self.wide.describe_keyspace(&name).ok()) {
+            format::describe_keyspace(out, &keyspace, &namer);
+            return Ok(());
+        }
+        if self.keyspace.is_none() {
+            return Err(Failure::same(format!(
+                "Keyspace with name '{name}' wasn't found, to lookup ColumnFamily with that name, please, authorize to one of the \
+                 keyspaces first."
+            )));
+        }
+        let Ok(family) = self.family(name) else {
+            return Err(Failure::same(format!("Sorry, no Keyspace nor ColumnFamily was found with name: {name}")));
+        };
+        format::describe_family(out, family.def(), &namer);
+        Ok(())
+    }
+
+    /// After a change of the schema: says so, and forgets what the command of 2012 forgot when it asked for the keyspace anew.
+    fn changed(&mut self, version: uuid::Uuid, keyspace: &str, out: &mut String) -> Run {
+        format::schema_changed(out, &version.to_string());
+        if self.strict {
+            self.ghosts.retain(|g| g.keyspace() != keyspace);
+            for ((_, _), assumed) in self.assumed.iter_mut().filter(|((k, _), _)| k == keyspace) {
+                *assumed = Assumed { keys: assumed.keys.take(), ..Assumed::default() };
+            }
+        }
+        Ok(())
+    }
+
+    /// A refusal of a definition; of a type that is not known, also which ones are.
+    fn refused_definition(&self, e: Error) -> Failure {
+        let why = terms::message(e);
+        if why.starts_with(NO_SUCH_TYPE) {
+            return Failure::new(format!("{why}; there are {}", self.wide.registry().names().join(", ")), why);
+        }
+        Failure::same(why)
+    }
+
+    fn create_keyspace(&mut self, d: &Definition, out: &mut String) -> Run {
+        let def = define::new_keyspace(d, self.strict)?;
+        let version = self.wide.system_add_keyspace(&def).map_err(refused_plainly)?;
+        self.changed(version, &def.name, out)
+    }
+
+    fn update_keyspace(&mut self, d: &Definition, out: &mut String) -> Run {
+        let name = self.keyspace_called(&d.name)?;
+        let old = self.wide.describe_keyspace(&name).map_err(refused_plainly)?;
+        let def = define::changed_keyspace(KsDef { cf_defs: Vec::new(), ..old }, &d.attributes)?;
+        let version = self.wide.system_update_keyspace(&def).map_err(refused_plainly)?;
+        self.changed(version, &name, out)
+    }
+
+    fn drop_keyspace(&mut self, name: &str, out: &mut String) -> Run {
+        let name = self.keyspace_called(name)?;
+        let version = self.wide.system_drop_keyspace(&name).map_err(refused)?;
+        format::schema_changed(out, &version.to_string());
+        if self.keyspace_name() == Some(&name) {
+            self.keyspace = None;
+        }
+        self.assumed.retain(|(keyspace, _), _| *keyspace != name);
+        self.ghosts.retain(|g| g.keyspace() != name);
+        Ok(())
+    }
+
+    fn create_family(&mut self, d: &Definition, out: &mut String) -> Run {
+        let keyspace = self.chosen()?.name().to_owned();
+        let def = define::family(self, CfDef::new(&keyspace, &d.name), &d.attributes, out)?;
+        let version = self.wide.system_add_column_family(&def).map_err(|e| self.refused_definition(e))?;
+        self.changed(version, &keyspace, out)
+    }
+
+    fn update_family(&mut self, d: &Definition, out: &mut String) -> Run {
+        let family = self.family(&d.name)?;
+        let def = define::family(self, family.def().clone(), &d.attributes, out)?;
+        let version = self.wide.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
+        // What the definition says now counts, not what functions said before.
+        self.assumptions(&family).columns.clear();
+        self.changed(version, family.keyspace(), out)
+    }
+
+    fn drop_family(&mut self, name: &str, out: &mut String) -> Run {
+        let family = self.family(name)?;
+        let version = self.wide.system_drop_column_family(family.keyspace(), family.name()).map_err(refused)?;
+        format::schema_changed(out, &version.to_string());
+        if self.strict {
+            self.ghosts.push(family);
+        } else {
+            self.assumed.remove(&(family.keyspace().to_owned(), family.name().to_owned()));
+        }
+        Ok(())
+    }
+
+    fn drop_index(&mut self, family: &str, column: &str, out: &mut String) -> Run {
+        let family = self.family(family)?;
+        let name = self.read(family.cell_comparator(), column, Wrapped::Once)?;
+        let mut def = family.def().clone();
+        let Some(found) = def.column_metadata.iter_mut().find(|c| c.name == name) else {
+            let text = format!("Column '{column}' definition was not found in ColumnFamily '{}'.", family.name());
+            return Err(Failure::same(text));
+        };
+        if found.index_type.take().is_none() {
+            return Err(Failure::same(format!("Column '{column}' does not have an index.")));
+        }
+        found.index_name = None;
+        found.index_options.clear();
+        let version = self.wide.system_update_column_family(&def).map_err(refused)?;
+        self.changed(version, family.keyspace(), out)
+    }
+}
+
+pub(super) fn line(out: &mut String, text: &str) -> Run {
+    out.push_str(text);
+    out.push('\n');
+    Ok(())
+}
+
+fn consistency_level(level: &str, out: &mut String) -> Run {
+    let level = level.to_ascii_uppercase();
+    if !LEVELS.contains(&level.as_str()) {
+        return Err(Failure::same(format!("'{level}' is invalid. Available: {}", LEVELS.join(", "))));
+    }
+    line(out, &format!("Consistency level is set to '{level}'."))
+}

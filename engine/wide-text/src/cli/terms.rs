@@ -1,0 +1,235 @@
+//! Texts of statements to bytes and back, by the family's types, by what the session assumes and by functions.
+
+use std::collections::BTreeMap;
+
+use firn_kv::Env;
+use firn_wide::schema::Family;
+use firn_wide::types::{Registry, Source, Type, Wording, hex_to_bytes, uuids};
+use firn_wide::{ColumnOrSuperColumn, Error, Wide};
+
+use super::complete::FUNCTIONS;
+use super::format::{Cell, Column};
+use super::syntax::Failure;
+
+/// What is expected where nothing else is said.
+pub(super) static BYTES: Type = Type::Bytes;
+
+/// What a session takes a family's texts for, in the place of what the schema says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Assumed {
+    pub comparator: Option<Type>,
+    pub subcomparator: Option<Type>,
+    pub validator: Option<Type>,
+    pub keys: Option<Type>,
+    /// Columns whose values were written by a function, or shown as a type.
+    pub columns: BTreeMap<Vec<u8>, Type>,
+}
+
+/// How deep the command of 2012 had wrapped an error about a text when it printed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Wrapped {
+    Not,
+    Once,
+    Twice,
+    Thrice,
+}
+
+impl Wrapped {
+    /// The printed text.
+    pub fn text(self, exception: &str, message: &str) -> String {
+        match self {
+            Wrapped::Not => message.to_owned(),
+            Wrapped::Once => format!("{exception}: {message}"),
+            Wrapped::Twice => format!("java.lang.RuntimeException: {exception}: {message}"),
+            Wrapped::Thrice => format!("java.lang.RuntimeException: java.lang.RuntimeException: {exception}: {message}"),
+        }
+    }
+
+    fn less(self) -> Wrapped {
+        match self {
+            Wrapped::Not | Wrapped::Once => Wrapped::Not,
+            Wrapped::Twice => Wrapped::Once,
+            Wrapped::Thrice => Wrapped::Twice,
+        }
+    }
+}
+
+/// What texts such as `now` need: the store's time, which is never the same twice, and randomness.
+pub(super) struct Fresh<'a> {
+    pub wide: &'a Wide,
+    pub env: &'a dyn Env,
+}
+
+impl Fresh<'_> {
+    /// A version 1 UUID; a random node and sequence tell it from those of other stores, and from another of the same time.
+    fn uuid_at(&self, micros: i64) -> [u8; 16] {
+        // A node that is no card's address has this bit.
+        const NO_CARD: u64 = 1 << 40;
+        let (sequence, node) = (self.env.random(), self.env.random());
+        uuids::time_uuid(micros, 0, sequence as u16, node | NO_CARD)
+    }
+
+    /// A version 4 UUID.
+    pub fn random_uuid(&self) -> [u8; 16] {
+        let bits = u128::from(self.env.random()) << 64 | u128::from(self.env.random());
+        uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid().into_bytes()
+    }
+}
+
+impl Source for Fresh<'_> {
+    fn millis(&mut self) -> i64 {
+        self.wide.timestamp() / 1000
+    }
+
+    fn time_uuid(&mut self) -> [u8; 16] {
+        self.uuid_at(self.wide.timestamp())
+    }
+
+    fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
+        self.uuid_at(millis.saturating_mul(1000))
+    }
+}
+
+/// The bytes of a text. Leniently, what is not hexadecimal where bytes are expected stands for its own characters.
+pub(super) fn bytes(t: &Type, text: &str, strict: bool, source: &mut Fresh<'_>, wrapped: Wrapped) -> Result<Vec<u8>, Failure> {
+    if t.is_counter() {
+        // The exception of hexadecimal digits, which one place fewer caught.
+        return hex_to_bytes(text)
+            .map_err(|e| Failure::new(e.0.clone(), wrapped.less().text("java.lang.NumberFormatException", &e.0)));
+    }
+    let mut out = Vec::new();
+    match t.from_text(text, Wording::Cli, source, &mut out) {
+        Ok(()) => Ok(out),
+        Err(_) if !strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),
+        Err(e) => Err(Failure::new(e.0.clone(), wrapped.text("org.apache.cassandra.db.marshal.MarshalException", &e.0))),
+    }
+}
+
+/// The text of bytes. Leniently, where bytes are expected those that are the characters of a text are shown as that text, unless it
+/// would be read as hexadecimal, so that what is shown can be written; and characters of texts that would move a terminal's cursor are
+/// shown as escapes.
+pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
+    if strict {
+        return t.to_text(bytes, Wording::Cli);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if *t == Type::Bytes && !text.chars().any(char::is_control) && hex_to_bytes(text).is_err() => text.to_owned(),
+        _ => visible(t.to_text(bytes, Wording::Cli)),
+    }
+}
+
+/// A text whose control characters are escapes.
+fn visible(text: String) -> String {
+    if !text.chars().any(char::is_control) {
+        return text;
+    }
+    text.chars().fold(String::new(), |mut out, c| {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+        out
+    })
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The message of an error.
+pub(super) fn message(e: Error) -> String {
+    match e {
+        Error::InvalidRequest(why) => why,
+        other => other.to_string(),
+    }
+}
+
+/// The names of all functions, as messages list them.
+pub(super) fn functions() -> String {
+    FUNCTIONS.map(|(name, _)| name).join(", ")
+}
+
+/// The type of a function.
+pub(super) fn function_type(registry: &Registry, name: &str) -> Option<Type> {
+    let (_, class) = FUNCTIONS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Type::parse(class, registry).ok()
+}
+
+/// The type of a name: a function's or a class's.
+pub(super) fn named_type(registry: &Registry, name: &str) -> Option<Type> {
+    function_type(registry, name).or_else(|| Type::parse(name, registry).ok())
+}
+
+/// A family's types as a session sees them.
+pub(super) struct Types<'a> {
+    pub family: &'a Family,
+    pub assumed: Option<&'a Assumed>,
+    pub strict: bool,
+}
+
+impl Types<'_> {
+    pub fn keys(&self) -> &Type {
+        self.assumed_keys().unwrap_or(self.family.key_validator())
+    }
+
+    /// The type that was assumed for keys.
+    pub fn assumed_keys(&self) -> Option<&Type> {
+        self.assumed?.keys.as_ref()
+    }
+
+    pub fn comparator(&self) -> &Type {
+        self.assumed.and_then(|a| a.comparator.as_ref()).unwrap_or(self.family.comparator())
+    }
+
+    /// The type of names in super columns.
+    pub fn subcomparator(&self) -> &Type {
+        let known = self.assumed.and_then(|a| a.subcomparator.as_ref()).or(self.family.subcomparator());
+        known.unwrap_or(&BYTES)
+    }
+
+    /// Of a column's values, and whether something is known of that very column.
+    pub fn validator(&self, column: &[u8]) -> (&Type, bool) {
+        if let Some(t) = self.assumed.and_then(|a| a.columns.get(column)) {
+            return (t, true);
+        }
+        if let Some(c) = self.family.column(column) {
+            return (c.validator(), true);
+        }
+        (self.assumed.and_then(|a| a.validator.as_ref()).unwrap_or(self.family.default_validator()), false)
+    }
+
+    fn text(&self, t: &Type, bytes: &[u8]) -> String {
+        text(t, bytes, self.strict)
+    }
+
+    pub fn key_text(&self, key: &[u8]) -> String {
+        self.text(self.keys(), key)
+    }
+
+    /// A column with its texts; `inside` a super column or not.
+    pub fn column(&self, c: &firn_wide::Column, inside: bool) -> Column {
+        let name = if inside { self.subcomparator() } else { self.comparator() };
+        let value = self.text(self.validator(&c.name).0, &c.value);
+        Column { name: self.text(name, &c.name), value, timestamp: c.timestamp, ttl: c.ttl }
+    }
+
+    /// A cell with its texts; `inside` a super column or not.
+    pub fn cell(&self, cell: &ColumnOrSuperColumn, inside: bool) -> Cell {
+        let name = |name: &[u8], inside: bool| self.text(if inside { self.subcomparator() } else { self.comparator() }, name);
+        match cell {
+            ColumnOrSuperColumn::Column(c) => Cell::Column(self.column(c, inside)),
+            ColumnOrSuperColumn::CounterColumn(c) => Cell::Counter(name(&c.name, inside), c.value),
+            ColumnOrSuperColumn::SuperColumn(s) => {
+                Cell::Super(name(&s.name, false), s.columns.iter().map(|c| self.column(c, true)).collect())
+            }
+            ColumnOrSuperColumn::CounterSuperColumn(s) => {
+                let counters = s.columns.iter().map(|c| (name(&c.name, true), c.value)).collect();
+                Cell::CounterSuper(name(&s.name, false), counters)
+            }
+        }
+    }
+}

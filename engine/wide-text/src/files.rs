@@ -1,0 +1,323 @@
+//! What tools need to understand a store's files: which family a tree is, and what an entry of it says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_wide::cell::{State, Stored};
+use firn_wide::key::{AFTER, BEFORE, DELETION, Layout, Place, RANGES, ROWS, STATIC};
+use firn_wide::ring::Partitioner;
+use firn_wide::schema::{Family, RECORD_PREFIX, Schema};
+use firn_wide::store::{Body, TreeName};
+use firn_wide::types::{NEXT, NULL, Registry, Type};
+use firn_wide::{Error, PARTITIONER, Result};
+
+use crate::text;
+
+/// A family and how its keys are made.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// Its definition.
+    pub def: Arc<Family>,
+    /// Its layout.
+    pub layout: Layout,
+}
+
+/// The families of a store, as far as its records can be read.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    families: BTreeMap<u32, Described>,
+    partitioner: Option<Partitioner>,
+    problems: Vec<String>,
+}
+
+impl Catalog {
+    /// Reads the records of the tree `system.schema`. A family whose record can't be read, or whose types `registry` lacks, is left
+    /// out.
+    pub fn read(records: &[(Vec<u8>, Vec<u8>)], registry: &Arc<Registry>) -> Catalog {
+        let mut catalog = Catalog::default();
+        let written = records.iter().find(|(k, _)| k == PARTITIONER).map(|(_, v)| String::from_utf8_lossy(v));
+        let partitioner = match written.as_deref().map(Partitioner::parse) {
+            Some(Ok(p)) => p,
+            Some(Err(e)) => {
+                catalog.problems.push(e.to_string());
+                return catalog;
+            }
+            None => return catalog,
+        };
+        catalog.partitioner = Some(partitioner);
+        let is_family = |k: &[u8]| k.starts_with(b"schema/family/");
+        let schema: Vec<_> = records.iter().filter(|(k, _)| k.starts_with(RECORD_PREFIX)).collect();
+        // One by one, so that one that can't be read doesn't take the others with it.
+        for (key, _) in schema.iter().filter(|(k, _)| is_family(k)) {
+            let with_it = schema.iter().filter(|(k, _)| !is_family(k) || k == key);
+            match Schema::from_records(registry.clone(), with_it.map(|(k, v)| (&**k, &**v))) {
+                Ok(schema) => {
+                    for def in schema.families() {
+                        catalog.families.insert(def.id(), Described { def: def.clone(), layout: layout(def, partitioner) });
+                    }
+                }
+                Err(e) => catalog.problems.push(e.to_string()),
+            }
+        }
+        catalog
+    }
+
+    /// The family that a tree of this name holds; `None` for other trees.
+    pub fn of_tree(&self, name: &str) -> Option<&Described> {
+        let Some(TreeName::Family(id)) = TreeName::parse(name) else { return None };
+        self.families.get(&id)
+    }
+
+    /// The families.
+    pub fn families(&self) -> impl Iterator<Item = &Described> {
+        self.families.values()
+    }
+
+    /// How keys are spread; `None` where no record tells.
+    pub fn partitioner(&self) -> Option<Partitioner> {
+        self.partitioner
+    }
+
+    /// What could not be read, and why.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+fn layout(def: &Family, partitioner: Partitioner) -> Layout {
+    match def.subcomparator() {
+        None => Layout::standard(partitioner, def.comparator().clone()),
+        Some(sub) => Layout::super_columns(partitioner, def.comparator().clone(), sub.clone()),
+    }
+}
+
+/// One entry of a family's tree.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    /// The partition part of its key.
+    pub partition: &'a [u8],
+    /// The key of the partition.
+    pub key: Vec<u8>,
+    /// Where it lies.
+    pub place: Place<'a>,
+    /// What it says.
+    pub body: Body<'a>,
+}
+
+/// Reads an entry of a family's tree.
+///
+/// # Errors
+/// `Corrupt` when it is none.
+pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result<Entry<'a>> {
+    let (partition, at, mut place) = split(layout, key)?;
+    let stored = Stored::decode(value)?;
+    let misplaced =
+        || Error::Corrupt(format!("a cell or deletion lies where it can't be, at the key \"{}\"", key.escape_ascii()));
+    let body = match (at, stored) {
+        (At::Partition, Stored::Deletion(d)) => Body::PartitionDeletion(d),
+        (At::Row, Stored::Deletion(d)) => Body::RowDeletion(d),
+        (At::Cell, Stored::Cell(c)) => Body::Cell(c),
+        (At::Cell, Stored::Deletion(d)) if place.path == Some(&[DELETION]) => {
+            place.path = None;
+            Body::ComplexDeletion(d)
+        }
+        (At::Ranges(bounds), Stored::Range(deletion, len)) => {
+            let (start, end) = bounds.split_at_checked(len).ok_or_else(misplaced)?;
+            Body::RangeDeletion { start, end, deletion }
+        }
+        _ => return Err(misplaced()),
+    };
+    let mut raw = vec![];
+    layout.key_of(partition, &mut raw)?;
+    Ok(Entry { partition, key: raw, place, body })
+}
+
+enum At<'a> {
+    Partition,
+    /// Both bounds.
+    Ranges(&'a [u8]),
+    Row,
+    Cell,
+}
+
+/// The parts of a key. Of a complex column's deletion, the path is the byte that says so.
+fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], At<'a>, Place<'a>)> {
+    let (partition, at) = key.split_at(layout.partition_len(key)?);
+    let mut place = Place { is_static: false, row: &[], name: &[], path: None };
+    let row = match at.first() {
+        Some(&DELETION) if at.len() == 1 => return Ok((partition, At::Partition, place)),
+        Some(&RANGES) => return Ok((partition, At::Ranges(&at[1..]), place)),
+        Some(&STATIC) => 1,
+        _ => layout.row_len(at)?,
+    };
+    place.is_static = at.first() == Some(&STATIC);
+    place.row = if place.is_static { &[] } else { &at[1..row - 1] };
+    let rest = &at[row..];
+    if rest == [DELETION] {
+        return Ok((partition, At::Row, place));
+    }
+    let name = layout.name_len(rest)?;
+    place.name = &rest[..name];
+    place.path = match &rest[name + 1..] {
+        [] => None,
+        [DELETION] => Some(&[DELETION]),
+        path => path.split_last().map(|(_, path)| path),
+    };
+    Ok((partition, At::Cell, place))
+}
+
+/// An entry in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// The row's key.
+    pub key: String,
+    /// The super column, where the entry lies in one.
+    pub super_column: Option<String>,
+    /// The column, unless it is a deletion.
+    pub column: Option<String>,
+    /// The timestamp.
+    pub timestamp: i64,
+    /// The time to live, and the second when it ends.
+    pub ttl: Option<(u32, i64)>,
+    /// The second of a deletion or tombstone.
+    pub deleted: Option<i64>,
+    /// The value; of a counter its number or increment.
+    pub value: Option<String>,
+    /// What it is: `column`, `counter`, `tombstone`, `row deletion`, `super column deletion`, `range deletion`.
+    pub what: &'static str,
+}
+
+impl Described {
+    /// What an entry of the family's tree says, in words.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is none.
+    pub fn typed(&self, key: &[u8], value: &[u8]) -> Result<Typed> {
+        let entry = read_entry(&self.layout, key, value)?;
+        let mut typed = self.place(&entry.key, &entry.place)?;
+        match entry.body {
+            Body::Cell(c) => {
+                typed.timestamp = c.timestamp;
+                let mut name = vec![];
+                self.layout.name_of(entry.place.name, &mut name)?;
+                let shown = |v| Some(text::show(self.def.validator(&name), v).text.into_owned());
+                (typed.what, typed.value) = match c.state {
+                    State::Live(v) => ("column", shown(v)),
+                    State::Expiring { value, ttl, expires } => {
+                        typed.ttl = Some((ttl, expires));
+                        ("column", shown(value))
+                    }
+                    State::Tombstone { deleted } => {
+                        typed.deleted = Some(deleted);
+                        ("tombstone", None)
+                    }
+                    State::Counter(n) => ("counter", Some(n.to_string())),
+                };
+            }
+            Body::PartitionDeletion(d) | Body::RowDeletion(d) | Body::ComplexDeletion(d) => {
+                (typed.timestamp, typed.deleted) = (d.timestamp, Some(d.local));
+                let in_row = matches!(entry.body, Body::RowDeletion(_)) && typed.super_column.is_some();
+                typed.what = if in_row { "super column deletion" } else { "row deletion" };
+            }
+            Body::RangeDeletion { start, end, deletion } => {
+                (typed.timestamp, typed.deleted) = (deletion.timestamp, Some(deletion.local));
+                let show = |b| bound(self.layout.clustering(), b).map(|b| b.words()).unwrap_or_else(|| "?".into());
+                typed.super_column = Some(format!("{} to {}", show(start), show(end)));
+                typed.what = "range deletion";
+            }
+        }
+        Ok(typed)
+    }
+
+    /// Where a key of the family's tree lies, in words; `None` when it is none.
+    pub fn key_words(&self, key: &[u8]) -> Option<String> {
+        let (partition, _, place) = split(&self.layout, key).ok()?;
+        let mut raw = vec![];
+        self.layout.key_of(partition, &mut raw).ok()?;
+        let typed = self.place(&raw, &place).ok()?;
+        Some([Some(typed.key), typed.super_column, typed.column].into_iter().flatten().collect::<Vec<_>>().join(" / "))
+    }
+
+    fn place(&self, key: &[u8], place: &Place<'_>) -> Result<Typed> {
+        let mut typed = Typed { key: text::show_name(self.def.key_validator(), key).into_owned(), ..Typed::default() };
+        let mut parts = vec![];
+        if !place.row.is_empty() {
+            self.layout.clustering_of(place.row, &mut parts)?;
+            let shown = parts.iter().zip(self.layout.clustering()).map(|(raw, of)| text::show_name(of, raw));
+            typed.super_column = Some(shown.collect::<Vec<_>>().join(":"));
+        }
+        if !place.name.is_empty() {
+            let mut name = vec![];
+            self.layout.name_of(place.name, &mut name)?;
+            typed.column = Some(text::show_name(self.def.cell_comparator(), &name).into_owned());
+        }
+        Ok(typed)
+    }
+
+    /// The key in the family's tree of a row's deletion, a super column's deletion or a column, named as [`Typed`] names them.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a text that isn't of its type, or a column of a Super family without its super column.
+    pub fn tree_key(&self, key: &str, super_column: Option<&str>, column: Option<&str>) -> Result<Vec<u8>> {
+        let times = &mut text::Ticks(0);
+        let mut read = |of: &Type, written: &str| -> Result<Vec<u8>> {
+            let mut out = vec![];
+            text::read(of, written, times, &mut out)?;
+            Ok(out)
+        };
+        let mut out = vec![];
+        self.layout.put_partition(&read(self.def.key_validator(), key)?, &mut out)?;
+        let row = super_column.map(|s| read(self.def.comparator(), s)).transpose()?;
+        if row.is_some() != self.def.is_super() && (row.is_some() || column.is_some()) {
+            let name = self.def.name();
+            return Err(firn_wide::base::error::invalid(if row.is_some() {
+                format!("{name} is a Standard family: it has no super columns")
+            } else {
+                format!("{name} is a Super family: name the super column too")
+            }));
+        }
+        let row = row.as_deref();
+        match (column, row) {
+            (Some(column), _) => self.layout.put_cell(row.as_slice(), &read(self.def.cell_comparator(), column)?, &mut out)?,
+            (None, Some(_)) => {
+                self.layout.put_row(row.as_slice(), &mut out)?;
+                out.push(DELETION);
+            }
+            (None, None) => out.push(DELETION),
+        }
+        Ok(out)
+    }
+}
+
+/// A bound of a deleted range.
+pub(super) struct BoundText {
+    /// Its components, as many as it has.
+    pub parts: Vec<String>,
+    /// Whether it lies after what begins with them.
+    pub after: bool,
+}
+
+impl BoundText {
+    fn words(&self) -> String {
+        format!("{} {}", if self.after { "after" } else { "before" }, self.parts.join(":"))
+    }
+}
+
+/// Reads a bound between rows; `None` when it is none.
+pub(super) fn bound(types: &[Type], place: &[u8]) -> Option<BoundText> {
+    let mut rest = place.strip_prefix(&[ROWS])?;
+    let mut parts = vec![];
+    for of in types {
+        if !rest.first().is_some_and(|&b| b == NEXT || (NULL..=NEXT + 1).contains(&b)) {
+            break;
+        }
+        let mut raw = vec![];
+        of.take_component(&mut rest, &mut raw).ok()?;
+        parts.push(text::show_name(of, &raw).into_owned());
+    }
+    match rest {
+        [BEFORE] => Some(BoundText { parts, after: false }),
+        [AFTER] => Some(BoundText { parts, after: true }),
+        _ => None,
+    }
+}

@@ -1,0 +1,259 @@
+//! Rows as Cassandra's `sstabledump` prints them (model 5.1), in the form that 3.x gives families (model 2.12): a column of a Standard
+//! family is a row whose clustering is its name, a super column a row whose columns are elements of a map without a name.
+
+use std::io::{self, Write};
+
+use firn_wide::cell::{Cell, Deletion, State};
+use firn_wide::key::Place;
+use firn_wide::store::Body;
+use firn_wide::types::{Type, Wording};
+
+use super::Failure;
+use super::emit::Emit;
+use crate::files::{BoundText, Described, bound};
+use crate::text::{self, Shown};
+
+/// How times are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// ISO 8601, UTC, where they are microseconds of the years 1 to 9999.
+    Dates,
+    /// Numbers, as they are stored.
+    Raw,
+}
+
+/// Prints entries, which must come in the order of their keys.
+pub struct Dump<W: Write> {
+    family: Described,
+    times: Times,
+    now: i64,
+    emit: Emit<W>,
+    partition: Vec<u8>,
+    /// Whether the list of the partition's rows is open.
+    rows: bool,
+    row: Vec<u8>,
+    /// Whether a row's list of cells is open.
+    cells: bool,
+    name: Vec<u8>,
+}
+
+impl<W: Write> std::fmt::Debug for Dump<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dump").finish_non_exhaustive()
+    }
+}
+
+impl<W: Write> Dump<W> {
+    /// Begins; `now` is the second since 1970 that tells what has expired.
+    pub fn new(family: Described, times: Times, now: i64, out: W) -> Dump<W> {
+        let mut emit = Emit::new(out);
+        emit.open(b'[');
+        Dump { family, times, now, emit, partition: vec![], rows: false, row: vec![], cells: false, name: vec![] }
+    }
+
+    /// Prints an entry: the partition part of its key, the partition's key, its place and what it says.
+    ///
+    /// # Errors
+    /// Errors of the output, and `Corrupt`.
+    pub fn entry(&mut self, partition: &[u8], key: &[u8], place: &Place<'_>, body: &Body<'_>) -> Result<(), Failure> {
+        if self.partition != partition {
+            self.leave_partition();
+            self.partition.extend_from_slice(partition);
+            self.emit.member()?;
+            self.emit.open(b'{');
+            self.emit.named("partition")?;
+            self.emit.raw("{\"key\": [");
+            self.emit.quote(&text::show(self.family.def.key_validator(), key).text)?;
+            self.emit.raw("]");
+            if let Body::PartitionDeletion(d) = body {
+                self.deletion(d)?;
+            }
+            self.emit.raw("}");
+            self.emit.named("rows")?;
+            self.emit.open(b'[');
+            self.rows = true;
+        }
+        match body {
+            Body::PartitionDeletion(_) => {}
+            Body::RangeDeletion { start, end, deletion } => self.range(start, end, deletion)?,
+            Body::RowDeletion(d) => {
+                self.leave_row();
+                self.row.extend_from_slice(place.row);
+                self.open_row(place.row, None)?;
+                self.deletion(d)?;
+                self.emit.raw(", \"cells\": ");
+                self.emit.open(b'[');
+                self.cells = true;
+            }
+            Body::Cell(cell) => self.cell(place, cell)?,
+            // Families have no complex columns.
+            Body::ComplexDeletion(_) => {}
+        }
+        Ok(())
+    }
+
+    fn leave_row(&mut self) {
+        self.row.clear();
+        if std::mem::take(&mut self.cells) {
+            self.emit.close(b']');
+            self.emit.raw("}");
+        }
+    }
+
+    fn leave_partition(&mut self) {
+        self.leave_row();
+        self.partition.clear();
+        if std::mem::take(&mut self.rows) {
+            self.emit.close(b']');
+            self.emit.close(b'}');
+        }
+    }
+
+    fn open_row(&mut self, row: &[u8], name: Option<&[u8]>) -> Result<(), Failure> {
+        self.emit.member()?;
+        self.emit.raw("{\"type\": \"row\", \"clustering\": [");
+        let mut parts = vec![];
+        self.family.layout.clustering_of(row, &mut parts)?;
+        parts.extend(name.map(<[u8]>::to_vec));
+        for (i, raw) in parts.iter().enumerate() {
+            if i > 0 {
+                self.emit.raw(", ");
+            }
+            self.emit.value(&text::show(self.family.def.comparator(), raw))?;
+        }
+        self.emit.raw("]");
+        Ok(())
+    }
+
+    fn cell(&mut self, place: &Place<'_>, cell: &Cell<'_>) -> Result<(), Failure> {
+        self.name.clear();
+        self.family.layout.name_of(place.name, &mut self.name)?;
+        let name = std::mem::take(&mut self.name);
+        let in_super_column = self.family.def.is_super();
+        if !in_super_column || self.row != place.row || !self.cells {
+            self.leave_row();
+            self.row.extend_from_slice(place.row);
+            self.open_row(place.row, (!in_super_column).then_some(&name))?;
+            self.emit.raw(", \"cells\": ");
+            self.emit.open(b'[');
+            self.cells = true;
+        }
+        self.emit.member()?;
+        if in_super_column {
+            self.emit.raw("{\"name\": \"\", \"path\": [");
+            self.emit.quote(&text::show(self.family.def.cell_comparator(), &name).text)?;
+            self.emit.raw("]");
+        } else {
+            self.emit.raw("{\"name\": \"value\"");
+        }
+        self.said(cell, self.family.def.clone().validator(&name))?;
+        self.name = name;
+        Ok(())
+    }
+
+    /// What a cell says, and the end of it.
+    fn said(&mut self, cell: &Cell<'_>, of: &Type) -> io::Result<()> {
+        match cell.state {
+            State::Live(v) | State::Expiring { value: v, .. } => {
+                self.emit.raw(", \"value\": ");
+                self.emit.value(&text::show(of, v))?;
+            }
+            State::Counter(n) => self.emit.raw(&format!(", \"value\": {n}")),
+            State::Tombstone { deleted } => {
+                let at = self.second(deleted);
+                self.emit.raw(&format!(", \"deletion_info\": {{\"local_delete_time\": {at}}}"));
+            }
+        }
+        let at = self.micros(cell.timestamp);
+        self.emit.raw(&format!(", \"tstamp\": {at}"));
+        if let State::Expiring { ttl, expires, .. } = cell.state {
+            let (at, gone) = (self.second(expires), expires <= self.now);
+            self.emit.raw(&format!(", \"ttl\": {ttl}, \"expires_at\": {at}, \"expired\": {gone}"));
+        }
+        self.emit.raw("}");
+        Ok(())
+    }
+
+    fn deletion(&mut self, d: &Deletion) -> io::Result<()> {
+        let (marked, local) = (self.micros(d.timestamp), self.second(d.local));
+        self.emit.raw(&format!(", \"deletion_info\": {{\"marked_deleted\": {marked}, \"local_delete_time\": {local}}}"));
+        Ok(())
+    }
+
+    fn range(&mut self, start: &[u8], end: &[u8], deletion: &Deletion) -> Result<(), Failure> {
+        let types = self.family.layout.clustering().to_vec();
+        for (which, place, is_start) in [("start", start, true), ("end", end, false)] {
+            let bound = bound(&types, place).ok_or_else(|| damaged(place))?;
+            self.emit.member()?;
+            self.emit.raw(&format!("{{\"type\": \"range_tombstone_bound\", \"{which}\": "));
+            self.bound(&bound, is_start)?;
+            self.deletion(deletion)?;
+            self.emit.raw("}");
+        }
+        Ok(())
+    }
+
+    fn bound(&mut self, bound: &BoundText, is_start: bool) -> io::Result<()> {
+        let kind = if bound.after == is_start { "exclusive" } else { "inclusive" };
+        self.emit.raw(&format!("{{\"type\": \"{kind}\", \"clustering\": ["));
+        if bound.parts.is_empty() {
+            self.emit.quote("*")?;
+        }
+        for (i, part) in bound.parts.iter().enumerate() {
+            if i > 0 {
+                self.emit.raw(", ");
+            }
+            self.emit.value(&Shown { text: part.into(), bare: false })?;
+        }
+        self.emit.raw("]}");
+        Ok(())
+    }
+
+    /// Prints what is left.
+    ///
+    /// # Errors
+    /// Errors of the output.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.leave_partition();
+        self.emit.close(b']');
+        self.emit.finish()
+    }
+
+    fn micros(&self, micros: i64) -> String {
+        match self.times {
+            Times::Dates => date(micros.div_euclid(1000)).map(|d| with_micros(&d, micros)),
+            Times::Raw => None,
+        }
+        .unwrap_or_else(|| micros.to_string())
+    }
+
+    fn second(&self, second: i64) -> String {
+        match self.times {
+            Times::Dates => second.checked_mul(1000).and_then(date).map(|d| format!("\"{d}Z\"")),
+            Times::Raw => None,
+        }
+        .unwrap_or_else(|| second.to_string())
+    }
+}
+
+fn damaged(place: &[u8]) -> firn_wide::Error {
+    firn_wide::Error::Corrupt(format!("the bound of a deleted range can't be read: \"{}\"", place.escape_ascii()))
+}
+
+/// `2009-08-16T15:53:24` in the years 1 to 9999.
+fn date(millis: i64) -> Option<String> {
+    const FIRST: i64 = -62_135_596_800_000;
+    const LAST: i64 = 253_402_300_799_999;
+    if !(FIRST..=LAST).contains(&millis) {
+        return None;
+    }
+    let text = Type::Timestamp.to_text(&millis.to_be_bytes(), Wording::Cql);
+    Some(text.get(..19)?.replace(' ', "T"))
+}
+
+fn with_micros(date: &str, micros: i64) -> String {
+    match micros.rem_euclid(1_000_000) {
+        0 => format!("\"{date}Z\""),
+        n => format!("\"{date}.{n:06}Z\""),
+    }
+}

@@ -1,0 +1,97 @@
+//! Strict JSON, written as it comes: members one a line, indented by how deep they lie.
+
+use std::io::{self, Write};
+
+use crate::text::Shown;
+
+/// Writes JSON. Who calls it opens and closes what belongs together.
+pub struct Emit<W: Write> {
+    out: W,
+    line: Vec<u8>,
+    depth: usize,
+    /// Whether the innermost open container has a member.
+    filled: bool,
+}
+
+impl<W: Write> Emit<W> {
+    pub fn new(out: W) -> Emit<W> {
+        Emit { out, line: vec![], depth: 0, filled: false }
+    }
+
+    fn pass_on(&mut self) -> io::Result<()> {
+        if self.line.len() >= 32 << 10 {
+            self.out.write_all(&self.line)?;
+            self.line.clear();
+        }
+        Ok(())
+    }
+
+    fn new_line(&mut self) {
+        self.line.push(b'\n');
+        self.line.resize(self.line.len() + 2 * self.depth, b' ');
+    }
+
+    /// Begins a member of the innermost container, on a line of its own.
+    pub fn member(&mut self) -> io::Result<()> {
+        self.pass_on()?;
+        if self.filled {
+            self.line.push(b',');
+        }
+        if self.depth > 0 {
+            self.new_line();
+        }
+        self.filled = true;
+        Ok(())
+    }
+
+    /// Begins a member with a name.
+    pub fn named(&mut self, name: &str) -> io::Result<()> {
+        self.member()?;
+        self.quote(name)?;
+        self.line.extend_from_slice(b": ");
+        Ok(())
+    }
+
+    /// Opens a container: `{` or `[`.
+    pub fn open(&mut self, bracket: u8) {
+        self.line.push(bracket);
+        self.depth += 1;
+        self.filled = false;
+    }
+
+    /// Closes the innermost container: `}` or `]`.
+    pub fn close(&mut self, bracket: u8) {
+        self.depth -= 1;
+        if self.filled {
+            self.new_line();
+        }
+        self.line.push(bracket);
+        self.filled = true;
+    }
+
+    /// What is JSON already.
+    pub fn raw(&mut self, json: &str) {
+        self.line.extend_from_slice(json.as_bytes());
+    }
+
+    /// A string.
+    pub fn quote(&mut self, text: &str) -> io::Result<()> {
+        Ok(serde_json::to_writer(&mut self.line, text)?)
+    }
+
+    /// A value.
+    pub fn value(&mut self, shown: &Shown<'_>) -> io::Result<()> {
+        if shown.bare {
+            self.raw(&shown.text);
+            return Ok(());
+        }
+        self.quote(&shown.text)
+    }
+
+    /// Hands on everything that was written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)?;
+        self.out.flush()
+    }
+}

@@ -1,0 +1,47 @@
+//! The texts around the data model of `firn-wide`, for tools, shells and whoever moves data: cassandra-cli's language, families as JSON,
+//! `storage-conf.xml`. An application that embeds the model needs none of it.
+//!
+//! A database made from a configuration of 2009, filled in cassandra-cli's language, and written as JSON:
+//!
+//! ```
+//! use firn_kv::OsEnv;
+//! use firn_wide::{Options, Wide};
+//! use firn_wide_text::cli::{Session, Source};
+//! use firn_wide_text::json::{Notation, export};
+//! use firn_wide_text::storage_conf::StorageConf;
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-text-{}", std::process::id()));
+//!
+//! let conf = "<Storage><Keyspaces><Keyspace Name='BloggyAppy'>
+//!     <ColumnFamily CompareWith='UTF8Type' Name='Authors'/>
+//! </Keyspace></Keyspaces></Storage>";
+//! let options = Options::default();
+//! let conf = StorageConf::parse(conf, &options.registry)?;
+//! let wide = Wide::open_with(&dir, conf.settings.options(options))?;
+//! for keyspace in &conf.keyspaces {
+//!     wide.system_add_keyspace(keyspace)?;
+//! }
+//!
+//! let mut session = Session::new(wide.clone(), OsEnv::new(), false);
+//! for statement in ["use BloggyAppy;", "set Authors[utf8('Arin')][twitter] = utf8('phatduckk');"] {
+//!     assert_eq!(session.run(&Source::new(statement)).failure, None);
+//! }
+//!
+//! let mut json = vec![];
+//! export(&wide, "BloggyAppy", &[], Notation::Short, &mut json)?;
+//! assert_eq!(String::from_utf8(json)?.split_whitespace().collect::<String>(), r#"{"Authors":{"Arin":{"twitter":"phatduckk"}}}"#);
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The rooms
+//! A module imports only lower floors: `text` (0), which is bytes of a type as text and back, < [`storage_conf`], [`files`] (1) <
+//! [`json`], [`cli`] (2) < [`demo`] (3), which has whole applications: the article's blog, and a music site with likes.
+
+#![warn(missing_debug_implementations)]
+
+pub mod cli;
+pub mod demo;
+pub mod files;
+pub mod json;
+pub mod storage_conf;
+mod text;

@@ -1,0 +1,117 @@
+//! Bytes of a type as text of JSON, and back, exactly.
+//!
+//! - Text types, and `BytesType` where it holds text without control characters: as they are.
+//! - Other types: as [`Type::to_text`] writes them (CQL's wording), where that is read back as the same bytes; whole numbers of up to 15
+//!   digits and booleans without quotes.
+//! - Everything else, and texts that would be taken for it: `0x` and hexadecimal digits.
+//!
+//! Read is any text of the type, and for every type `0x` with an even number of digits: those bytes.
+
+use std::borrow::Cow;
+
+use firn_wide::types::{Source, Type, TypeError, Wording, hex_to_bytes, uuids};
+
+/// A value as JSON shows it.
+pub struct Shown<'a> {
+    /// The text, without quotes and escapes.
+    pub text: Cow<'a, str>,
+    /// Whether it is a number or a boolean, which need no quotes.
+    pub bare: bool,
+}
+
+/// The bytes that a text with `0x` means; `None` for other texts.
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    hex_to_bytes(text.strip_prefix("0x")?).ok()
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::from("0x"), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}
+
+/// Times for texts that were written by [`show`], which never ask for any.
+struct NoTime;
+
+impl Source for NoTime {
+    fn millis(&mut self) -> i64 {
+        0
+    }
+
+    fn time_uuid(&mut self) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn time_uuid_at(&mut self, _: i64) -> [u8; 16] {
+        [0; 16]
+    }
+}
+
+/// Times for texts like `now`: each a microsecond later than the one before.
+pub struct Ticks(pub i64);
+
+impl Source for Ticks {
+    fn millis(&mut self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    fn time_uuid(&mut self) -> [u8; 16] {
+        self.0 = self.0.wrapping_add(1);
+        uuids::time_uuid(self.0, 0, 0, 0)
+    }
+
+    fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
+        self.0 = self.0.wrapping_add(1);
+        // The running number keeps those of one millisecond apart.
+        uuids::time_uuid(millis.saturating_mul(1000), 0, 0, self.0 as u64)
+    }
+}
+
+/// A value as text.
+pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> Shown<'a> {
+    let of = of.unreversed();
+    let plain = |text: Cow<'a, str>| Shown { text, bare: false };
+    if bytes.is_empty() {
+        return plain("".into());
+    }
+    if let (Type::Utf8 | Type::Ascii | Type::Bytes, Ok(text)) = (of, std::str::from_utf8(bytes)) {
+        let as_it_is = match of {
+            Type::Ascii => text.is_ascii(),
+            Type::Bytes => !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')),
+            _ => true,
+        };
+        return plain(if as_it_is && from_hex(text).is_none() { text.into() } else { to_hex(bytes).into() });
+    }
+    if *of == Type::Bytes {
+        return plain(to_hex(bytes).into());
+    }
+    let text = of.to_text(bytes, Wording::Cql);
+    let mut back = vec![];
+    let exact = from_hex(&text).is_none() && of.from_text(&text, Wording::Cql, &mut NoTime, &mut back).is_ok() && back == bytes;
+    if !exact {
+        return plain(to_hex(bytes).into());
+    }
+    let whole = matches!(of, Type::Long | Type::Int32 | Type::Short | Type::Byte | Type::Integer | Type::Counter);
+    let bare = (whole && text.len() <= 15) || *of == Type::Boolean;
+    Shown { text: text.into(), bare }
+}
+
+/// The bytes that a text means.
+///
+/// # Errors
+/// Why it means none, in the type's words.
+pub fn read(of: &Type, text: &str, times: &mut Ticks, out: &mut Vec<u8>) -> Result<(), TypeError> {
+    match (from_hex(text), of.unreversed()) {
+        (Some(bytes), _) => out.extend(bytes),
+        (None, Type::Bytes | Type::Utf8) => out.extend_from_slice(text.as_bytes()),
+        (None, of) => of.from_text(text, Wording::Cql, times, out)?,
+    }
+    Ok(())
+}
+
+/// A name as text: as a value, but a name of no bytes is told from no name.
+pub fn show_name<'a>(of: &Type, bytes: &'a [u8]) -> Cow<'a, str> {
+    if bytes.is_empty() { "0x".into() } else { show(of, bytes).text }
+}

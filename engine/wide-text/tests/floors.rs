@@ -1,0 +1,15 @@
+//! A module imports only lower floors, and every file says what it is.
+
+use std::path::Path;
+
+use firn_testkit::floors::{Plan, check};
+
+const PLAN: Plan<'_> =
+    Plan { floors: &[("text", 0), ("storage_conf", 1), ("files", 1), ("json", 2), ("cli", 2), ("demo", 3)], neighbours: &[] };
+
+#[test]
+fn imports_go_downwards_and_every_file_says_what_it_is() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (files, imports) = check(&src, &PLAN).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(files > 20 && imports > 10, "{files} files, {imports} imports");
+}

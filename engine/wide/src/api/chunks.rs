@@ -1,0 +1,292 @@
+//! Rows of columns into a family, in atomic chunks.
+//!
+//! A chunk is one call of the store's: all of it or nothing. Its partitions are put into the order of their tokens, in which the
+//! store writes them fastest.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use firn_kv::Durability;
+
+use super::Keyspace;
+use super::check::{self, MAX_SHORT};
+use super::state::Table;
+use crate::base::error::{Result, invalid};
+use crate::cell::{Cell, Deletion, State};
+use crate::schema::Family;
+use crate::store::{Mutation, Store};
+use crate::types::Wording;
+
+/// A chunk ends early when it holds so many bytes of names and values.
+const CHUNK_BYTES: usize = 16 << 20;
+
+/// How much was read or written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows. One that comes in two pieces counts twice.
+    pub rows: u64,
+    /// Columns, tombstones among them.
+    pub columns: u64,
+}
+
+impl std::ops::Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts { rows: self.rows + other.rows, columns: self.columns + other.columns }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        *self = *self + other;
+    }
+}
+
+/// Collects rows, checks them, and writes them in chunks: the way in for many rows.
+///
+/// ```
+/// use firn_wide::schema::{CfDef, KsDef};
+/// use firn_wide::{Chunks, Wide};
+/// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-chunks-{}", std::process::id()));
+/// let wide = Wide::open(&dir)?;
+/// wide.system_add_keyspace(&KsDef::new("K"))?;
+/// wide.system_add_column_family(&CfDef::new("K", "F"))?;
+/// let keyspace = wide.keyspace("K")?;
+///
+/// let mut chunks = Chunks::new(&keyspace, "F", 10_000, wide.durability())?;
+/// for key in ["ann", "bob"] {
+///     let columns = [("city", "Rome"), ("age", "40")];
+///     chunks.record(key.as_bytes(), None, columns.iter().map(|(n, v)| Ok((n.as_bytes().into(), v.as_bytes().into()))))?;
+/// }
+/// chunks.flush()?;
+/// assert_eq!((chunks.written().rows, chunks.written().columns), (2, 4));
+/// # std::fs::remove_dir_all(dir).ok();
+/// # Ok::<(), firn_wide::Error>(())
+/// ```
+///
+/// What is refused was never written, but chunks before it may have been. What was not [flushed](Chunks::flush) is not written.
+pub struct Chunks {
+    store: Store,
+    table: Arc<Table>,
+    durability: Durability,
+    limit: usize,
+    /// The mutations of this chunk are the first `used`; others keep their memory for later.
+    mutations: Vec<Mutation>,
+    used: usize,
+    cells: usize,
+    bytes: usize,
+    place: Vec<u8>,
+    key: Vec<u8>,
+    counts: Counts,
+    written: Counts,
+}
+
+impl std::fmt::Debug for Chunks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chunks").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+impl Chunks {
+    /// For a family, with `limit` columns in a chunk (at least 1).
+    ///
+    /// # Errors
+    /// `InvalidRequest` when there is no such family.
+    pub fn new(keyspace: &Keyspace, family: &str, limit: usize, durability: Durability) -> Result<Chunks> {
+        Ok(Chunks {
+            store: keyspace.store().clone(),
+            table: keyspace.table(family)?,
+            durability,
+            limit: limit.max(1),
+            mutations: vec![],
+            used: 0,
+            cells: 0,
+            bytes: 0,
+            place: vec![],
+            key: vec![],
+            counts: Counts::default(),
+            written: Counts::default(),
+        })
+    }
+
+    /// The family's definition.
+    pub fn family(&self) -> &Arc<Family> {
+        &self.table.def
+    }
+
+    /// A timestamp of now: larger than all that were given before.
+    pub fn timestamp(&self) -> i64 {
+        self.store.timestamp()
+    }
+
+    /// Seconds since 1970.
+    pub fn now(&self) -> i64 {
+        self.store.now()
+    }
+
+    /// What was written.
+    pub fn written(&self) -> Counts {
+        self.written
+    }
+
+    /// What was taken, written or not.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Rows that were begun and are not written yet.
+    pub fn pending(&self) -> usize {
+        self.used
+    }
+
+    /// Begins a row. What follows belongs to it.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a key that the family refuses; the errors of [`flush`](Chunks::flush).
+    pub fn row(&mut self, key: &[u8]) -> Result<()> {
+        check::key(&self.table, key)?;
+        if self.is_full() {
+            self.flush()?;
+        }
+        self.counts.rows += 1;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.begin();
+        Ok(())
+    }
+
+    /// Whether the chunk is as large as it gets: it is written before anything is added.
+    pub fn is_full(&self) -> bool {
+        self.cells >= self.limit || self.bytes >= CHUNK_BYTES
+    }
+
+    fn begin(&mut self) {
+        match self.mutations.get_mut(self.used) {
+            Some(m) => m.reset(&self.key),
+            None => self.mutations.push(Mutation::new(&self.key)),
+        }
+        self.used += 1;
+    }
+
+    /// Writes a record as a row, or as a super column of one, with a timestamp of now. Never split over chunks; when it is refused, or one of
+    /// its columns is an error, nothing of it is written.
+    ///
+    /// # Errors
+    /// As [`row`](Chunks::row) and [`cell`](Chunks::cell), and the first error among the columns.
+    pub fn record<'a>(
+        &mut self,
+        key: &[u8],
+        super_column: Option<&[u8]>,
+        columns: impl Iterator<Item = Result<(Cow<'a, [u8]>, Cow<'a, [u8]>)>>,
+    ) -> Result<()> {
+        let before = self.counts;
+        self.row(key)?;
+        let (cells, bytes) = (self.cells, self.bytes);
+        let timestamp = self.store.timestamp();
+        let mut put = |(name, value): (Cow<'_, [u8]>, Cow<'_, [u8]>)| {
+            self.put(super_column, &name, Cell { timestamp, state: State::Live(&value) })
+        };
+        let done = columns.into_iter().try_for_each(|column| column.and_then(&mut put));
+        if done.is_err() {
+            (self.counts, self.cells, self.bytes) = (before, cells, bytes);
+            self.used -= 1;
+        }
+        done
+    }
+
+    /// Writes a column of the row: of a super column when one is named.
+    ///
+    /// # Errors
+    /// `InvalidRequest` with the texts of an insert; the errors of [`flush`](Chunks::flush), when the row goes over into another chunk.
+    pub fn cell(&mut self, super_column: Option<&[u8]>, name: &[u8], cell: Cell<'_>) -> Result<()> {
+        self.make_room()?;
+        self.put(super_column, name, cell)
+    }
+
+    fn put(&mut self, super_column: Option<&[u8]>, name: &[u8], cell: Cell<'_>) -> Result<()> {
+        let table = &*self.table;
+        check::kind(table, cell.counter().is_some())?;
+        check::path(table, super_column, Some(name))?;
+        if let State::Live(value) | State::Expiring { value, .. } = cell.state {
+            check_value(table, super_column.is_some(), name, value)?;
+        }
+        self.place.clear();
+        table.layout().put_cell(super_column.as_slice(), name, &mut self.place)?;
+        self.bytes += self.place.len() + cell.value().len();
+        self.cells += 1;
+        self.counts.columns += 1;
+        if let Some(m) = self.used.checked_sub(1).and_then(|i| self.mutations.get_mut(i)) {
+            m.put_cell(&self.table.cells, &self.place, cell);
+        }
+        Ok(())
+    }
+
+    /// Deletes the row, or a super column of it.
+    ///
+    /// # Errors
+    /// As [`cell`](Chunks::cell).
+    pub fn delete(&mut self, super_column: Option<&[u8]>, deletion: Deletion) -> Result<()> {
+        check::kind(&self.table, false)?;
+        if let Some(name) = super_column {
+            check::path(&self.table, Some(name), None)?;
+        }
+        self.make_room()?;
+        self.place.clear();
+        if let Some(name) = super_column {
+            self.table.layout().put_row(&[name], &mut self.place)?;
+        }
+        self.cells += 1;
+        if let Some(m) = self.used.checked_sub(1).and_then(|i| self.mutations.get_mut(i)) {
+            m.delete_as(&self.table.cells, &self.place, deletion);
+        }
+        Ok(())
+    }
+
+    /// Ends the chunk in the middle of a row when it is full.
+    fn make_room(&mut self) -> Result<()> {
+        if self.is_full() {
+            self.flush()?;
+            self.begin();
+        }
+        Ok(())
+    }
+
+    /// Writes what was collected.
+    ///
+    /// # Errors
+    /// Errors of the store; nothing of the chunk was written then.
+    pub fn flush(&mut self) -> Result<()> {
+        let layout = self.table.layout();
+        let chunk = &mut self.mutations[..self.used];
+        chunk.sort_by_cached_key(|m| {
+            let mut part = vec![];
+            // A key that can't be placed is refused when it is written.
+            layout.put_partition(m.key(), &mut part).map(|()| part).unwrap_or_default()
+        });
+        (self.used, self.cells, self.bytes) = (0, 0, 0);
+        self.store.apply(chunk, self.durability)?;
+        self.written = self.counts;
+        Ok(())
+    }
+}
+
+fn check_value(table: &Table, in_super_column: bool, name: &[u8], value: &[u8]) -> Result<()> {
+    let def = &table.def;
+    let known = def.column(name);
+    let validator = known.map_or(def.default_validator(), |c| c.validator());
+    if let Err(why) = validator.validate(value) {
+        let name = table.name_type(in_super_column).to_text(name, Wording::Cli);
+        return Err(invalid(format!("({why}) [{}][{}][{name}] failed validation", def.keyspace(), def.name())));
+    }
+    match known.and_then(|c| c.index()) {
+        Some(index) if value.len() > MAX_SHORT => Err(invalid(format!(
+            "Can't index column value of size {} for index {} in CF {} of KS {}",
+            value.len(),
+            index.name,
+            def.name(),
+            def.keyspace()
+        ))),
+        _ => Ok(()),
+    }
+}
