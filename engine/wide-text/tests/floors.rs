@@ -11,5 +11,5 @@ const PLAN: Plan<'_> =
 fn imports_go_downwards_and_every_file_says_what_it_is() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (files, imports) = check(&src, &PLAN).unwrap_or_else(|wrong| panic!("{wrong}"));
-    assert!(files > 20 && imports > 10, "{files} files, {imports} imports");
+    assert!(files > 20 && imports >= 8, "{files} files, {imports} imports");
 }

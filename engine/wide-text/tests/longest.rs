@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::*;
 use firn_wide_text::cli::{Session, Source};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::registry;
 use firn_kv::Durability;
-use firn_kv::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::schema::{CfDef, Schema};
 use firn_wide::{Error, Options, Wide};
