@@ -1,8 +1,4 @@
-<<<<<<< HEAD:engine/wide/src/cli/mod.rs
-//! Floor 4: the language of `cassandra-cli` (model 2.10): statements in, the texts that the command of 2012 printed out.
-=======
-//! The language of `cassandra-cli` (model.md 2.10): statements in, the texts that the command of 2012 printed out.
->>>>>>> 8fbfb48 (The texts around the data model are a crate of their own, firn-wide-text: who embeds the model need not carry them):engine/wide-text/src/cli/mod.rs
+//! The language of `cassandra-cli` (model 2.10): statements in, the texts that the command of 2012 printed out.
 //!
 //! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a [`Statement`]). None of these knows
 //! the store, and none panics on any text. The language is in `grammar.md` beside this file.

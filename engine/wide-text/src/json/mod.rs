@@ -1,8 +1,4 @@
-<<<<<<< HEAD:engine/wide/src/json/mod.rs
-//! Floor 4: families as JSON, out and in (model 1.1), and as `sstabledump` shows tables (model 5.1).
-=======
-//! Families as JSON, out and in (model A4), and as `sstabledump` shows tables (model 5.1).
->>>>>>> 8fbfb48 (The texts around the data model are a crate of their own, firn-wide-text: who embeds the model need not carry them):engine/wide-text/src/json/mod.rs
+//! Families as JSON, out and in (model 1.1), and as `sstabledump` shows tables (model 5.1).
 //!
 //! - [`export`], [`import`]: the article's two notations. The full one holds all that there is to a family, so that an empty family
 //!   that it is read into is the same in every read and gives the same text again:
