@@ -1,4 +1,4 @@
-//! Sizes, policies and options of trees as a command line gives them, and as it shows them.
+//! The store, sizes, policies and options of trees as a command line gives them, and as it shows them.
 //!
 //! Invariant: what [`policy_text`] and [`list`] write is read back to the same by [`policy`] and [`set`].
 //!
@@ -12,7 +12,54 @@
 
 use std::fmt::Display;
 
-use firn_kv::{Compression, FilterKind, Movement, Policy, TreeOptions};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use firn_kv::{Compression, Durability, FilterKind, Movement, Policy, TreeOptions};
+
+use crate::output::{Color, Style};
+
+/// The heading of such options in help texts.
+pub const EVERYWHERE: &str = "Options of every command";
+
+/// What every command on a store takes.
+#[derive(Args, Clone, Debug)]
+pub struct StoreArgs {
+    /// Directory of the store
+    #[arg(long, visible_alias = "dir", global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "firn-data")]
+    pub db: PathBuf,
+    /// Print JSON for programs instead of text for people
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub color: Color,
+}
+
+impl StoreArgs {
+    /// The colours to use.
+    pub fn style(&self) -> Style {
+        Style::new(self.color)
+    }
+}
+
+/// [`Durability`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durable {
+    /// Survives a crash of the process
+    Process,
+    /// Survives a power cut
+    Power,
+}
+
+impl From<Durable> for Durability {
+    fn from(d: Durable) -> Durability {
+        match d {
+            Durable::Process => Durability::Process,
+            Durable::Power => Durability::Power,
+        }
+    }
+}
 
 /// Policies, for help texts.
 pub const POLICIES: &str = "\

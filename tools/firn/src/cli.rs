@@ -54,7 +54,7 @@ pub struct CliArgs {
 
 /// Runs `firn cli`.
 pub fn run(global: &Global, args: &CliArgs) -> Done {
-    if global.json {
+    if global.store.json {
         return Err(Failure::with_next("cli speaks cassandra-cli, which has no JSON", "leave --json out"));
     }
     let awaits = global.begins_empty()?;

@@ -125,7 +125,7 @@ fn open(global: &Global, settings: &Settings) -> Done<Wide> {
         store: store::Options { db, clock: None },
         ..Options::default()
     };
-    Wide::open_with(&global.db, options).map_err(|e| match e {
+    Wide::open_with(&global.store.db, options).map_err(|e| match e {
         Error::Configuration(_) => {
             Failure::with_next(e.to_string(), "name another directory with --db, or leave Partitioner out")
         }
@@ -186,7 +186,7 @@ fn sorts(def: &CfDef) -> String {
 
 fn tell(global: &Global, plans: &[Plan<'_>]) -> Done {
     let out = &mut io::stdout();
-    if global.json {
+    if global.store.json {
         let family = |(def, is_new): &(&CfDef, bool)| {
             let sub = def.subcomparator_type.as_deref().map(short);
             json!({"name": def.name, "made": is_new, "column_type": def.column_type, "comparator": short(&def.comparator_type),

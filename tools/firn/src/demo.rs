@@ -48,10 +48,10 @@ impl Which {
 
 /// Runs `firn demo`.
 pub fn run(global: &Global, args: &DemoArgs) -> Done {
-    if global.json {
+    if global.store.json {
         return Err(Failure::with_next("demo tells a story, which has no JSON", "leave --json out"));
     }
-    let dir = &global.db;
+    let dir = &global.store.db;
     let wide = Wide::open(dir).map_err(|e| wide_failure(e, dir))?;
     let keyspace = args.which.keyspace();
     if wide.keyspace(keyspace).is_ok() {

@@ -9,11 +9,11 @@ use firn_kv::{Batch, MAX_VALUE_LEN, Tree, TreeOptions};
 use serde_json::json;
 
 use crate::bench;
-use crate::load::Durable;
 use crate::store::{self, DEFAULT_TREE, Global};
 use firn_tools::escape;
 use firn_tools::io::{Input, stderr_is_terminal, stdin_is_terminal, stdout};
 use firn_tools::keys::{self, RangeArgs};
+use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, things};
 
 pub const PUT_EXAMPLES: &str = "\
@@ -85,7 +85,7 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     let bytes = pairs.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
     let db = global.open_to_write(true, bytes)?;
     // The next bench replaces the tree of the last, with what was put into it; a store with another tree it leaves alone.
-    let is_new = db.tree_names().is_empty() || bench::is_of_a_bench(&global.db)?;
+    let is_new = db.tree_names().is_empty() || bench::is_of_a_bench(&global.store.db)?;
     let named = args.tree.as_deref().or(is_new.then_some(DEFAULT_TREE));
     // Options are for a tree that has to be made: they would replace those of one that is there.
     let tree = match named.filter(|name| !db.tree_names().iter().any(|n| n == name)) {
@@ -99,7 +99,7 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     let mut batch = Batch::new();
     pairs.iter().try_for_each(|(key, value)| batch.put(&tree, key, value))?;
     db.with(args.durability.into()).write(batch)?;
-    if global.json {
+    if global.store.json {
         writeln!(stdout(), "{}", json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes}))?;
     }
     eprintln!("put {} into the tree {:?}", things(pairs.len() as u64, "key", "keys"), tree.name());
@@ -176,7 +176,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
         batch.delete_range(&tree, range.bounds())?;
     }
     db.with(args.durability.into()).write(batch)?;
-    if global.json {
+    if global.store.json {
         writeln!(stdout(), "{}", json!({"tree": tree.name(), "keys": keys.len(), "ranges": u8::from(keys.is_empty())}))?;
     }
     match keys.len() as u64 {
@@ -242,7 +242,7 @@ fn would_delete(global: &Global, args: &DeleteArgs, keys: &[Vec<u8>], range: &ke
         }
     }
     let of = format!("of the tree {:?}", tree.name());
-    if global.json {
+    if global.store.json {
         writeln!(stdout(), "{}", json!({"tree": tree.name(), "dry_run": true, "keys": there, "bytes": bytes}))?;
     }
     let what = format!("{} with {}", things(there, "key", "keys"), output::bytes(bytes));

@@ -105,8 +105,8 @@ impl Look {
     fn new(global: &Global) -> Done<Look> {
         let (db, names) = global.open_named()?;
         let stats = db.stats();
-        let unlisted = files_of_tables(&global.db).saturating_sub(stats.table_bytes());
-        let on_disk = disk_bytes(&global.db).unwrap_or(0);
+        let unlisted = files_of_tables(&global.store.db).saturating_sub(stats.table_bytes());
+        let on_disk = disk_bytes(&global.store.db).unwrap_or(0);
         Ok(Look { stats, names, options: Options::of(global), on_disk, unlisted, at: Watch::start() })
     }
 
@@ -119,7 +119,7 @@ impl Look {
 /// Runs `firn stats`.
 pub fn stats(global: &Global, args: &StatsArgs) -> Done {
     if args.prometheus {
-        if global.json {
+        if global.store.json {
             return Err(Failure::with_next("--json and --prometheus are two formats", "leave one of them out"));
         }
         let (db, _) = global.open_named()?;
@@ -131,7 +131,7 @@ pub fn stats(global: &Global, args: &StatsArgs) -> Done {
     let mut seen = 0;
     loop {
         let now = Look::new(global)?;
-        match global.json {
+        match global.store.json {
             true => print_json(global, args, &now, before.as_ref())?,
             false => print_text(global, args, &now, before.as_ref())?,
         }
@@ -151,7 +151,7 @@ fn print_json(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Loo
         tree["holds"] = now.names.told(&name);
         tree["options"] = now.options.json(&name);
     }
-    v["dir"] = global.db.display().to_string().into();
+    v["dir"] = global.store.db.display().to_string().into();
     v["disk_bytes"] = now.on_disk.into();
     v["unlisted_table_bytes"] = now.unlisted.into();
     if args.watch.is_none() {
@@ -178,7 +178,7 @@ fn print_text(global: &Global, args: &StatsArgs, now: &Look, before: Option<&Loo
     writeln!(
         out,
         "{}: {} on disk, {} of it in {}; {} so far",
-        global.db.display(),
+        global.store.db.display(),
         bytes(now.on_disk),
         bytes(s.table_bytes()),
         things(tables, "table", "tables"),

@@ -15,6 +15,7 @@ use crate::load_rows::{self, RowArgs};
 use crate::record::{Choice, Coding, Format, Record, Records, Trouble, Values};
 use crate::store::{DEFAULT_TREE, Global};
 use firn_tools::io::{self, Input, Watch};
+use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 /// A chunk ends early when its batch is as large as this.
@@ -140,24 +141,6 @@ pub enum OnBad {
     Stop,
     /// Report it, count it, go on: what was skipped is no failure
     Skip,
-}
-
-/// [`Durability`] on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Durable {
-    /// Survives a crash of the process
-    Process,
-    /// Survives a power cut
-    Power,
-}
-
-impl From<Durable> for Durability {
-    fn from(d: Durable) -> Durability {
-        match d {
-            Durable::Process => Durability::Process,
-            Durable::Power => Durability::Power,
-        }
-    }
 }
 
 /// What was loaded.
@@ -336,7 +319,7 @@ impl Loading<'_> {
 }
 
 fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, complete: bool) -> Done {
-    if global.json {
+    if global.store.json {
         writeln!(io::stdout(), "{}", loaded.json(seconds, complete))?;
     }
     report_bad_line(global, args, loaded, complete);
@@ -346,7 +329,7 @@ fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, compl
         things(loaded.records, "record", "records"),
         output::bytes(loaded.bytes),
         args.tree,
-        global.db.display(),
+        global.store.db.display(),
         output::rate(rate),
     );
     report_rest(global, loaded, complete);

@@ -197,7 +197,7 @@ impl Loading<'_> {
 }
 
 fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, counts: Counts, seconds: f64, complete: bool) -> Done {
-    if global.json {
+    if global.store.json {
         let mut v = loaded.json(seconds, complete);
         (v["loaded"], v["columns"]) = (json!(counts.rows), json!(counts.columns));
         writeln!(io::stdout(), "{v}")?;
@@ -208,7 +208,7 @@ fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, counts: Counts, sec
     eprintln!(
         "loaded {} into {keyspace}.{family} of {} in {seconds:.2} s, {rate} columns/s",
         told(counts),
-        global.db.display()
+        global.store.db.display()
     );
     crate::load::report_rest(global, loaded, complete);
     Ok(())

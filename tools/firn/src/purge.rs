@@ -58,7 +58,7 @@ pub fn run(global: &Global, args: &PurgeArgs) -> Done {
         reports.push((name, report.map_err(failure)?));
     }
     let mut out = stdout();
-    if global.json {
+    if global.store.json {
         let all: Vec<Value> = reports.iter().map(|(name, report)| report_json(name, report)).collect();
         writeln!(out, "{:#}", Value::from(all))?;
         return Ok(out.flush()?);

@@ -56,7 +56,7 @@ pub fn get(global: &Global, args: &GetArgs) -> Done {
         let value = tree.get(key).map_err(|e| global.of_families(e.into(), tree.name()))?;
         line.clear();
         match &value {
-            _ if global.json => {
+            _ if global.store.json => {
                 let mut object = Map::new();
                 put_field(&mut object, "key", key, args.hex);
                 match &value {
@@ -214,7 +214,7 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
     let range = args.range.range(args.hex)?;
     let db = global.open_to_read()?;
     let tree = store::tree(&db, args.tree.as_deref())?;
-    let format = args.format.unwrap_or(if global.json { ScanFormat::Json } else { ScanFormat::Tsv });
+    let format = args.format.unwrap_or(if global.store.json { ScanFormat::Json } else { ScanFormat::Tsv });
     let mut out = stdout();
     if format == ScanFormat::Csv {
         writeln!(out, "{}", if args.keys_only { "key" } else { "key,value" })?;

@@ -1,6 +1,6 @@
 //! Opening stores and trees the way a command needs them: reading commands never write and never make a store.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Once;
 
 use clap::Args;
@@ -9,41 +9,33 @@ use firn_kv::MemEnv;
 use firn_kv::OsEnv;
 use firn_kv::internals::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree};
-use firn_tools::output::{Color, Done, Failure, Style, things};
+use firn_tools::options::{EVERYWHERE, StoreArgs};
+use firn_tools::output::{Done, Failure, Style, things};
 use firn_wide::Wide;
 use firn_wide::store::{SCHEMA_TREE, TreeName};
 
 use crate::cli::wide_failure;
 use crate::names::Names;
 
-const EVERYWHERE: &str = "Options of every command";
-
 /// What every command takes.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
-    /// Directory of the store
-    #[arg(long, visible_alias = "dir", global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "firn-data")]
-    pub db: PathBuf,
-    /// Print JSON for programs instead of text for people
-    #[arg(long, global = true, help_heading = EVERYWHERE)]
-    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Open for writing though a damaged log has cut off writes, and lose them
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub accept_log_loss: bool,
-    /// When to use colours
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_enum, default_value = "auto", value_name = "WHEN")]
-    pub color: Color,
 }
 
 impl Global {
     /// The colours to use.
     pub fn style(&self) -> Style {
-        Style::new(self.color)
+        self.store.style()
     }
 
     /// Opens the store for reading only: without its lock, without writing a byte, beside a writer too.
     pub fn open_to_read(&self) -> Done<Db> {
-        let db = Db::open_with(&self.db, self.to_read())?;
+        let db = Db::open_with(&self.store.db, self.to_read())?;
         self.tell_of_log(&db);
         Ok(db)
     }
@@ -63,7 +55,7 @@ impl Global {
         {
             return Ok((session.engine().store().db().clone(), Names::of_session(&session)));
         }
-        Ok((Db::open_with(&self.db, self.to_read())?, Names::default()))
+        Ok((Db::open_with(&self.store.db, self.to_read())?, Names::default()))
     }
 
     fn tell_of_log(&self, db: &Db) {
@@ -87,7 +79,7 @@ impl Global {
         let options = self.to_write(create, bytes);
         match self.holding()? {
             Holding::Model => Ok(self.model(options)?.engine().store().db().clone()),
-            Holding::Nothing | Holding::Keys => Ok(Db::open_with(&self.db, options)?),
+            Holding::Nothing | Holding::Keys => Ok(Db::open_with(&self.store.db, options)?),
         }
     }
 
@@ -109,8 +101,8 @@ impl Global {
     /// What the directory holds, by its manifest alone.
     pub fn holding(&self) -> Done<Holding> {
         let env = OsEnv::new();
-        let is_there = env.list(&self.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
-        match if is_there { Manifest::load(&*env, &self.db)? } else { None } {
+        let is_there = env.list(&self.store.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
+        match if is_there { Manifest::load(&*env, &self.store.db)? } else { None } {
             None => Ok(Holding::Nothing),
             Some((state, _)) if state.trees.values().any(|t| t.name == SCHEMA_TREE) => Ok(Holding::Model),
             Some((state, _)) if state.trees.is_empty() => Ok(Holding::Nothing),
@@ -121,20 +113,20 @@ impl Global {
     /// Opens the database of keyspaces, families and tables in this way.
     pub fn wide(&self, db: DbOptions) -> Done<Wide> {
         let options = firn_wide::Options { store: firn_wide::store::Options { db, clock: None }, ..Default::default() };
-        Wide::open_with(&self.db, options).map_err(|e| wide_failure(e, &self.db))
+        Wide::open_with(&self.store.db, options).map_err(|e| wide_failure(e, &self.store.db))
     }
 
     /// The same, with the tables of CQL.
     pub fn model(&self, db: DbOptions) -> Done<Session> {
-        Session::new(self.wide(db)?).map_err(|e| Failure::new(format!("cannot open {}: {e}", self.db.display())))
+        Session::new(self.wide(db)?).map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
     }
 
     /// Whether a shell has to begin with nothing: a store without keyspaces, or none yet. It then speaks to an [`empty`] database, and the first
     /// statement that makes a keyspace makes the store: so a name mistyped makes none.
     pub fn begins_empty(&self) -> Done<bool> {
-        let names = OsEnv::new().list(&self.db).unwrap_or_default();
+        let names = OsEnv::new().list(&self.store.db).unwrap_or_default();
         let foreign = !names.is_empty() && !names.iter().any(|n| n == CURRENT);
-        Ok(!foreign && !self.db.is_file() && self.holding()? != Holding::Model)
+        Ok(!foreign && !self.store.db.is_file() && self.holding()? != Holding::Model)
     }
 
     /// What is said when a statement is refused by such a database, once.
@@ -145,7 +137,7 @@ impl Global {
                 Ok(Holding::Keys) => "is a store of keys and values, which has no keyspaces yet: CREATE KEYSPACE makes one",
                 _ => "is no store yet: the first CREATE KEYSPACE makes it",
             };
-            eprintln!("{} {} {what}", self.style().bold("note:"), self.db.display());
+            eprintln!("{} {} {what}", self.style().bold("note:"), self.store.db.display());
         });
     }
 
@@ -155,7 +147,7 @@ impl Global {
             return Ok(());
         }
         let next = "`firn trees` lists what is there; `firn define`, `firn cli` and `firn cql` make keyspaces";
-        Err(Failure::with_next(format!("{} is a store of keys and values: it has no keyspaces", self.db.display()), next))
+        Err(Failure::with_next(format!("{} is a store of keys and values: it has no keyspaces", self.store.db.display()), next))
     }
 
     /// What is said when a tree of families is read without what knows its values.

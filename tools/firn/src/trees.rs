@@ -23,7 +23,7 @@ pub struct Options(BTreeMap<String, PersistedOptions>);
 impl Options {
     /// Those of this store; of a manifest that can't be read, none.
     pub fn of(global: &Global) -> Options {
-        let state = Manifest::load(&*OsEnv::new(), &global.db).ok().flatten().map(|(state, _)| state);
+        let state = Manifest::load(&*OsEnv::new(), &global.store.db).ok().flatten().map(|(state, _)| state);
         let trees = state.into_iter().flat_map(|s| s.trees.into_values());
         Options(trees.map(|t| (t.name, t.options)).collect())
     }
@@ -85,7 +85,7 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
     let (s, options) = (db.stats(), Options::of(global));
     let mut out = stdout();
     let undefined = names.undefined(&db);
-    if global.json {
+    if global.store.json {
         let one = |t: &firn_kv::TreeStats| {
             let m = sums(t);
             json!({
@@ -194,7 +194,7 @@ pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
     options.check().map_err(|e| refused(e.message().to_owned()))?;
     let after = options::list(&options);
     tree.set_options(options)?;
-    if global.json {
+    if global.store.json {
         writeln!(stdout(), "{}", json!({"tree": tree.name(), "options": Options::of(global).json(tree.name())}))?;
     }
     if before == after {

@@ -102,7 +102,7 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
             report
         }
         // Damage that keeps the store from being opened is a finding too, but "no store" is none.
-        Err(e) if is_damage(&global.db, &e) => from_below(&global.db, e),
+        Err(e) if is_damage(&global.store.db, &e) => from_below(&global.store.db, e),
         Err(other) => return Err(other.into()),
     };
     print(global, &report, watch.seconds())?;
@@ -195,7 +195,7 @@ fn remedy(e: &Error) -> &'static str {
 
 fn print(global: &Global, r: &Report, seconds: f64) -> Done {
     let mut out = stdout();
-    if global.json {
+    if global.store.json {
         let v = json!({
             "sound": r.is_sound(), "undefined": r.undefined, "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "bytes": r.bytes,
             "seconds": seconds, "notes": r.notes,
@@ -236,6 +236,6 @@ fn print(global: &Global, r: &Report, seconds: f64) -> Done {
         0 => style.good("sound"),
         n => style.bad(things(n, "error", "errors")),
     };
-    writeln!(out, "{}: {verdict} ({what} read in {seconds:.2} s)", global.db.display())?;
+    writeln!(out, "{}: {verdict} ({what} read in {seconds:.2} s)", global.store.db.display())?;
     Ok(out.flush()?)
 }

@@ -59,7 +59,7 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
     }
     let stats = db.stats();
     let (after, seconds) = (stats.table_bytes(), watch.seconds());
-    if global.json {
+    if global.store.json {
         let figures = json!({
             "seconds": seconds, "table_bytes_before": before, "table_bytes_after": after,
             "read_bytes": stats.compaction_read, "written_bytes": stats.compaction_written,
@@ -106,7 +106,7 @@ pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Done {
     db.checkpoint(&args.into)?;
     let (stats, seconds) = (db.stats(), watch.seconds());
     let tables: u64 = stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables as u64).sum();
-    if global.json {
+    if global.store.json {
         let figures = json!({
             "dir": args.into.display().to_string(), "tables": tables, "table_bytes": stats.table_bytes(),
             "seq": stats.seq, "seconds": seconds,

@@ -9,9 +9,9 @@ use firn_wide::{ColumnFamily, Counts, Error, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
-use crate::load::Durable;
 use crate::store::Global;
 use firn_tools::io::{self, Input, Watch};
+use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXPORT_EXAMPLES: &str = "\
@@ -215,7 +215,7 @@ pub fn import(global: &Global, args: &ImportArgs) -> Done {
     drop(progress);
     wide.store().db().sync()?;
     let seconds = watch.seconds();
-    if global.json {
+    if global.store.json {
         writeln!(io::stdout(), "{}", json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds}))?;
     }
     let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));

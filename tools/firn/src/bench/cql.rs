@@ -15,9 +15,9 @@ use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, Keyspace, Mutation, O
 use firn_workload::process::Usage;
 use serde_json::json;
 
-use super::duel::{EACH, Meter, NOISE, ROUNDS, Report, scattered};
-use super::{BenchArgs, directory};
-use crate::store::Global;
+use super::ModelBenchArgs;
+use firn_bench::Setting;
+use firn_bench::duel::{EACH, Meter, NOISE, ROUNDS, Report, scattered};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, bytes, count, nanos};
 
@@ -57,9 +57,9 @@ fn any(n: u64, below: u64) -> u64 {
 }
 
 impl Bench {
-    fn open(dir: &Path, args: &BenchArgs) -> Done<Bench> {
-        let memory_budget = usize::try_from(args.budget).unwrap_or(usize::MAX);
-        let db = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
+    fn open(dir: &Path, args: &ModelBenchArgs) -> Done<Bench> {
+        let memory_budget = usize::try_from(args.engine.budget).unwrap_or(usize::MAX);
+        let db = DbOptions { memory_budget, durability: args.engine.durability.into(), ..DbOptions::default() };
         db.check()?;
         let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
         let wide = Wide::open_with(dir, options).map_err(refused)?;
@@ -235,14 +235,14 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> 
 }
 
 /// Runs it.
-pub fn run(global: &Global, args: &BenchArgs) -> Done {
+pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     if args.rows < LEAST_ROWS {
         return Err(Failure::new(format!("--rows must be {LEAST_ROWS} at least")));
     }
-    directory::make_room(&global.db)?;
+    setting.make_room(&setting.store.db)?;
     let mut report = Report::default();
-    let bench = Bench::open(&global.db, args)?;
-    directory::mark(&global.db)?;
+    let bench = Bench::open(&setting.store.db, args)?;
+    firn_bench::mark(&setting.store.db)?;
     bench.inserts(&mut report)?;
     bench.selects("as loaded", 0, &mut report)?;
     bench.compact()?;
@@ -250,6 +250,6 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
     bench.texts(&mut report)?;
     bench.elements(&mut report)?;
     bench.scans(&mut report)?;
-    let head = format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.budget));
-    report.print(global, "cql", &head, json!({ "rows": args.rows, "budget": args.budget }))
+    let head = format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.engine.budget));
+    report.print(setting, "cql", &head, json!({ "rows": args.rows, "budget": args.engine.budget }))
 }

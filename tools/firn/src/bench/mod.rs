@@ -1,92 +1,40 @@
-//! `firn bench`: takes a fresh store through workloads and says how fast, at what price, and what to look at next.
+//! `firn bench`: the benches of the engine (`firn-bench`), and beside them those of the data model and of CQL.
 //!
-//! [`shape`] knows which bench is meant, [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`mod@run`] measures, [`timed`] holds a stopwatch to
-//! the store, [`report`] prints, [`picture`] draws, [`advice`] draws the conclusions. [`wide`] and [`cql`] are the benches of the models
-//! above the engine, which measure two ways by turns ([`duel`]). [`ltm`] is that of a store larger than memory, [`cliffs`] measures what
-//! histories do to single operations, [`queue`] the first look behind many deletions, [`small`] what a small store costs, and [`trees`] what
-//! many trees cost.
+//! [`wide`] and [`cql`] measure two ways by turns: what they do, and what the layer beneath takes for the same.
 
-mod advice;
-mod cliffs;
 mod cql;
-mod directory;
-mod duel;
-mod ltm;
-mod picture;
-mod plan;
-mod queue;
-mod report;
-mod run;
-mod shape;
-mod small;
-mod timed;
-mod trees;
 mod wide;
 
-pub use directory::is_of_a_bench;
-pub use shape::given;
-
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use firn_kv::{Compression, Policy, ReadMode};
-use firn_workload::spec::parse_count;
-use firn_workload::{Distribution, ValueSize};
-
-use self::shape::Shape;
-use crate::load::Durable;
-use crate::store::Global;
-use firn_tools::options;
+use firn_bench::{BenchArgs, ModelStores, Setting, not_alone, refuse_others};
+use firn_kv::DbOptions;
 use firn_tools::output::Done;
+use firn_wide::Wide;
+use firn_wide::store::{Options as StoreOptions, SCHEMA_TREE, TreeName};
+use firn_workload::spec::parse_count;
 
-pub const EXAMPLES: &str = "\
-Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 100 bytes that compress to about 55 %, on a fresh
-store in ./firn-data, in well under a minute. An earlier bench's store there is replaced; anything else is refused.
+use crate::cli::wide_failure;
+use crate::store::Global;
 
-Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@OPERATIONS:THREADS sets both for one of them:
-  fillseq fillrandom filluniquerandom fillbatch fillsync overwrite mergerandom deleterandom
-  deleteseq deleterange (of 100 keys each)
-  readrandom readmissing readseq readreverse seekrandom readwhilewriting mixgraph
-  ycsb-load ycsb-a … ycsb-f, or ycsb for all of them (records of 1,000 bytes; loaded first if need be)
-  and the steps compact, flush, wait (until background work is done)
-  or, alone, ltm: a store larger than memory. It takes --limit, --seconds and what workloads take but --reads, --series
-  and --html. 2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
-  or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally;
-  exit code 1 when one is above --bound
-  or, alone, queue: the first look behind --deletions many deletions, in memory and in tables, beside one where nothing was
-  deleted, and scans among deletions by RocksDB's published recipe (--recipe keys)
-  or, alone, trees: what many trees under one budget cost to open, at rest and while they are written. It takes --num, --budget,
-  --memtable and --durability
-  or, alone, small: what each of many small stores costs that one process has open. It takes --stores and --records
+pub use firn_bench::{given, is_of_a_bench};
 
-Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS[:MOVEMENT]]][:base=BYTES]  lazy[:RATIO]
-          unified[:W…][:table=BYTES][:shards=N]  window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
-
-Examples:
-  firn bench
-  firn bench fillrandom readrandom:2 --num 5m --budget 1g
-  firn bench ycsb --threads 2
-  firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv --html over-time.html
-  firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
-  firn bench fillsync@2000 --durability power --json
-  firn bench mergerandom,readrandom                        counters; a store of them is gone on with as one (--keep mergerandom)
-  firn bench fillseq,deleterange@1k,readseq                a thousand range deletions, and what a scan makes of them
-  firn bench ltm --num 20m --limit 512m --budget 256m --json
-  firn bench small --stores 1000 --records 100
-  firn bench queue --deletions 1m --rounds 3
-  firn bench queue --orders queues --queues 1000 --deletions 1m --recipe 0     one tree has a thousand queues
-  firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
-  firn bench trees --trees 60,10k --budget 64m             memory and puts a second of many trees
+const MODEL_EXAMPLES: &str = "
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
                                                            takes --rows, --columns, --budget and --seed
   firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them";
 
+/// The examples of the help text.
+pub fn examples() -> String {
+    format!("{}{MODEL_EXAMPLES}", firn_bench::EXAMPLES)
+}
+
 /// What `firn bench` takes.
 #[derive(Args, Clone, Debug)]
-pub struct BenchArgs {
-    /// What to run, in this order [default: a standard run]
-    #[arg(value_name = "WORKLOAD", value_delimiter = ',')]
-    workloads: Vec<String>,
+pub struct ModelBenchArgs {
+    #[command(flatten)]
+    engine: BenchArgs,
     /// What is measured: the engine itself, columns and rows on it, or CQL on those
     #[arg(long, value_enum, default_value = "kv", value_name = "MODEL")]
     model: Model,
@@ -96,71 +44,6 @@ pub struct BenchArgs {
     /// Columns of the widest row, of --model wide
     #[arg(long, value_name = "COLUMNS", default_value = "1m", value_parser = parse_count)]
     columns: u64,
-    /// Number of keys; 500k and 5m are understood
-    #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = parse_count)]
-    num: u64,
-    /// Operations of workloads that read [default: as many as keys, a tenth for seeks]
-    #[arg(long, value_name = "OPERATIONS", value_parser = parse_count)]
-    reads: Option<u64>,
-    /// Bytes of a key
-    #[arg(long, value_name = "BYTES", default_value_t = 16)]
-    key_size: usize,
-    /// Bytes of a value: 100, 50-200, or pareto [default: 100; of YCSB's records 1000]
-    #[arg(long, value_name = "BYTES", value_parser = parse_value)]
-    value_size: Option<ValueSize>,
-    /// Threads of workloads that do not name their own
-    #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
-    /// Keys: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential [default: the workload's]
-    #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
-    distribution: Option<Distribution>,
-    /// How far a write has got when its call returns
-    #[arg(long, value_enum, default_value = "process")]
-    durability: Durable,
-    /// Compaction policy, with its parameters behind colons
-    #[arg(long, value_name = "POLICY", default_value = "tiered", value_parser = options::checked_policy)]
-    policy: Policy,
-    /// Memory for everything: memtables, cache, indexes, filters
-    #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = options::size)]
-    budget: u64,
-    /// What compactions may read and write together in a second [default: as much as they can]
-    #[arg(long, value_name = "BYTES", value_parser = options::size)]
-    rate: Option<u64>,
-    /// Memory of one memtable
-    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
-    memtable: u64,
-    /// Compression of blocks
-    #[arg(long, value_enum, default_value = "lz4")]
-    compression: Codec,
-    /// How table files are read
-    #[arg(long, value_enum, default_value = "auto")]
-    read_mode: Reads,
-    /// Memory that `ltm` may use in all, page cache included; 0 when it has been limited from outside
-    #[arg(long, value_name = "BYTES", default_value = "512m", value_parser = options::size)]
-    limit: u64,
-    /// How long each reading step of `ltm` takes
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Go on with the store that the last bench left, instead of replacing it
-    #[arg(long)]
-    keep: bool,
-    /// Write throughput and latency over time to this file, as CSV (times more operations, so costs a little)
-    #[arg(long, value_name = "FILE")]
-    series: Option<PathBuf>,
-    /// Draw what was measured as a page: levels, rates and latencies over time, and the numbers of each step
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    #[command(flatten)]
-    cliffs: cliffs::CliffArgs,
-    #[command(flatten)]
-    queue: queue::QueueArgs,
-    #[command(flatten)]
-    trees: trees::TreeArgs,
-    #[command(flatten)]
-    small: small::SmallArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -173,69 +56,43 @@ enum Model {
     Cql,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Codec {
-    /// As they are
-    None,
-    /// LZ4
-    Lz4,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Reads {
-    /// As the engine chooses
-    Auto,
-    /// Through maps
-    Mmap,
-    /// With pread
-    Pread,
-}
-
-impl From<Reads> for ReadMode {
-    fn from(r: Reads) -> ReadMode {
-        match r {
-            Reads::Auto => ReadMode::Auto,
-            Reads::Mmap => ReadMode::Mmap,
-            Reads::Pread => ReadMode::Pread,
+impl Model {
+    /// What the command line calls the bench, and the options that it takes; of the engine's each has its own.
+    fn bench(self) -> Option<(&'static str, &'static [&'static str])> {
+        match self {
+            Model::Kv => None,
+            Model::Wide => Some(("--model wide", &["rows", "columns", "budget", "durability", "seed"])),
+            Model::Cql => Some(("--model cql", &["rows", "budget", "durability"])),
         }
     }
 }
 
-impl From<Codec> for Compression {
-    fn from(c: Codec) -> Compression {
-        match c {
-            Codec::None => Compression::None,
-            Codec::Lz4 => Compression::Lz4,
-        }
-    }
+/// What is in the data model of a bench's store that no bench has made.
+fn foreign_keyspace(dir: &Path) -> Done<Option<String>> {
+    let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
+    let options = firn_wide::Options { store: StoreOptions { db, clock: None }, ..Default::default() };
+    let keyspaces = Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))?.describe_keyspaces();
+    let ours = [wide::KEYSPACE, cql::KEYSPACE, cql::BESIDE];
+    Ok(keyspaces.iter().find(|k| !ours.contains(&k.name.as_str())).map(|k| format!("the keyspace {:?}", k.name)))
 }
 
-fn parse_value(text: &str) -> Result<ValueSize, String> {
-    text.parse()
-}
-
-fn parse_distribution(text: &str) -> Result<Distribution, String> {
-    text.parse()
-}
+const MODEL_STORES: ModelStores = ModelStores {
+    is_own: |name| name == SCHEMA_TREE || TreeName::parse(name).is_some(),
+    is_beside: |name| name.starts_with(wide::BESIDE),
+    foreign: foreign_keyspace,
+};
 
 /// Runs `firn bench`, for which the options of these names are on the command line.
-pub fn run(global: &Global, args: &BenchArgs, given: &[String]) -> Done {
-    let shape = Shape::of(args)?;
-    shape.check(given)?;
-    match shape {
-        Shape::Workloads => {}
-        Shape::Ltm => return ltm::run(global, args),
-        Shape::Cliffs => return cliffs::run(global, &args.cliffs),
-        Shape::Queue => return queue::run(global, &args.queue),
-        Shape::Trees => return trees::run(global, args),
-        Shape::Small => return small::run(global, &args.small),
-        Shape::Wide => return wide::run(global, args),
-        Shape::Cql => return cql::run(global, args),
+pub fn run(global: &Global, args: &ModelBenchArgs, given: &[String]) -> Done {
+    let setting = Setting { store: &global.store, models: Some(MODEL_STORES) };
+    let given: Vec<String> = given.iter().filter(|option| *option != "model").cloned().collect();
+    let Some((name, takes)) = args.model.bench() else { return firn_bench::run(&setting, &args.engine, &given) };
+    if !args.engine.workloads.is_empty() {
+        return Err(not_alone(name));
     }
-    let plan = plan::Plan::new(args)?;
-    for note in &plan.notes {
-        eprintln!("{note}");
+    refuse_others(name, takes, &given)?;
+    match args.model {
+        Model::Cql => cql::run(&setting, args),
+        Model::Kv | Model::Wide => wide::run(&setting, args),
     }
-    let measured = run::measure(global, args, &plan)?;
-    report::print(global, args, &measured)
 }

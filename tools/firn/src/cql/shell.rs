@@ -64,7 +64,7 @@ impl Shell {
     /// For a terminal (`typed`) or a script; `go_on` after statements that fail. With `awaited` the session is with an empty database, and
     /// the store is opened in this way when a keyspace is made.
     pub fn new(session: Session, global: &Global, awaited: Option<DbOptions>, typed: bool, go_on: bool, echo: bool) -> Shell {
-        let look = if global.json { Look::Json } else { Look::Table };
+        let look = if global.store.json { Look::Json } else { Look::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
         let (style, global) = (global.style(), global.clone());
         Shell { session, global, awaited, look, style, typed, go_on, echo, page, paged: true, depth: 0, failed: false }

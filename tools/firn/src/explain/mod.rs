@@ -98,7 +98,7 @@ pub fn run(global: &Global, args: &ExplainArgs) -> Done {
         None => of_keys(global, args)?,
     };
     let mut out = stdout();
-    if global.json {
+    if global.store.json {
         writeln!(out, "{:#}", show::json(&told))?;
     } else {
         show::print(global.style(), &mut out, &told)?;

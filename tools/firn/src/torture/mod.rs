@@ -92,9 +92,9 @@ pub struct TortureArgs {
 /// Runs `firn torture`.
 pub fn run(global: &Global, args: &TortureArgs) -> Done {
     let env = OsEnv::new();
-    let settings = settings(&*env, &global.db, args)?;
+    let settings = settings(&*env, &global.store.db, args)?;
     let Some(cycle) = args.cycle else { return supervise::run(global, args, &settings, &*env) };
-    match child::run(&settings, &global.db, cycle) {
+    match child::run(&settings, &global.store.db, cycle) {
         Ok(()) => Ok(()),
         Err(trouble) => {
             let what = match trouble {

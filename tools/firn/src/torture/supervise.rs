@@ -54,7 +54,7 @@ struct Told {
 
 /// Runs cycles until the time is over or something is wrong.
 pub fn run(global: &Global, args: &TortureArgs, settings: &Settings, env: &dyn Env) -> Done {
-    let dir = &global.db;
+    let dir = &global.store.db;
     let watch = Watch::start();
     let progress = Progress::operations("torture", Some(args.seconds));
     let mut tally = Tally::default();
@@ -263,7 +263,7 @@ fn failed(global: &Global, cycle: &Cycle<'_>, what: &str, tally: &Tally, seconds
     let text = format!("{what}\n\n{plan}\nsettings: {}\n", settings.to_json());
     env.create(&dir.join("failure.txt"))?.append(text.as_bytes())?;
     report(global, settings, tally, seconds, Some((what, plan)))?;
-    if !global.json {
+    if !global.store.json {
         eprintln!("{} kept as it is; the cycle's plan stands in {}", dir.display(), dir.join("failure.txt").display());
         eprintln!(
             "again: firn --db NEW torture --cycles {} --seed {} --threads {} --keys {} --shards {} --millis {} --faults {}",
@@ -284,7 +284,7 @@ fn report(global: &Global, settings: &Settings, t: &Tally, seconds: f64, failure
     let mut openings = t.openings.clone();
     openings.sort_unstable();
     let (median, longest) = (openings.get(openings.len() / 2).copied().unwrap_or(0), openings.last().copied().unwrap_or(0));
-    if global.json {
+    if global.store.json {
         let v = json!({
             "settings": settings.to_json(), "seconds": seconds, "cycles": t.cycles,
             "killed_working": t.killed_working, "killed_opening": t.killed_opening, "died_at_operation": t.died,

@@ -13,23 +13,23 @@ pub use store::{BESIDE, KEYSPACE};
 use firn_tools::output::{Done, Failure, bytes, count};
 use serde_json::json;
 
-use super::duel::Report;
-use super::{BenchArgs, directory};
-use crate::store::Global;
+use super::ModelBenchArgs;
+use firn_bench::Setting;
+use firn_bench::duel::Report;
 
 /// The memory budget of the store whose widest row is larger than it.
 const SMALL_BUDGET: u64 = 16 << 20;
 
 /// Runs it.
-pub fn run(global: &Global, args: &BenchArgs) -> Done {
+pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     if args.rows < steps::LEAST_ROWS || args.columns < steps::LEAST_COLUMNS {
         let (rows, columns) = (steps::LEAST_ROWS, steps::LEAST_COLUMNS);
         return Err(Failure::new(format!("--rows must be {rows} at least, and --columns {columns}")));
     }
-    directory::make_room(&global.db)?;
+    setting.make_room(&setting.store.db)?;
     let mut report = Report::default();
-    let bench = store::Bench::open(&global.db, args, args.budget)?;
-    directory::mark(&global.db)?;
+    let bench = store::Bench::open(&setting.store.db, args, args.engine.budget)?;
+    firn_bench::mark(&setting.store.db)?;
     steps::inserts(&bench, &mut report)?;
     steps::row_reads(&bench, "as loaded", &mut report)?;
     bench.compact()?;
@@ -43,13 +43,13 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
     steps::counters(&bench, &mut report)?;
     steps::late_writes(&bench, &mut report)?;
     drop(bench);
-    let small = store::Bench::open(&global.db, args, SMALL_BUDGET)?;
+    let small = store::Bench::open(&setting.store.db, args, SMALL_BUDGET)?;
     steps::walk(&small, "the same in 16 MiB of memory", &mut report)?;
     drop(small);
-    let bench = store::Bench::open(&global.db, args, args.budget)?;
+    let bench = store::Bench::open(&setting.store.db, args, args.engine.budget)?;
     steps::deletion(&bench, &mut report)?;
     let (rows, columns) = (count(args.rows), count(args.columns));
-    let head = format!("{rows} rows of 10 columns, one row of {columns}; memory {}", bytes(args.budget));
-    let options = json!({ "rows": args.rows, "columns": args.columns, "budget": args.budget, "seed": args.seed });
-    report.print(global, "wide", &head, options)
+    let head = format!("{rows} rows of 10 columns, one row of {columns}; memory {}", bytes(args.engine.budget));
+    let options = json!({ "rows": args.rows, "columns": args.columns, "budget": args.engine.budget, "seed": args.engine.seed });
+    report.print(setting, "wide", &head, options)
 }

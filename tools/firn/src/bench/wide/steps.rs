@@ -5,8 +5,8 @@ use firn_wide::store::{Family, Mutation, Slice};
 use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange};
 use firn_workload::process::Usage;
 
-use super::super::duel::{EACH, Meter, NOISE, ROUNDS, Report};
 use super::store::{Bench, COLUMNS, VALUE, cell_key, column_name, failure, place, row_key, stored};
+use firn_bench::duel::{EACH, Meter, NOISE, ROUNDS, Report};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, nanos, rate};
 

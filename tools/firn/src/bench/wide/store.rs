@@ -7,8 +7,8 @@ use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::store::{Family, Options as StoreOptions, Store};
 use firn_wide::{Error, Keyspace, Options, Wide};
 
-use crate::bench::BenchArgs;
-use crate::bench::duel::scattered;
+use crate::bench::ModelBenchArgs;
+use firn_bench::duel::scattered;
 use firn_tools::output::{Done, Failure, Progress};
 
 /// Columns of a row.
@@ -45,9 +45,9 @@ pub struct Bench {
 
 impl Bench {
     /// Opens the store in `dir`; makes its families when they are not there.
-    pub fn open(dir: &Path, args: &BenchArgs, budget: u64) -> Done<Bench> {
+    pub fn open(dir: &Path, args: &ModelBenchArgs, budget: u64) -> Done<Bench> {
         let memory_budget = usize::try_from(budget).unwrap_or(usize::MAX);
-        let db = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
+        let db = DbOptions { memory_budget, durability: args.engine.durability.into(), ..DbOptions::default() };
         db.check()?;
         let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
         let wide = Wide::open_with(dir, options).map_err(failure)?;
@@ -59,7 +59,7 @@ impl Bench {
         }
         let keyspace = wide.keyspace(KEYSPACE).map_err(failure)?;
         let store = wide.store().clone();
-        let (rows, columns, seed) = (args.rows, args.columns, args.seed);
+        let (rows, columns, seed) = (args.rows, args.columns, args.engine.seed);
         Ok(Bench { rows, columns, seed, keyspace, store, dir: dir.to_owned() })
     }
 

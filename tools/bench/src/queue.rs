@@ -12,9 +12,9 @@ use firn_workload::keys::Permutation;
 use firn_workload::recipe::{Scans, scans_among_deletions};
 use serde_json::json;
 
-use super::directory;
-use super::run::failure;
-use crate::store::Global;
+use crate::Setting;
+use crate::directory;
+use crate::run::failure;
 
 /// What `firn bench queue` takes of its own.
 #[derive(Args, Clone, Debug)]
@@ -109,8 +109,8 @@ fn options(deletions: u64) -> TreeOptions {
     TreeOptions { policy, memtable_size: (64 << 20) + 512 * deletions as usize, ..TreeOptions::default() }
 }
 
-fn open(global: &Global) -> Done<Db> {
-    Ok(Db::open_with(&global.db, DbOptions { memory_budget: 4 << 30, ..DbOptions::default() })?)
+fn open(setting: &Setting<'_>) -> Done<Db> {
+    Ok(Db::open_with(&setting.store.db, DbOptions { memory_budget: 4 << 30, ..DbOptions::default() })?)
 }
 
 struct History {
@@ -174,10 +174,10 @@ impl History {
     }
 
     /// One look in a tree of a store of its own, with deletes or without.
-    fn round(&self, global: &Global, with_deletes: bool, forward: bool) -> Done<u64> {
-        directory::make_room(&global.db)?;
-        let db = open(global)?;
-        directory::mark(&global.db)?;
+    fn round(&self, setting: &Setting<'_>, with_deletes: bool, forward: bool) -> Done<u64> {
+        setting.make_room(&setting.store.db)?;
+        let db = open(setting)?;
+        directory::mark(&setting.store.db)?;
         let tree = db.tree("t", options(self.n))?;
         self.fill(&tree)?;
         if with_deletes {
@@ -189,29 +189,29 @@ impl History {
             return self.look(&tree, forward);
         }
         drop((tree, db));
-        let db = open(global)?;
+        let db = open(setting)?;
         self.look(&db.tree("t", options(self.n))?, forward)
     }
 
-    fn median(&self, global: &Global, rounds: u64, with_deletes: bool, forward: bool) -> Done<u64> {
-        let mut all = (0..rounds).map(|_| self.round(global, with_deletes, forward)).collect::<Done<Vec<u64>>>()?;
+    fn median(&self, setting: &Setting<'_>, rounds: u64, with_deletes: bool, forward: bool) -> Done<u64> {
+        let mut all = (0..rounds).map(|_| self.round(setting, with_deletes, forward)).collect::<Done<Vec<u64>>>()?;
         all.sort_unstable();
         Ok(all[all.len() / 2])
     }
 }
 
 /// The recipe, on a tree of its own.
-fn recipe(global: &Global, args: &QueueArgs) -> Done<Vec<Scans>> {
-    directory::make_room(&global.db)?;
-    let db = open(global)?;
-    directory::mark(&global.db)?;
+fn recipe(setting: &Setting<'_>, args: &QueueArgs) -> Done<Vec<Scans>> {
+    setting.make_room(&setting.store.db)?;
+    let db = open(setting)?;
+    directory::mark(&setting.store.db)?;
     let tree = db.tree("t", options(0))?;
-    let store = FirnStore { db, tree, dir: global.db.clone() };
+    let store = FirnStore { db, tree, dir: setting.store.db.clone() };
     scans_among_deletions(&store, args.recipe, args.recipe_seconds).map_err(failure)
 }
 
 /// Runs it.
-pub fn run(global: &Global, args: &QueueArgs) -> Done {
+pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
     if args.deletions < 100 {
         return Err(Failure::new("--deletions must be 100 at least"));
     }
@@ -224,15 +224,15 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
         for (state, state_name) in STATES {
             let history = History { n: args.deletions, order, queues: args.queues, state };
             for forward in [true, false] {
-                let normal = history.median(global, args.rounds, false, forward)?;
-                let first = history.median(global, args.rounds, true, forward)?;
+                let normal = history.median(setting, args.rounds, false, forward)?;
+                let first = history.median(setting, args.rounds, true, forward)?;
                 eprintln!("{words}, {state_name}: {} and {}", nanos(normal), nanos(first));
                 cases.push(Case { order: words.clone(), state: state_name, forward, normal, first });
             }
         }
     }
-    let scans = if args.recipe > 0 { recipe(global, args)? } else { vec![] };
-    if global.json {
+    let scans = if args.recipe > 0 { recipe(setting, args)? } else { vec![] };
+    if setting.store.json {
         let case = |c: &Case| json!({"order": c.order, "state": c.state, "forward": c.forward, "normal_nanos": c.normal, "first_nanos": c.first, "ratio": c.ratio()});
         let cases: Vec<_> = cases.iter().map(case).collect();
         println!("{}", json!({"deletions": args.deletions, "cases": cases, "recipe": scans}));
@@ -245,7 +245,7 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
         let times = format!("{:.1}", c.ratio());
         row(&mut table, [c.order.clone(), c.state.to_owned(), direction.to_owned(), nanos(c.normal), nanos(c.first), times]);
     }
-    print!("{}", print_table(&table, global.style()));
+    print!("{}", print_table(&table, setting.store.style()));
     if !scans.is_empty() {
         println!("\nscans of 100 keys by 8 threads, {} keys", count(args.recipe));
         let mut table = listing(&["deletions", "direction", "scans"], "rlr");
@@ -253,7 +253,7 @@ pub fn run(global: &Global, args: &QueueArgs) -> Done {
             let direction = if s.forward { "forward" } else { "backward" };
             row(&mut table, [count(s.deletions), direction.to_owned(), format!("{}/s", rate(s.scans_per_second))]);
         }
-        print!("{}", print_table(&table, global.style()));
+        print!("{}", print_table(&table, setting.store.style()));
     }
     Ok(())
 }

@@ -11,9 +11,9 @@ use firn_workload::embedding::{KEY, VALUE, small};
 use firn_workload::firn::FirnEmbedded;
 use serde_json::json;
 
-use super::directory;
-use super::run::failure;
-use crate::store::Global;
+use crate::Setting;
+use crate::directory;
+use crate::run::failure;
 
 /// What `firn bench small` takes of its own.
 #[derive(Args, Clone, Debug)]
@@ -27,20 +27,20 @@ pub struct SmallArgs {
 }
 
 /// Runs it.
-pub fn run(global: &Global, args: &SmallArgs) -> Done {
+pub fn run(setting: &Setting<'_>, args: &SmallArgs) -> Done {
     if args.stores == 0 || args.records == 0 {
         return Err(Failure::new("--stores and --records must be 1 at least"));
     }
-    let dirs: Vec<_> = (0..args.stores).map(|i| global.db.join(format!("small-{i:06}"))).collect();
-    dirs.iter().try_for_each(|d| directory::make_room(d))?;
+    let dirs: Vec<_> = (0..args.stores).map(|i| setting.store.db.join(format!("small-{i:06}"))).collect();
+    dirs.iter().try_for_each(|d| setting.make_room(d))?;
     let open = |dir: &Path| FirnEmbedded::open(dir, DbOptions::default(), TreeOptions::default());
     let steps = small(&dirs, args.records, open).map_err(failure)?;
     for dir in &dirs {
         directory::mark(dir)?;
-        directory::make_room(dir)?;
+        setting.make_room(dir)?;
         firn_tools::io::remove_dir(dir).map_err(|e| Failure::file("remove", dir, &e))?;
     }
-    if global.json {
+    if setting.store.json {
         println!("{}", json!({"stores": args.stores, "records": args.records, "steps": steps}));
         return Ok(());
     }
@@ -64,6 +64,6 @@ pub fn run(global: &Global, args: &SmallArgs) -> Done {
             ],
         );
     }
-    print!("{}", print_table(&table, global.style()));
+    print!("{}", print_table(&table, setting.store.style()));
     Ok(())
 }

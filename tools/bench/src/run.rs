@@ -8,11 +8,11 @@ use firn_workload::firn::FirnStore;
 use firn_workload::process::{Usage, disk_bytes};
 use firn_workload::{Outcome, Phase, Runner};
 
-use super::picture::Picture;
-use super::plan::{Plan, Step};
-use super::timed::Timed;
-use super::{BenchArgs, directory};
-use crate::store::Global;
+use crate::Setting;
+use crate::picture::Picture;
+use crate::plan::{Plan, Step};
+use crate::timed::Timed;
+use crate::{BenchArgs, directory};
 use firn_tools::io::{self, Watch};
 use firn_tools::output::{self, Done, Failure, Progress};
 
@@ -71,9 +71,9 @@ pub struct Bench {
 }
 
 /// Runs the plan.
-pub fn measure(global: &Global, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
-    let dir = &global.db;
-    directory::prepare(dir, args.keep)?;
+pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &Plan) -> Done<Bench> {
+    let dir = &setting.store.db;
+    setting.prepare(dir, args.keep)?;
     // What can't be written later is said before anything is measured.
     let mut series = args.series.as_ref().map(|path| Series::create(path)).transpose()?;
     if let Some(path) = &args.html {

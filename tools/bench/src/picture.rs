@@ -7,7 +7,7 @@ use firn_tools::io::{self, Watch};
 use firn_tools::output::{Done, Failure, bytes, count, nanos, rate};
 use firn_tools::page::{DrawnRun, Film, Frame, page};
 
-use super::run::Bench;
+use crate::run::Bench;
 
 const HEAD: [&str; 8] = ["step", "operations", "seconds", "ops/s", "p50", "p99", "write amplification", "on disk"];
 
@@ -53,7 +53,7 @@ impl Picture {
 
     /// Writes the page.
     pub fn write(self, path: &Path, bench: &Bench) -> Done {
-        let row = |m: &super::run::Measured| {
+        let row = |m: &crate::run::Measured| {
             let o = m.outcome.as_ref();
             let latency = |of: fn(&firn_workload::Latency) -> u64| {
                 o.and_then(|o| o.latency.as_ref()).map_or_else(|| "-".to_owned(), |l| nanos(of(l)))

@@ -4,25 +4,25 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::BenchArgs;
-use super::advice::{Facts, advise};
-use super::run::{Bench, Measured};
-use crate::store::Global;
+use crate::BenchArgs;
+use crate::Setting;
+use crate::advice::{Facts, advise};
+use crate::run::{Bench, Measured};
 use firn_tools::io::stdout;
 use firn_tools::options::policy_text;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 use firn_tools::stats::stats_json;
 
 /// Prints it all.
-pub fn print(global: &Global, args: &BenchArgs, bench: &Bench) -> Done {
-    let advice = advise(&Facts::of(global, args, bench));
+pub fn print(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Done {
+    let advice = advise(&Facts::of(setting, args, bench));
     let mut out = stdout();
-    if global.json {
-        writeln!(out, "{:#}", as_json(global, args, bench, &advice))?;
+    if setting.store.json {
+        writeln!(out, "{:#}", as_json(setting, args, bench, &advice))?;
         return Ok(out.flush()?);
     }
-    let style = global.style();
-    writeln!(out, "{}\n", settings(global, args))?;
+    let style = setting.store.style();
+    writeln!(out, "{}\n", settings(setting, args))?;
     write!(out, "{}", print_table(&steps_table(bench), style))?;
     writeln!(
         out,
@@ -41,12 +41,12 @@ pub fn print(global: &Global, args: &BenchArgs, bench: &Bench) -> Done {
     Ok(out.flush()?)
 }
 
-fn settings(global: &Global, args: &BenchArgs) -> String {
+fn settings(setting: &Setting<'_>, args: &BenchArgs) -> String {
     format!(
         "{} keys of {} bytes in {}; policy {}, memory {}, memtables of {}, compression {}, durability {}",
         count(args.num),
         args.key_size,
-        global.db.display(),
+        setting.store.db.display(),
         policy_text(&args.policy),
         bytes(args.budget),
         bytes(args.memtable),
@@ -172,11 +172,11 @@ fn step_json(m: &Measured) -> Value {
     })
 }
 
-fn as_json(global: &Global, args: &BenchArgs, bench: &Bench, advice: &[String]) -> Value {
+fn as_json(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench, advice: &[String]) -> Value {
     let last = bench.steps.last();
     json!({
         "firn": env!("CARGO_PKG_VERSION"),
-        "dir": global.db.display().to_string(),
+        "dir": setting.store.db.display().to_string(),
         "options": {
             "num": args.num, "key_size": args.key_size, "value_size": args.value_size, "threads": args.threads,
             "distribution": args.distribution, "durability": format!("{:?}", args.durability).to_lowercase(),

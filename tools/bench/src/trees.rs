@@ -12,9 +12,9 @@ use firn_workload::embedding::{KEY, VALUE, trees};
 use firn_workload::firn::FirnEmbedded;
 use serde_json::{Value, json};
 
-use super::run::{failure, words};
-use super::{BenchArgs, directory};
-use crate::store::Global;
+use crate::Setting;
+use crate::run::{failure, words};
+use crate::{BenchArgs, directory};
 
 /// What `firn bench trees` takes of its own.
 #[derive(Args, Clone, Debug)]
@@ -33,8 +33,8 @@ fn parse_trees(text: &str) -> Result<u64, String> {
 }
 
 /// Measures one number of trees.
-fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
-    directory::make_room(&global.db)?;
+fn measure(setting: &Setting<'_>, args: &BenchArgs, n: u64) -> Done<Value> {
+    setting.make_room(&setting.store.db)?;
     let memory_budget = usize::try_from(args.budget).unwrap_or(usize::MAX);
     let options = DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
     let tree = TreeOptions { memtable_size: args.memtable as usize, ..TreeOptions::default() };
@@ -43,7 +43,7 @@ fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
         directory::mark(dir).map_err(words)?;
         Ok(store)
     };
-    let (costs, store) = trees(&global.db, n, args.num, args.seed, open).map_err(failure)?;
+    let (costs, store) = trees(&setting.store.db, n, args.num, args.seed, open).map_err(failure)?;
     let stats = store.db.stats();
     let mut all = json!(costs);
     let ours = json!({
@@ -58,7 +58,7 @@ fn measure(global: &Global, args: &BenchArgs, n: u64) -> Done<Value> {
 }
 
 /// Measures one number of trees in a process of its own.
-fn measure_apart(global: &Global, n: u64) -> Done<Value> {
+fn measure_apart(setting: &Setting<'_>, n: u64) -> Done<Value> {
     let me = std::env::current_exe()?;
     let args = std::env::args_os().skip(1).filter(|a| a != "--json");
     let out = Command::new(me)
@@ -68,16 +68,16 @@ fn measure_apart(global: &Global, n: u64) -> Done<Value> {
         .output()?;
     let one: Option<Value> = serde_json::from_slice(&out.stdout).ok();
     one.and_then(|v| v["cases"].get(0).cloned())
-        .ok_or_else(|| Failure::new(format!("the process that measured {n} trees in {} failed", global.db.display())))
+        .ok_or_else(|| Failure::new(format!("the process that measured {n} trees in {} failed", setting.store.db.display())))
 }
 
 /// Runs it.
-pub fn run(global: &Global, args: &BenchArgs) -> Done {
+pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     let cases: Vec<Value> = match args.trees.apart {
-        Some(n) => vec![measure(global, args, n)?],
-        None => args.trees.trees.iter().map(|&n| measure_apart(global, n)).collect::<Done<_>>()?,
+        Some(n) => vec![measure(setting, args, n)?],
+        None => args.trees.trees.iter().map(|&n| measure_apart(setting, n)).collect::<Done<_>>()?,
     };
-    if global.json {
+    if setting.store.json {
         println!("{}", json!({ "budget": args.budget, "puts": args.num, "key": KEY, "value": VALUE, "cases": cases }));
         return Ok(());
     }
@@ -101,6 +101,6 @@ pub fn run(global: &Global, args: &BenchArgs) -> Done {
         ];
         row(&mut table, cells);
     }
-    print!("{}", print_table(&table, global.style()));
+    print!("{}", print_table(&table, setting.store.style()));
     Ok(())
 }

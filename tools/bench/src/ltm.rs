@@ -16,10 +16,10 @@ use firn_workload::process::{Device, Usage};
 use firn_workload::{Config, Phase, Runner, Workload};
 use serde_json::{Value, json};
 
-use super::duel::scattered;
-use super::run::{TREE, failure};
-use super::{BenchArgs, directory};
-use crate::store::Global;
+use crate::Setting;
+use crate::duel::scattered;
+use crate::run::{TREE, failure};
+use crate::{BenchArgs, directory};
 use firn_tools::io::{Watch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, bytes, count, nanos, print_table, rate, row, table};
 use firn_workload::firn::FirnStore;
@@ -30,13 +30,13 @@ const GROUP: &str = "FIRN_BENCH_GROUP";
 const TOGETHER: usize = 64;
 
 /// Runs it: outside the group to make it, inside to measure.
-pub fn run(global: &Global, args: &BenchArgs) -> Done {
+pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     if let Some(group) = std::env::var_os(GROUP) {
         limit::enter(Path::new(&group)).map_err(|e| no_limit(args, &e))?;
-        return measure(global, args);
+        return measure(setting, args);
     }
     if args.limit == 0 {
-        return measure(global, args);
+        return measure(setting, args);
     }
     let group = MemoryGroup::new(args.limit).map_err(|e| no_limit(args, &e))?;
     let me = std::env::current_exe()?;
@@ -124,10 +124,10 @@ impl Bench<'_> {
     }
 }
 
-fn measure(global: &Global, args: &BenchArgs) -> Done {
-    let dir = &global.db;
-    directory::prepare(dir, args.keep)?;
-    let plan = super::plan::Plan::of_options(args)?;
+fn measure(setting: &Setting<'_>, args: &BenchArgs) -> Done {
+    let dir = &setting.store.db;
+    setting.prepare(dir, args.keep)?;
+    let plan = crate::plan::Plan::of_options(args)?;
     let options = DbOptions { wal_segment: DbOptions::default().wal_segment, ..plan.db.clone() };
     let store = FirnStore::open(dir, options, TREE, plan.tree.clone()).map_err(failure)?;
     directory::mark(dir)?;
@@ -143,7 +143,7 @@ fn measure(global: &Global, args: &BenchArgs) -> Done {
     bench.phase(&store, &plan.config, Workload::SeekRandom, 1, time)?;
     bench.step(&format!("multi_get of {TOGETHER}"), false, || multi_get(&store, &plan.config, args.seconds))?;
     bench.phase(&store, &plan.config, Workload::ReadSeq, 1, time)?;
-    print(global, args, &bench.lines)
+    print(setting, args, &bench.lines)
 }
 
 /// Keys, not calls, are counted; latencies are those of calls.
@@ -165,10 +165,10 @@ fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Opt
     Ok((ops, Some([times.value_at_quantile(0.5), times.value_at_quantile(0.99)])))
 }
 
-fn print(global: &Global, args: &BenchArgs, lines: &[Line]) -> Done {
-    let device = Device::of(&global.db);
+fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[Line]) -> Done {
+    let device = Device::of(&setting.store.db);
     let mut out = stdout();
-    if global.json {
+    if setting.store.json {
         let line = |l: &Line| {
             json!({
                 "step": l.step, "operations": l.ops, "seconds": l.seconds, "operations_per_second": l.ops as f64 / l.seconds,
@@ -193,7 +193,7 @@ fn print(global: &Global, args: &BenchArgs, lines: &[Line]) -> Done {
         "{} keys of {} bytes in {}; memory: {limit}, of it {} for the store, memtables of {}; device {name}, read-ahead {ahead}\n",
         count(args.num),
         args.key_size,
-        global.db.display(),
+        setting.store.db.display(),
         bytes(args.budget),
         bytes(args.memtable)
     )?;
@@ -215,7 +215,7 @@ fn print(global: &Global, args: &BenchArgs, lines: &[Line]) -> Done {
         ];
         row(&mut t, cells);
     }
-    write!(out, "{}", print_table(&t, global.style()))?;
+    write!(out, "{}", print_table(&t, setting.store.style()))?;
     writeln!(
         out,
         "\nread: from the device, by this process (/proc/self/io). written: to the device, by anybody (/proc/diskstats), after a fill with \

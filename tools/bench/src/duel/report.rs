@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::meter::Duel;
-use crate::store::Global;
+use crate::Setting;
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, nanos, print_table, row, table};
 
@@ -37,9 +37,9 @@ impl Report {
     }
 
     /// Prints it all: what was measured of which model.
-    pub fn print(&self, global: &Global, model: &str, head: &str, options: Value) -> Done {
+    pub fn print(&self, setting: &Setting<'_>, model: &str, head: &str, options: Value) -> Done {
         let mut out = stdout();
-        if global.json {
+        if setting.store.json {
             writeln!(out, "{:#}", self.as_json(model, options))?;
             return Ok(out.flush()?);
         }
@@ -55,7 +55,7 @@ impl Report {
             );
         }
         writeln!(out, "{head}\n")?;
-        write!(out, "{}", print_table(&t, global.style()))?;
+        write!(out, "{}", print_table(&t, setting.store.style()))?;
         writeln!(
             out,
             "\nTimes are medians for one operation, both ways measured by turns; a ratio is the median over the turns."

@@ -7,9 +7,9 @@ use firn_workload::cliffs::{Case, run as histories};
 use firn_workload::firn::FirnStore;
 use serde_json::json;
 
-use super::directory;
-use super::run::{failure, words};
-use crate::store::Global;
+use crate::Setting;
+use crate::directory;
+use crate::run::{failure, words};
 
 /// What `firn bench cliffs` takes of its own.
 #[derive(Args, Clone, Debug)]
@@ -28,14 +28,14 @@ fn parse_bound(text: &str) -> Result<f64, String> {
 }
 
 /// Runs it.
-pub fn run(global: &Global, args: &CliffArgs) -> Done {
+pub fn run(setting: &Setting<'_>, args: &CliffArgs) -> Done {
     if args.history < 100 {
         return Err(Failure::new("--history must be 100 at least"));
     }
     let fresh = || {
-        directory::make_room(&global.db).map_err(words)?;
-        let store = FirnStore::open(&global.db, DbOptions::default(), "t", TreeOptions::default())?;
-        directory::mark(&global.db).map_err(words)?;
+        setting.make_room(&setting.store.db).map_err(words)?;
+        let store = FirnStore::open(&setting.store.db, DbOptions::default(), "t", TreeOptions::default())?;
+        directory::mark(&setting.store.db).map_err(words)?;
         Ok(store)
     };
     let mut cases: Vec<Case> = vec![];
@@ -45,7 +45,7 @@ pub fn run(global: &Global, args: &CliffArgs) -> Done {
     })
     .map_err(failure)?;
     let worst = cases.iter().map(Case::ratio).fold(0.0, f64::max);
-    if global.json {
+    if setting.store.json {
         let case = |c: &Case| json!({ "name": c.name, "normal_nanos": c.normal, "after_nanos": c.after, "ratio": c.ratio() });
         let cases: Vec<_> = cases.iter().map(case).collect();
         println!("{}", json!({ "history": args.history, "bound": args.bound, "worst": worst, "cases": cases }));
@@ -55,7 +55,7 @@ pub fn run(global: &Global, args: &CliffArgs) -> Done {
         for c in &cases {
             row(&mut table, [c.name.to_owned(), nanos(c.normal), nanos(c.after), format!("{:.1}", c.ratio())]);
         }
-        print!("{}", print_table(&table, global.style()));
+        print!("{}", print_table(&table, setting.store.style()));
     }
     if worst <= args.bound {
         return Ok(());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::{Config, Phase, Workload};
 
-use super::BenchArgs;
+use crate::BenchArgs;
 use firn_tools::output::{Done, Failure};
 use firn_workload::firn::Sums;
 

@@ -1,8 +1,8 @@
 //! What a bench's numbers suggest: pure functions from figures to sentences, each with its reason and a command.
 
-use super::BenchArgs;
-use super::run::Bench;
-use crate::store::Global;
+use crate::BenchArgs;
+use crate::Setting;
+use crate::run::Bench;
 use firn_tools::output::{bytes, nanos, rate};
 
 /// One step in figures.
@@ -51,8 +51,8 @@ pub struct Facts {
 
 impl Facts {
     /// The figures of `bench`.
-    pub fn of(global: &Global, args: &BenchArgs, bench: &Bench) -> Facts {
-        let step = |m: &super::run::Measured| StepFacts {
+    pub fn of(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Facts {
+        let step = |m: &crate::run::Measured| StepFacts {
             step: m.step.clone(),
             rate: m.outcome.as_ref().map(|o| o.ops_per_second),
             latency: m.outcome.as_ref().and_then(|o| Some((o.latency?.p50_ns, o.latency?.p999_ns, o.ceiling_ns))),
@@ -62,10 +62,10 @@ impl Facts {
             stalled: (m.after.stalled_nanos - m.before.stalled_nanos) as f64 / 1e9,
             runs: m.after.read_amplification(),
         };
-        let db = if global.db == std::path::Path::new("firn-data") {
+        let db = if setting.store.db == std::path::Path::new("firn-data") {
             String::new()
         } else {
-            format!("--db {} ", global.db.display())
+            format!("--db {} ", setting.store.db.display())
         };
         let mut facts = Facts {
             db,

@@ -1,0 +1,27 @@
+//! The command `firn-bench`: `firn bench` alone, without the data model and the other commands, so that it compiles in a third of the time.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use firn_bench::{BenchArgs, EXAMPLES, Setting, given, run};
+use firn_kv::Error;
+use firn_tools::options::StoreArgs;
+use firn_tools::output;
+
+/// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
+#[derive(Parser, Debug)]
+#[command(name = "firn-bench", version, after_help = EXAMPLES.replace("firn bench", "firn-bench"), max_term_width = 120)]
+struct Cli {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    bench: BenchArgs,
+}
+
+fn main() -> ExitCode {
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut Cli::command()).exit());
+    let setting = Setting { store: &cli.store, models: None };
+    let done = run(&setting, &cli.bench, &given(&Cli::command(), &matches));
+    output::finish(done, cli.store.style(), |_: &Error| None)
+}
