@@ -413,7 +413,7 @@ types:
         value: tag.value
         enum: policy_tag
   parameter:
-    doc: "A policy's parameter; its value is of type zigzags for `scaling`, double for `bucket`, number for all others."
+    doc: "A policy's parameter; its value is of the type number, double or zigzags, as the table of policies in README.md says."
     seq:
       - id: fields
         type: parameter_field
@@ -474,7 +474,7 @@ types:
         size-eos: true
         valid: "[].as<bytes>"
   double:
-    doc: What fills the value of the policy parameter `bucket`.
+    doc: What fills the value of a policy's parameter that is a double, as `bucket`.
     seq:
       - id: number
         type: f8
@@ -482,7 +482,7 @@ types:
         size-eos: true
         valid: "[].as<bytes>"
   zigzags:
-    doc: What fills the value of the policy parameter `scaling`. All other parameters are of type number.
+    doc: What fills the value of a policy's parameter that is a list, as `scaling`.
     seq:
       - id: numbers
         type: common::varint

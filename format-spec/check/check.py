@@ -92,9 +92,10 @@ def message(kind, fields):
 
 
 def parameter(name, b):
-    if name == "scaling":
+    kind = reader.KINDS_OF_PARAMETERS.get(name)
+    if kind == "zigzags":
         return [n.value >> 1 ^ -(n.value & 1) for n in parse("edits", b, "Zigzags").numbers]
-    return plain(parse("edits", b, "Double" if name == "bucket" else "Number"))
+    return plain(parse("edits", b, "Double" if kind == "double" else "Number"))
 
 
 # ---- Files as the generated reader gives them; checksums and decompression are reader.py's

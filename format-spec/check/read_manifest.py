@@ -3,6 +3,7 @@
 import re
 import struct
 import zlib
+from pathlib import Path
 
 from read_base import *
 
@@ -40,15 +41,22 @@ INNER |= {"writers": "log_writer", "policy": "policy", "parameters": "parameter"
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
 NAMES = {"name", "merge", "purge", "summary", "filter_prefix"}
 BITS = {"level": 8, "next_tree": 32, "tree": 32, "tree.id": 32, "create_tree.id": 32, "drop_tree.id": 32, "set_options.id": 32}
-POLICIES = {
-    "tiered": ["bucket", "max_runs", "min_runs"],
-    "leveled": ["base", "level0_runs", "ratio"],
-    "lazy-leveled": ["ratio"],
-    "unified": ["base_shards", "scaling", "target_table"],
-    "time-window": ["min_runs", "window_secs"],
-    "fifo": ["max_age_secs", "max_bytes"],
-}
-MOVEMENTS = 6
+
+
+def policies():
+    """The table of README.md: of each policy its parameters, and of each parameter its kind: number, double, zigzags, or how many choices."""
+    lines = (Path(__file__).parent.parent / "README.md").read_text("utf-8").splitlines()
+    out = {}
+    for line in lines[lines.index("| policy | parameters |") + 2 :]:
+        if not line:
+            return out
+        name, rest = re.fullmatch(r"\| `(.+?)` \| (.*) \|", line).groups()
+        params = re.findall(r"`(\w+)`( `\?`)?(?: \((.*?)\))?", rest)
+        out[name] = {p: len(note.split(",")) if choice else note or "number" for p, choice, note in params}
+
+
+POLICIES = policies()
+KINDS_OF_PARAMETERS = {name: kind for params in POLICIES.values() for name, kind in params.items()}
 
 
 def fields(b):
@@ -97,24 +105,26 @@ def message(kind, b):
 def decoded_policy(p):
     if p["name"] not in POLICIES:
         raise Newer("an unknown compaction policy")
-    values = {}
+    known, values = POLICIES[p["name"]], {}
     for x in p["parameters"]:
         name, b = x["name"], x["value"]
-        if name == "bucket":
+        kind = known.get(name)
+        if kind is None:
+            raise Newer("an unknown parameter of a compaction policy")
+        if kind == "double":
             need(len(b) == 8, "a double of another length")
             values[name] = struct.unpack("<d", b)[0]
-        elif name == "scaling":
+        elif kind == "zigzags":
             c, values[name] = Cursor(b), []
             while not c.done():
                 v = c.varint(32)
                 values[name].append(v >> 1 ^ -(v & 1))
         else:
             values[name] = number(b)
-    missing = set(POLICIES[p["name"]]) - set(values)
+            if isinstance(kind, int) and values[name] >= kind:
+                raise Newer("an unknown choice of a compaction policy")
+    missing = {name for name, kind in known.items() if not isinstance(kind, int)} - set(values)
     need(not missing, f"a policy lacks {missing}")
-    optional = {"movement"} if p["name"] == "leveled" else set()
-    if values.get("movement", 0) >= MOVEMENTS or set(values) - set(POLICIES[p["name"]]) - optional:
-        raise Newer("an unknown parameter of a compaction policy")
     return {"name": p["name"], "parameters": values}
 
 

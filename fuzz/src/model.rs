@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, ReadMode, Readable, Result, Snapshot,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Policy, ReadMode, Readable, Result, Snapshot,
     Tree, TreeOptions,
 };
 
@@ -100,7 +100,7 @@ pub struct History {
     raw: bool,
     wide_filter: bool,
     pread: bool,
-    policy: u8,
+    policy: [u8; 8],
     steps: Vec<Step>,
 }
 
@@ -139,14 +139,11 @@ impl Merge for Sum {
     }
 }
 
-fn policy(n: u8) -> Policy {
-    match n % 5 {
-        0 => Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 },
-        1 => Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() },
-        2 => Policy::LazyLeveled { ratio: 2 },
-        3 => Policy::Unified { scaling: vec![2, 0, -2], target_table: 64 << 10, base_shards: 2 },
-        _ => Policy::TimeWindow { window_secs: 1, min_runs: 2 },
-    }
+/// A policy that drops nothing but what was deleted. `choice` is what there is to choose by, byte by byte.
+fn policy(choice: [u8; 8]) -> Policy {
+    let mut bytes = choice.into_iter();
+    let policy = Policy::draw(&mut |n| u64::from(bytes.next().unwrap_or(0)) % n);
+    if policy.forgets() { Policy::default() } else { policy }
 }
 
 struct Run {

@@ -8,12 +8,13 @@ use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group,
 use firn_kv::Env;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::compaction::job::{Outputs, run};
 use firn_kv::internals::compaction::{Cuts, RunShape, Shape, TableShape, debt, pick, run_limits};
+use firn_kv::internals::merge::job::{Outputs, run};
 use firn_kv::internals::merge::merging::Source;
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::internals::merge::run::{Run, RunCursor, TableHandle, TableOpener, table_path};
 use firn_kv::internals::sstable::{TableOptions, TableWriter};
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, DbOptions, Movement, Policy, ReadMode, Result};
 use firn_micro::{ENTRY, keys, memory, meta, write_table};
 
@@ -51,11 +52,11 @@ fn policies(c: &mut Criterion) {
     let shape = shape();
     let policies = [
         ("tiered", Policy::default()),
-        ("leveled", Policy::Leveled { level0_runs: 4, ratio: 8, base: 512 * MIB, movement: Movement::default() }),
-        ("lazy-leveled", Policy::LazyLeveled { ratio: 4 }),
-        ("unified", Policy::Unified { scaling: vec![2], target_table: 64 * MIB, base_shards: 4 }),
-        ("time-window", Policy::TimeWindow { window_secs: 3_600, min_runs: 4 }),
-        ("fifo", Policy::Fifo { max_bytes: 32 << 30, max_age_secs: 0 }),
+        ("leveled", Policy::Leveled(Leveled { level0_runs: 4, ratio: 8, base: 512 * MIB, movement: Movement::default() })),
+        ("lazy-leveled", Policy::LazyLeveled(LazyLeveled { ratio: 4 })),
+        ("unified", Policy::Unified(Unified { scaling: vec![2], target_table: 64 * MIB, base_shards: 4 })),
+        ("time-window", Policy::TimeWindow(TimeWindow { window_secs: 3_600, min_runs: 4 })),
+        ("fifo", Policy::Fifo(Fifo { max_bytes: 32 << 30, max_age_secs: 0 })),
     ];
     for (question, ask) in [
         ("pick", (|p, s| pick(p, s).is_some() as u64) as fn(&Policy, &Shape) -> u64),

@@ -11,6 +11,7 @@ use firn_kv::internals::cache::Cache;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::{Table, TableOptions};
+use firn_kv::policy::Fifo;
 use firn_kv::{Compression, Db, DbOptions, Policy, Result, Tree, TreeOptions};
 
 use crate::{Dir, Key, Values, write_table};
@@ -107,7 +108,7 @@ pub fn store_for_writes() -> Result<Store> {
     let dir = Dir::new();
     let options = DbOptions { memory_budget: 1 << 30, event_log: false, ..DbOptions::default() };
     let db = Db::open_in(OsEnv::new(), dir.path(), options)?;
-    let policy = Policy::Fifo { max_bytes: 1, max_age_secs: 0 };
+    let policy = Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() })?;
     Ok(Store { db, tree, dir })
 }

@@ -185,7 +185,7 @@ static void merges_and_loads(const char *dir) {
     FirnTree *sums, *plain;
     FirnBytes found;
     OK(firn_db_open(firn_str(path), NULL, &db));
-    OK(firn_db_tree_with(db, firn_str("sums"), firn_str("policy=lazy:4 memtable_size=1m"), &merge, &sums));
+    OK(firn_db_tree_with(db, firn_str("sums"), firn_str("policy=lazy-leveled:4 memtable_size=1m"), &merge, &sums));
     OK(firn_tree_merge(sums, firn_str("k"), firn_str("1"), FIRN_DURABILITY_DEFAULT));
     OK(firn_tree_flush(sums));
     OK(firn_tree_put(sums, firn_str("p"), firn_str("4"), FIRN_DURABILITY_DEFAULT));

@@ -471,7 +471,7 @@ FirnCode firn_rows_json(const FirnRows *rows, size_t column, FirnBytes *out);
 FirnCode firn_fold_give(FirnFold *result, FirnSlice value);
 
 /**
- * The tree of this name, made where it is not there, with these options: a text of words as `policy=lazy:4` or `memtable_size=16m`, with blanks between
+ * The tree of this name, made where it is not there, with these options: a text of words as `policy=lazy-leveled:4` or `memtable_size=16m`, with blanks between
  * them; the words are those of `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one takes `firn_tree_merge`
  * and reads its operands only where it was given since the store was opened.
  */

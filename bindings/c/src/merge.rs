@@ -89,7 +89,7 @@ pub extern "C" fn firn_fold_give(result: Option<&mut FirnFold>, value: FirnSlice
     })
 }
 
-/// The tree of this name, made where it is not there, with these options: a text of words as `policy=lazy:4` or `memtable_size=16m`, with blanks between
+/// The tree of this name, made where it is not there, with these options: a text of words as `policy=lazy-leveled:4` or `memtable_size=16m`, with blanks between
 /// them; the words are those of `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one takes `firn_tree_merge`
 /// and reads its operands only where it was given since the store was opened.
 #[unsafe(no_mangle)]

@@ -77,7 +77,7 @@ impl Db {
         call(py, firn_kv::Db::in_memory).map(Db::open)
     }
 
-    /// The tree of this name, made where it is not there. Options have the names and values of `firn tree`: `policy="lazy:4"`, `memtable_size="16m"`; what is
+    /// The tree of this name, made where it is not there. Options have the names and values of `firn tree`: `policy="lazy-leveled:4"`, `memtable_size="16m"`; what is
     /// not given stays as it is. `merge` is a name and a function `fold(key, base, operands)` that gives the value, or None for no value.
     #[pyo3(signature = (name, *, merge=None, **options))]
     fn tree(

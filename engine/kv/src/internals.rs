@@ -2,7 +2,7 @@
 //!
 //! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with a patch; an application takes
 //! what it needs from the crate's root, where names stay. Rooms are modules of the crate; a module imports only lower floors:
-//! [`base`] (0) < [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`], [`compaction`] (3).
+//! [`compaction`], [`base`] (0) < [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`] (3).
 
 /// Floor 0: the vocabulary of the engine.
 pub mod base {
@@ -12,7 +12,7 @@ pub mod base {
 pub mod cache {
     pub use crate::cache::*;
 }
-/// Floor 3: the policies, and the jobs that they ask for.
+/// Floor 0: the policies, and the jobs that they ask for.
 pub mod compaction {
     pub use crate::compaction::*;
 }

@@ -40,11 +40,10 @@ pub use base::events::{Event, Listener};
 pub use base::hooks::{FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
 pub use base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
 pub use base::open_files::{FileStats, OpenFiles};
-pub use base::options::{
-    Compression, DbOptions, Durability, FilterKind, MemoryBudget, Movement, Policy, ReadMode, TreeOptions,
-};
+pub use base::options::{Compression, DbOptions, Durability, FilterKind, MemoryBudget, ReadMode, TreeOptions};
 pub use base::reads::ReadStats;
 pub use cache::CacheStats;
+pub use compaction::policy::{self, Movement, Policy};
 pub use compaction::space::SpaceBound;
 #[cfg(feature = "tracing")]
 pub use db::TracingListener;

@@ -12,6 +12,7 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
     Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy,
     Purge, PurgeJob, PurgePass, Readable, Result, Summary, SummaryPass, Tree, TreeOptions,
@@ -173,19 +174,19 @@ fn bounds(env: &MemEnv) -> String {
         TreeOptions { table_size: 1, ..small() },
         TreeOptions { memtable_size: 1, ..small() },
         TreeOptions { memtable_size: usize::MAX, ..small() },
-        policy(Policy::Tiered { min_runs: 1, max_runs: 4, bucket: 2.0 }),
-        policy(Policy::Tiered { min_runs: 4, max_runs: 2, bucket: 2.0 }),
-        policy(Policy::Tiered { min_runs: 2, max_runs: 4, bucket: f64::NAN }),
-        policy(Policy::Leveled { level0_runs: 0, ratio: 4, base: 1 << 20, movement: Movement::default() }),
-        policy(Policy::Leveled { level0_runs: 1, ratio: 1, base: 1 << 20, movement: Movement::default() }),
-        policy(Policy::Leveled { level0_runs: 1, ratio: 4, base: 1, movement: Movement::default() }),
-        policy(Policy::LazyLeveled { ratio: 1 }),
-        policy(Policy::Unified { scaling: vec![], target_table: 1 << 20, base_shards: 1 }),
-        policy(Policy::Unified { scaling: vec![63], target_table: 1 << 20, base_shards: 1 }),
-        policy(Policy::Unified { scaling: vec![0], target_table: 1, base_shards: 1 }),
-        policy(Policy::Unified { scaling: vec![0], target_table: 1 << 20, base_shards: 0 }),
-        policy(Policy::TimeWindow { window_secs: 0, min_runs: 2 }),
-        policy(Policy::TimeWindow { window_secs: 1, min_runs: 1 }),
+        policy(Policy::Tiered(Tiered { min_runs: 1, max_runs: 4, bucket: 2.0 })),
+        policy(Policy::Tiered(Tiered { min_runs: 4, max_runs: 2, bucket: 2.0 })),
+        policy(Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: f64::NAN })),
+        policy(Policy::Leveled(Leveled { level0_runs: 0, ratio: 4, base: 1 << 20, movement: Movement::default() })),
+        policy(Policy::Leveled(Leveled { level0_runs: 1, ratio: 1, base: 1 << 20, movement: Movement::default() })),
+        policy(Policy::Leveled(Leveled { level0_runs: 1, ratio: 4, base: 1, movement: Movement::default() })),
+        policy(Policy::LazyLeveled(LazyLeveled { ratio: 1 })),
+        policy(Policy::Unified(Unified { scaling: vec![], target_table: 1 << 20, base_shards: 1 })),
+        policy(Policy::Unified(Unified { scaling: vec![63], target_table: 1 << 20, base_shards: 1 })),
+        policy(Policy::Unified(Unified { scaling: vec![0], target_table: 1, base_shards: 1 })),
+        policy(Policy::Unified(Unified { scaling: vec![0], target_table: 1 << 20, base_shards: 0 })),
+        policy(Policy::TimeWindow(TimeWindow { window_secs: 0, min_runs: 2 })),
+        policy(Policy::TimeWindow(TimeWindow { window_secs: 1, min_runs: 1 })),
     ] {
         out += &said(db.tree("t", bad.clone()));
         assert_eq!(db.tree("new", bad).err().map(|e| e.kind()), Some(ErrorKind::InvalidArgument));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::OsEnv;
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{
     Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge, Movement, Policy, Readable, Result,
     Tree, TreeOptions,
@@ -166,7 +167,7 @@ fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
     for merges in [false, true] {
         let env = MemEnv::new(1);
         let db = Db::open_in(Arc::new(env.clone()), "/db", inline()).unwrap();
-        let policy = Policy::TimeWindow { window_secs: 3600, min_runs: 2 };
+        let policy = Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 2 });
         let tree = db.tree("t", TreeOptions { policy, merge: Some(Arc::new(Add)), ..tiny_tree() }).unwrap();
         // In an older window, at "b" only: what the range delete must go on hiding.
         tree.put(b"b", b"1").unwrap();
@@ -366,11 +367,11 @@ fn wrong_places_are_refused_with_words() {
 fn every_policy_keeps_everything() {
     let policies = [
         Policy::default(),
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
-        Policy::LazyLeveled { ratio: 3 },
-        Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
-        Policy::TimeWindow { window_secs: 3600, min_runs: 3 },
-        Policy::Fifo { max_bytes: 0, max_age_secs: 0 },
+        Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 }),
+        Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 3 }),
+        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
     ];
     for (i, policy) in policies.iter().enumerate() {
         let env = Arc::new(MemEnv::new(i as u64));
@@ -416,7 +417,7 @@ fn a_table_without_deletes_never_is_overdue() {
 #[test]
 fn idle_means_that_no_job_runs() {
     let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", small()).unwrap();
-    let all_go = TreeOptions { policy: Policy::Fifo { max_bytes: 1, max_age_secs: 0 }, ..tiny_tree() };
+    let all_go = TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }), ..tiny_tree() };
     let tree = db.tree("t", all_go).unwrap();
     for round in 0..2000 {
         tree.put(b"key", b"value").unwrap();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::policy::{Tiered, Unified};
 use firn_kv::{
     Compression, Db, DbOptions, FilterKind, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary, SummaryPass, Tree,
     TreeOptions, Verdict,
@@ -67,7 +68,7 @@ impl SummaryPass for Watch {
 
 fn tree_options() -> TreeOptions {
     // Nothing is merged unless asked for.
-    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     TreeOptions { memtable_size: 2 << 20, table_size: 64 << 10, block_size: 512, policy, ..TreeOptions::default() }
 }
 
@@ -130,7 +131,7 @@ fn interleaved(name: &str, options: TreeOptions) -> u64 {
 #[test]
 fn blocks_are_copied_where_nothing_speaks_against_it() {
     assert!(interleaved("plain", tree_options()) > 100);
-    let unified = Policy::Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 };
+    let unified = Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 });
     assert!(interleaved("cuts", TreeOptions { policy: unified, ..tree_options() }) > 100);
     assert!(interleaved("raw", TreeOptions { compression: vec![Compression::None], ..tree_options() }) > 100);
     assert!(interleaved("no-filter", TreeOptions { filter: vec![FilterKind::None], ..tree_options() }) > 100);
@@ -162,7 +163,8 @@ fn any_layers_compact_to_the_same_with_copies_among_them() {
     for seed in 0..12 {
         let mut rng = Rng::new(seed);
         let dir = Dir::new(&format!("layers-{seed}"));
-        let policies = [tree_options().policy, Policy::Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 }];
+        let policies =
+            [tree_options().policy, Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 })];
         let options = TreeOptions { policy: policies[seed as usize % 2].clone(), ..tree_options() };
         let (db, tree) = open(&dir.0, options);
         let (mut map, mut snapshots): (Map, Vec<(Snapshot, Map)>) = Default::default();

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
+use firn_kv::policy::Tiered;
 use firn_kv::{Cursor, Db, DbOptions, Policy, Readable, Snapshot, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
@@ -21,7 +22,7 @@ fn open(seed: u64) -> (Db, Tree) {
     let options = DbOptions { memory_budget: 8 << 20, wal_segment: 256 << 10, background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(MemEnv::new(seed)), "/db", options).unwrap();
     // Nothing is merged unless asked for, so that the layers stay.
-    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     let tree = TreeOptions { memtable_size: 1 << 20, table_size: 64 << 10, block_size: 512, policy, ..TreeOptions::default() };
     let tree = db.tree("t", tree).unwrap();
     (db, tree)

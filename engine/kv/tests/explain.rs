@@ -11,6 +11,7 @@ use firn_kv::explain::{MOST_READS, Origin, Place, ReadCost, ReadOf, Recorded, Sk
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
+use firn_kv::policy::Tiered;
 use firn_kv::{Compression, Db, DbOptions, FilterPrefix, Folded, Merge, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
@@ -25,7 +26,7 @@ fn open(env: &Arc<MemEnv>) -> Db {
 
 /// Runs pile up: nothing is merged unless the test says so.
 fn piling() -> TreeOptions {
-    let policy = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
 }
 

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use firn_testkit::floors::{Plan, check};
 
-/// Siblings do not know each other, but on floor 3 compactions stand on merges.
+/// Siblings do not know each other, but options in `base` name a policy.
 const PLAN: Plan<'_> = Plan {
     floors: &[
+        ("compaction", 0),
         ("base", 0),
         ("env", 1),
         ("cache", 1),
@@ -15,10 +16,9 @@ const PLAN: Plan<'_> = Plan {
         ("sstable", 2),
         ("manifest", 2),
         ("merge", 3),
-        ("compaction", 3),
         ("db", 4),
     ],
-    neighbours: &[("compaction", "merge")],
+    neighbours: &[("base", "compaction")],
 };
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
     Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
     Verdict,
@@ -146,9 +147,9 @@ fn expire(seed: u64, policy: Policy) -> u64 {
 fn policies() -> [Policy; 4] {
     [
         Policy::default(),
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
-        Policy::LazyLeveled { ratio: 3 },
-        Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
+        Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 }),
     ]
 }
 
@@ -170,7 +171,7 @@ fn table_bytes(env: &MemEnv) -> u64 {
 fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
     let mut rng = Rng::new(seed);
     let mut env = MemEnv::new(seed);
-    let all = options(Policy::Fifo { max_bytes, max_age_secs });
+    let all = options(Policy::Fifo(Fifo { max_bytes, max_age_secs }));
     let (mut db, mut tree) = open(&env, all.clone());
     // Of each key its last value, and when it was written.
     let mut map: BTreeMap<Vec<u8>, (Option<Vec<u8>>, u64)> = BTreeMap::new();
@@ -284,7 +285,7 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
     let hooks = TreeOptions {
         purge: Some(Arc::new(Rows)),
         filter_prefix: Some(Arc::new(Rows)),
-        ..options(Policy::Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 })
+        ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
     };
     let (db, tree) = open(&env, hooks);
     // An older table that begins after the marker, so that a job over the marker's key doesn't take it in: it holds the row, or doesn't.
@@ -334,8 +335,10 @@ impl SummaryPass for Count {
 #[test]
 fn tables_are_listed_with_what_their_summary_says() {
     let env = MemEnv::new(1);
-    let hooks =
-        TreeOptions { summary: Some(Arc::new(Count(0))), ..options(Policy::Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }) };
+    let hooks = TreeOptions {
+        summary: Some(Arc::new(Count(0))),
+        ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
+    };
     let (db, tree) = open(&env, hooks);
     for keys in [&["a", "c", "e"][..], &["b"]] {
         keys.iter().for_each(|k| tree.put(k.as_bytes(), b"v").unwrap());

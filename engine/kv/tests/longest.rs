@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Policy, Readable, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 fn open(env: &MemEnv) -> (Db, Tree) {
     let options = DbOptions { memory_budget: 32 << 20, background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
-    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     let tree = TreeOptions { memtable_size: 8 << 20, table_size: 64 << 10, policy, ..TreeOptions::default() };
     let tree = db.tree("t", tree).unwrap();
     (db, tree)

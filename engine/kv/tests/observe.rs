@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
+use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, Policy, ReadMode, TreeOptions};
 
 #[path = "observe/context.rs"]
@@ -34,6 +35,6 @@ fn open(options: DbOptions) -> (Arc<MemEnv>, Db) {
 
 /// Runs pile up: nothing is merged unless the test says so.
 fn piling() -> TreeOptions {
-    let policy = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use firn_kv::MemEnv;
 use firn_kv::OsEnv;
+use firn_kv::policy::Fifo;
 use firn_kv::{Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
 use firn_kv::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 
@@ -128,7 +129,7 @@ fn options(most: u64, mode: ReadMode) -> DbOptions {
 
 /// Each flush stays a table of its own.
 fn piling(compression: Compression) -> TreeOptions {
-    let policy = Policy::Fifo { max_bytes: 0, max_age_secs: 0 };
+    let policy = Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 });
     TreeOptions { policy, compression: vec![compression], block_size: 512, ..TreeOptions::default() }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
+use firn_kv::policy::{LazyLeveled, Tiered};
 use firn_kv::{
     Compression, Db, DbOptions, ErrorKind, FilterKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict,
 };
@@ -37,7 +38,7 @@ fn fill(tree: &Tree, keys: u32) {
 fn what_is_changed_counts_at_once_and_for_good() {
     let env = Arc::new(MemEnv::new(0));
     let db = open(&env);
-    let piling = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    let piling = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     let tree = db.tree("t", TreeOptions { policy: piling, ..TreeOptions::default() }).unwrap();
     let other = db.existing_tree("t").unwrap();
     for _ in 0..4 {
@@ -48,7 +49,7 @@ fn what_is_changed_counts_at_once_and_for_good() {
     let packed = db.stats();
     assert_eq!((packed.trees[0].runs.len(), packed.compactions), (4, 0));
     let changed = TreeOptions {
-        policy: Policy::LazyLeveled { ratio: 2 },
+        policy: Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
         compression: vec![Compression::None],
         filter: vec![FilterKind::None],
         block_size: 1024,

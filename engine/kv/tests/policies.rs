@@ -2,7 +2,7 @@
 //!
 //! A text test is a conversation with one tree. `policy` and `shape` set it up; the other directives ask or act:
 //!
-//! - `policy tiered|leveled|lazy|unified|window|fifo key=value…`; `movement=round-robin` and so on for leveled
+//! - `policy leveled:ratio=8`, a policy as everywhere, takes it
 //! - `shape memtable=64M table=64M now=1000 tomb-age=0`, one run per input line, newest first:
 //!   `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5 busy]` is run 7 on level 0 with two tables: id, keys, size, share of deletes in
 //!   percent, time of the oldest delete, time when it was written (seconds); `seq` is its newest sequence number, `old` the oldest,
@@ -18,11 +18,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_kv::Policy;
 use firn_kv::internals::compaction::shape::{apply, estimate, flush};
 use firn_kv::internals::compaction::{
     Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape, debt, manual, pick, run_limits, space_bound,
 };
-use firn_kv::{Movement, Policy};
+use firn_kv::policy::LazyLeveled;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_testkit::rng::Rng;
 
@@ -31,6 +32,23 @@ fn conversations() {
     for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/policies")) {
         let mut tree = Tree { policy: Policy::default(), shape: Shape::default(), next_id: 1, started: Vec::new() };
         walk(file, |case| tree.run(case));
+    }
+}
+
+/// The table of policies in the format's specification, from which its reader in Python knows them. `FIRN_REWRITE=1` writes it anew.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a text of the repository")]
+fn the_specification_has_every_policy() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/README.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let head = "| policy | parameters |\n|---|---|\n";
+    let (before, rest) = text.split_once(head).unwrap();
+    let (table, after) = rest.split_at(rest.split_inclusive('\n').take_while(|l| l.starts_with('|')).map(str::len).sum());
+    let rows: String = Policy::ALL.iter().map(|d| d.row() + "\n").collect();
+    if std::env::var_os("FIRN_REWRITE").is_some() {
+        std::fs::write(&path, format!("{before}{head}{rows}{after}")).unwrap();
+    } else {
+        assert_eq!(table, rows, "{}", path.display());
     }
 }
 
@@ -122,7 +140,12 @@ fn job(line: &str) -> Job {
 impl Tree {
     fn run(&mut self, case: &Case) -> String {
         match case.directive.as_str() {
-            "policy" => self.set_policy(case),
+            "policy" => {
+                let arg = &case.args[0];
+                let text = [&[arg.key.clone()][..], &arg.values[..]].concat().join("=");
+                self.policy = text.parse().unwrap_or_else(|e| panic!("{}:{}: {e}", case.file.display(), case.line));
+                String::new()
+            }
             "shape" => self.set_shape(case),
             "show" => self.show(),
             "flush" => {
@@ -186,42 +209,6 @@ impl Tree {
             }
             other => panic!("{}:{}: no directive {other}", case.file.display(), case.line),
         }
-    }
-
-    fn set_policy(&mut self, case: &Case) -> String {
-        let bytes = |name: &str, default: &str| size(case.get(name).unwrap_or(default));
-        self.policy = match case.words().next().unwrap() {
-            "tiered" => Policy::Tiered {
-                min_runs: case.parse("min", 4),
-                max_runs: case.parse("max", 32),
-                bucket: case.parse("bucket", 2.0),
-            },
-            "leveled" => Policy::Leveled {
-                level0_runs: case.parse("l0", 4),
-                ratio: case.parse("ratio", 10),
-                base: bytes("base", "256M"),
-                movement: match case.get("movement").unwrap_or("least-overlap") {
-                    "least-overlap" => Movement::LeastOverlap,
-                    "least-overlap-below" => Movement::LeastOverlapBelow,
-                    "round-robin" => Movement::RoundRobin,
-                    "coldest" => Movement::Coldest,
-                    "oldest" => Movement::Oldest,
-                    "tombstones" => Movement::Tombstones,
-                    other => panic!("no movement {other}"),
-                },
-            },
-            "lazy" => Policy::LazyLeveled { ratio: case.parse("ratio", 4) },
-            "unified" => Policy::Unified {
-                scaling: case.list("scaling").unwrap().iter().map(|w| w.parse().unwrap()).collect(),
-                target_table: bytes("target", "64M"),
-                base_shards: case.parse("shards", 1),
-            },
-            "window" => Policy::TimeWindow { window_secs: case.parse("secs", 3600), min_runs: case.parse("min", 4) },
-            "fifo" => Policy::Fifo { max_bytes: bytes("bytes", "0"), max_age_secs: case.parse("age", 0) },
-            other => panic!("no policy {other}"),
-        };
-        firn_kv::TreeOptions { policy: self.policy.clone(), ..Default::default() }.check().unwrap();
-        String::new()
     }
 
     fn set_shape(&mut self, case: &Case) -> String {
@@ -461,26 +448,7 @@ fn bytes(key: u64) -> Arc<[u8]> {
 }
 
 fn policy(rng: &mut Rng) -> Policy {
-    match rng.below(6) {
-        0 => {
-            let min_runs = 2 + rng.below(6) as u32;
-            Policy::Tiered { min_runs, max_runs: min_runs + rng.below(8) as u32, bucket: 1.1 + rng.unit() * 3.0 }
-        }
-        1 => Policy::Leveled {
-            level0_runs: 1 + rng.below(6) as u32,
-            ratio: 2 + rng.below(10) as u32,
-            base: ENTRY * (1 + rng.below(16)),
-            movement: Movement::ALL[rng.below(6) as usize],
-        },
-        2 => Policy::LazyLeveled { ratio: 2 + rng.below(6) as u32 },
-        3 => Policy::Unified {
-            scaling: (0..1 + rng.below(4)).map(|_| rng.below(13) as i32 - 6).collect(),
-            target_table: ENTRY * (1 + rng.below(8)),
-            base_shards: 1 + rng.below(4) as u32,
-        },
-        4 => Policy::TimeWindow { window_secs: 1 + rng.below(10_000), min_runs: 2 + rng.below(6) as u32 },
-        _ => Policy::Fifo { max_bytes: ENTRY * rng.below(100), max_age_secs: rng.below(10_000) },
-    }
+    Policy::draw(&mut |n| rng.below(n))
 }
 
 #[test]
@@ -498,7 +466,7 @@ fn every_policy_comes_to_rest_from_any_shape() {
                 model.shape.now_micros += 10_000 * 1_000_000;
                 model.quiet();
             }
-            let kept = matches!(model.policy, Policy::Fifo { .. } | Policy::TimeWindow { .. });
+            let kept = matches!(model.policy, Policy::Fifo(_) | Policy::TimeWindow(_));
             assert!(kept || model.shape.tables().all(|t| t.deletes == 0), "{:?}", model.policy);
         }
         // And another policy takes over.
@@ -570,7 +538,7 @@ fn lazy_leveling_stays_lazy_leveling() {
         let before = policy(&mut rng);
         let mut model = Model::new(&mut rng, before);
         model.quiet();
-        model.policy = Policy::LazyLeveled { ratio };
+        model.policy = Policy::LazyLeveled(LazyLeveled { ratio });
         model.quiet();
         let deepest = model.shape.runs.last().map_or(1, |r| r.level.max(1));
         for _ in 0..150 {

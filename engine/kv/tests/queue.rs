@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
+use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Folded, Merge, Policy, Readable, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
@@ -18,7 +19,7 @@ fn open(env: &MemEnv) -> Db {
 
 /// Runs pile up: nothing is merged.
 fn piling() -> TreeOptions {
-    let policy = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     TreeOptions { policy, memtable_size: 16 << 20, ..TreeOptions::default() }
 }
 

@@ -11,6 +11,7 @@ use firn_kv::Env;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::internals::manifest::Manifest;
+use firn_kv::policy::Tiered;
 use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
@@ -52,7 +53,7 @@ fn db_options(threads: usize) -> DbOptions {
 }
 
 fn tree_options() -> TreeOptions {
-    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() }
 }
 

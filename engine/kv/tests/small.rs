@@ -9,6 +9,7 @@ use firn_kv::internals::env::fault::{FaultEnv, OpClass};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::internals::manifest::{Manifest, manifest_name};
 use firn_kv::internals::wal::{SegmentReader, segment_number};
+use firn_kv::policy::Fifo;
 use firn_kv::{Db, DbOptions, ErrorKind, Folded, Merge, Policy, Tree, TreeOptions};
 
 const DIR: &str = "/db";
@@ -365,7 +366,7 @@ fn small_memtables_of_many_trees_are_flushed_together() {
     let options = DbOptions { event_log: false, background_threads: 0, memory_budget: 1 << 20, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
     // Nothing is merged.
-    let kept = || TreeOptions { policy: Policy::Fifo { max_bytes: 0, max_age_secs: 0 }, ..TreeOptions::default() };
+    let kept = || TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }), ..TreeOptions::default() };
     let trees: Vec<Tree> = (0..200).map(|i| db.tree(&format!("t{i}"), kept()).unwrap()).collect();
     let told = told(&env, || {
         for i in 0..2_000u64 {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_kv::MemEnv;
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions};
 use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_testkit::rng::Rng;
@@ -137,13 +138,13 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
     let live = live();
     let policies = [
         Policy::default(),
-        Policy::Tiered { min_runs: 4, max_runs: 32, bucket: 1.5 },
-        Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() },
-        Policy::Leveled { level0_runs: 4, ratio: 10, base: 256 << 10, movement: Movement::default() },
-        Policy::LazyLeveled { ratio: 3 },
-        Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 },
-        Policy::Unified { scaling: vec![-4], target_table: 64 << 10, base_shards: 1 },
-        Policy::Fifo { max_bytes: 300 << 10, max_age_secs: 0 },
+        Policy::Tiered(Tiered { min_runs: 4, max_runs: 32, bucket: 1.5 }),
+        Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+        Policy::Leveled(Leveled { level0_runs: 4, ratio: 10, base: 256 << 10, movement: Movement::default() }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 2 }),
+        Policy::Unified(Unified { scaling: vec![-4], target_table: 64 << 10, base_shards: 1 }),
+        Policy::Fifo(Fifo { max_bytes: 300 << 10, max_age_secs: 0 }),
     ];
     for policy in policies {
         let worst = overwrite(policy.clone(), live);
@@ -154,7 +155,8 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
 
 #[test]
 fn a_policy_without_a_bound_says_so() {
-    let unbounded = [Policy::TimeWindow { window_secs: 60, min_runs: 2 }, Policy::Fifo { max_bytes: 0, max_age_secs: 0 }];
+    let unbounded =
+        [Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 2 }), Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 })];
     for policy in unbounded {
         let (db, tree) = Watching::new().open(tiny(policy));
         tree.put(b"a", b"b").unwrap();
@@ -246,7 +248,7 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
 fn work_in_progress_is_listed_with_what_it_has_written() {
     let env = Watching::new();
     // A policy that wants nothing, so that the one asked for is the only job.
-    let (db, tree) = env.open(tiny(Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 }));
+    let (db, tree) = env.open(tiny(Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 })));
     let mut rng = Rng::new(5);
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     let seen = Arc::new(Mutex::new(vec![]));

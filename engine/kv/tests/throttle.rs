@@ -8,6 +8,7 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_kv::policy::Tiered;
 use firn_kv::{Compression, Db, DbOptions, ErrorKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions, Verdict};
 
 const RATE: u64 = 1 << 20;
@@ -27,7 +28,7 @@ fn tree_options() -> TreeOptions {
         memtable_size: 64 << 10,
         table_size: 256 << 10,
         compression: vec![Compression::None],
-        policy: Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 },
+        policy: Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 }),
         ..TreeOptions::default()
     }
 }

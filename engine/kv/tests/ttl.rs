@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
+use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Policy, Readable, Snapshot, TreeOptions, TtlTree, Value};
 use firn_testkit::rng::Rng;
 
@@ -25,10 +26,10 @@ fn key(n: u64) -> Vec<u8> {
 
 fn options(rng: &mut Rng) -> TreeOptions {
     let policies = [
-        Policy::Tiered { min_runs: 2, max_runs: 3, bucket: 10.0 },
-        Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Default::default() },
-        Policy::TimeWindow { window_secs: 5, min_runs: 2 },
-        Policy::LazyLeveled { ratio: 2 },
+        Policy::Tiered(Tiered { min_runs: 2, max_runs: 3, bucket: 10.0 }),
+        Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Default::default() }),
+        Policy::TimeWindow(TimeWindow { window_secs: 5, min_runs: 2 }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
     ];
     let policy = policies[rng.below(4) as usize].clone();
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
@@ -214,7 +215,7 @@ fn store() -> (Arc<MemEnv>, Db) {
 #[test]
 fn what_a_dropped_put_hid_stays_hidden() {
     let (env, db) = store();
-    let policy = Policy::Tiered { min_runs: 2, max_runs: 2, bucket: 1.1 };
+    let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 2, bucket: 1.1 });
     let tree = db.ttl_tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() }).unwrap();
     // A large old run beneath, which the merge of two small ones leaves alone.
     let (mut rng, mut value) = (Rng::new(1), [0; 100]);

@@ -94,7 +94,7 @@ fn a_definition_says_how_a_family_is_stored() {
     };
     let is_leveled = |wide: &Wide| {
         let o = tree(wide).options();
-        matches!(o.policy, firn_kv::Policy::Leveled { .. }) && o.compression == [firn_kv::Compression::None]
+        matches!(o.policy, firn_kv::Policy::Leveled(_)) && o.compression == [firn_kv::Compression::None]
     };
     let wide = open(&env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();

@@ -99,7 +99,7 @@ pub fn advise(f: &Facts) -> Vec<String> {
     }
     out.push(format!(
         "`firn {0}stats` shows the runs that are left, `firn {0}scan --limit 5` some of the data, `firn {0}verify` checks every \
-         block; `firn {0}bench ycsb` and `--policy lazy` or `leveled` measure other loads and other trade-offs",
+         block; `firn {0}bench ycsb` and `--policy lazy-leveled` or `leveled` measure other loads and other trade-offs",
         f.db
     ));
     out
@@ -116,7 +116,7 @@ fn held_back(f: &Facts) -> Option<String> {
     Some(if worst.paced >= worst.stalled {
         format!(
             "{}: writers were held back {held:.1} s ({share:.0} % of the time) because compaction was behind; a policy that \
-             rewrites less (--policy lazy, tiered:8) or fewer, larger flushes (--memtable 256m --budget 1g) leave it less to do",
+             rewrites less (--policy lazy-leveled, tiered:8) or fewer, larger flushes (--memtable 256m --budget 1g) leave it less to do",
             worst.step
         )
     } else {
@@ -155,7 +155,7 @@ fn before_and_after(f: &Facts) -> Option<String> {
     let (b, a, gain) = pairs.max_by(|x, y| x.2.total_cmp(&y.2))?;
     (gain > 1.5 && b.runs > a.runs).then(|| {
         format!(
-            "{}: {} a second over {} runs, {} a second over {}; if reads matter more than writes, --policy leveled or lazy keeps \
+            "{}: {} a second over {} runs, {} a second over {}; if reads matter more than writes, --policy leveled or lazy-leveled keeps \
              runs few, and `firn {}compact` merges them at once",
             b.step,
             rate(b.rate.unwrap_or(0.0)),
@@ -184,7 +184,7 @@ fn does_not_fit(f: &Facts) -> Option<String> {
 fn amplified(f: &Facts) -> Option<String> {
     if f.write_amplification > 8.0 {
         return Some(format!(
-            "every byte put was written {:.1} times to tables; --policy lazy or tiered, or a larger --memtable, writes less",
+            "every byte put was written {:.1} times to tables; --policy lazy-leveled or tiered, or a larger --memtable, writes less",
             f.write_amplification
         ));
     }

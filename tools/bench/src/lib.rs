@@ -56,8 +56,7 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   --memtable and --durability
   or, alone, small: what each of many small stores costs that one process has open. It takes --stores and --records
 
-Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS[:MOVEMENT]]][:base=BYTES]  lazy[:RATIO]
-          unified[:W…][:table=BYTES][:shards=N]  window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
+Policies: as firn set-options takes them; firn set-options --help has them with their parameters
 
 Examples:
   firn bench
@@ -113,7 +112,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "process")]
     pub durability: Durable,
     /// Compaction policy, with its parameters behind colons
-    #[arg(long, value_name = "POLICY", default_value = "tiered", value_parser = options::checked_policy)]
+    #[arg(long, value_name = "POLICY", default_value = "tiered")]
     policy: Policy,
     /// Memory for everything: memtables, cache, indexes, filters
     #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = options::size)]

@@ -4,6 +4,7 @@
 //! Each look is taken once in a tree that was made for it, so a figure is the median of as many trees as there are rounds.
 
 use clap::{Args, ValueEnum};
+use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, Policy, Tree, TreeOptions};
 use firn_tools::io::Watch;
 use firn_tools::output::{Done, Failure, count, listing, nanos, print_table, rate, row};
@@ -105,7 +106,7 @@ fn key(queue: u64, i: u64) -> [u8; 16] {
 
 /// Runs pile up: nothing is merged.
 fn options(deletions: u64) -> TreeOptions {
-    let policy = Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     TreeOptions { policy, memtable_size: (64 << 20) + 512 * deletions as usize, ..TreeOptions::default() }
 }
 

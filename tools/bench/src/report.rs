@@ -9,7 +9,6 @@ use crate::Setting;
 use crate::advice::{Facts, advise};
 use crate::run::{Bench, Measured};
 use firn_tools::io::stdout;
-use firn_tools::options::policy_text;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 use firn_tools::stats::stats_json;
 
@@ -47,7 +46,7 @@ fn settings(setting: &Setting<'_>, args: &BenchArgs) -> String {
         count(args.num),
         args.key_size,
         setting.store.db.display(),
-        policy_text(&args.policy),
+        args.policy,
         bytes(args.budget),
         bytes(args.memtable),
         format!("{:?}", args.compression).to_lowercase(),
@@ -180,7 +179,7 @@ fn as_json(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench, advice: &[Str
         "options": {
             "num": args.num, "key_size": args.key_size, "value_size": args.value_size, "threads": args.threads,
             "distribution": args.distribution, "durability": format!("{:?}", args.durability).to_lowercase(),
-            "policy": policy_text(&args.policy), "budget": args.budget, "memtable": args.memtable,
+            "policy": args.policy.to_string(), "budget": args.budget, "memtable": args.memtable,
             "compression": format!("{:?}", args.compression).to_lowercase(), "seed": args.seed, "keep": args.keep,
         },
         "steps": bench.steps.iter().map(step_json).collect::<Vec<_>>(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use firn_kv::{Compression, FilterKind, TreeOptions};
+use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::install;
 use firn_tools::options::size;
 use firn_tools::output::{Color, Done, Failure, Style};
@@ -16,21 +16,26 @@ use crate::workload::{Kind, Workload};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
-Policies: tiered[:MIN[:MAX[:BUCKET]]] leveled[:RATIO[:LEVEL0[:MOVEMENT]]][:base=BYTES] lazy[:RATIO] window[:SECS[:MIN]]
-  unified[:W...][:table=BYTES][:shards=N] fifo[:BYTES[:SECS]], and of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr lo+2 tsa tier 1-lvl.
+Policies: those of the engine (below), and strategies of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr
+  lo+2 tsa tier 1-lvl.
 Workloads: insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE].
 
 Examples:
-  compaction-sim run --policy lazy:4 --workload uniform --data 100G --html lazy.html
+  compaction-sim run --policy lazy-leveled:4 --workload uniform --data 100G --html lazy.html
   compaction-sim run --policy tiered --data 1P --keys 1e12 --value-size 1000 --memtable-size 2G --table-size 64G
   compaction-sim sweep --data 1T --workload deletes:0.1
-  compaction-sim sweep --policies tiered:3,tiered:6,lazy --table-sizes 16M,64M --csv sweep.csv --svg plots
+  compaction-sim sweep --policies tiered:3,tiered:6,lazy-leveled --table-sizes 16M,64M --csv sweep.csv --svg plots
   compaction-sim compare firn-data             the events of a real store beside the prediction
   compaction-sim replay firn-data --policy leveled:8";
 
+fn help() -> String {
+    let policies = "Policies of the engine, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:";
+    format!("{EXAMPLES}\n\n{policies}\n{}", Policy::help())
+}
+
 /// What would another compaction policy do? The engine's own policies on virtual tables: bytes, space, time and stalls.
 #[derive(Parser, Debug)]
-#[command(name = "compaction-sim", version, after_help = EXAMPLES, max_term_width = 120)]
+#[command(name = "compaction-sim", version, after_help = help(), max_term_width = 120)]
 pub struct Cli {
     /// Print JSON
     #[arg(long, global = true)]
@@ -60,12 +65,12 @@ pub enum Command {
     Run(RunArgs),
     /// Simulate a grid of policies and sizes on all cores
     #[command(
-        after_help = "Examples:\n  compaction-sim sweep --data 1T                                 the ten strategies of the VLDB'21 design space\n  compaction-sim sweep --policies full,tier,lo+1 --ratios 4,8,10 --csv grid.csv\n  compaction-sim sweep --policies tiered,lazy --memtable-sizes 16M,64M --filters none,fuse8,fuse16"
+        after_help = "Examples:\n  compaction-sim sweep --data 1T                                 the ten strategies of the VLDB'21 design space\n  compaction-sim sweep --policies full,tier,lo+1 --ratios 4,8,10 --csv grid.csv\n  compaction-sim sweep --policies tiered,lazy-leveled --memtable-sizes 16M,64M --filters none,fuse8,fuse16"
     )]
     Sweep(SweepArgs),
     /// What another policy would have done with the flushes that a real store has recorded
     #[command(
-        after_help = "The first line is the policy as recorded, the others are to be held against it. Levels are sized by the memtable: level 1 of leveled:8\nis eight of them, where firn bench takes 256 MiB. Run compare first: it says how far predictions are from this store.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
+        after_help = "The first line is the policy as recorded, the others are to be held against it. Run compare first: it says how far predictions are from this store.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy-leveled:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
     )]
     Replay(ReplayArgs),
     /// What a real store has recorded beside what the simulator says of the same flushes and the same policy
@@ -201,7 +206,7 @@ pub struct SweepArgs {
     /// Policies, comma-separated
     #[arg(long, value_delimiter = ',', default_values_t = policy::STRATEGIES.map(str::to_owned))]
     pub policies: Vec<String>,
-    /// Size ratios, comma-separated: put behind each policy's name
+    /// Size ratios, comma-separated: the first parameter of each policy
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ratios: Vec<u32>,
     /// Sizes of memtables, comma-separated, instead of --memtable-size

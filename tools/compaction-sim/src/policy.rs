@@ -1,4 +1,4 @@
-//! Policies by name: the engine's own, as `firn bench` names them, and the ten strategies of the VLDB'21 paper on the design space of
+//! Policies by name: the engine's own with its own words, and the ten strategies of the VLDB'21 paper on the design space of
 //! compactions (Sarkar, Staratzis, Zhu, Athanassoulis), expressed in the engine's policies.
 //!
 //! | strategy | trigger | layout | granularity | movement | here |
@@ -17,17 +17,11 @@
 //! *Coldest* goes by writes: the engine keeps no count of reads per table. Round robin keeps no cursor: it goes on behind what was written
 //! last in the next level.
 
+use firn_kv::policy::{Leveled, Unified};
 use firn_kv::{Movement, Policy, TreeOptions};
-use firn_tools::options::{self, Unsaid};
 
 /// The ten strategies, in the paper's order.
 pub const STRATEGIES: [&str; 10] = ["full", "lo+1", "cold", "old", "tsd", "rr", "lo+2", "tsa", "tier", "1-lvl"];
-
-/// For help texts.
-pub const SYNTAX: &str = "\
-tiered[:MIN[:MAX[:BUCKET]]]  leveled[:RATIO[:LEVEL0[:MOVEMENT]]][:base=BYTES]  lazy[:RATIO]  window[:SECS[:MIN]]
-  unified[:W...][:table=BYTES][:shards=N]  fifo[:BYTES[:SECS]]; and the strategies of the VLDB'21 design space, each with [:RATIO]:
-  full lo+1 cold old tsd rr lo+2 tsa tier 1-lvl. MOVEMENT is one of lo+1, lo+2, rr, cold, old, tsd";
 
 /// A policy with what else it sets.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,36 +34,40 @@ pub struct Named {
     pub ages: bool,
 }
 
-/// Reads a policy; sizes that it needs come from `of`.
+/// Reads a policy or a strategy; sizes that a strategy needs come from `of`.
 ///
 /// # Errors
 /// A sentence about the text.
 pub fn parse(text: &str, of: &TreeOptions) -> Result<Named, String> {
-    let unsaid = Unsaid { memtable: Some(of.memtable_size as u64), target_table: of.table_size.max(64 << 10), base_shards: 1 };
-    let policy = match options::policy(text, &unsaid)? {
-        Some(policy) => policy,
-        None => strategy(text, &unsaid)?,
+    let (name, ratio) = text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
+    let policy = if STRATEGIES.contains(&name) {
+        strategy(name, ratio, of)?
+    } else {
+        text.parse().map_err(|e| format!("{e}; there are the strategies {} too", STRATEGIES.join(", ")))?
     };
-    let checked = TreeOptions { policy: policy.clone(), ..of.clone() };
-    checked.check().map_err(|e| e.message().to_owned())?;
-    Ok(Named { name: text.to_owned(), policy, ages: text.split(':').next() == Some("tsa") })
+    policy.check().map_err(|e| e.to_string())?;
+    Ok(Named { name: text.to_owned(), policy, ages: name == "tsa" })
 }
 
-/// One of the ten, with its ratio behind a colon.
-fn strategy(text: &str, unsaid: &Unsaid) -> Result<Policy, String> {
-    let (name, ratio) = text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
+/// One of the ten. Its tables are those of the tree, and level 1 holds as many memtables as the ratio or level 0 has: then every level
+/// has its share.
+fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy, String> {
     let number = |t: &str| t.parse::<u32>().ok().filter(|r| *r <= 64).ok_or_else(|| format!("{t:?} is no fitting number"));
     let ratio = ratio.map_or(Ok(10), number)?;
-    let scaling =
-        |w: i32| Policy::Unified { scaling: vec![w], target_table: unsaid.target_table, base_shards: unsaid.base_shards };
+    let target_table = of.table_size.max(64 << 10);
+    let scaling = |w: i32| Policy::from(Unified { scaling: vec![w], target_table, base_shards: 1 });
     let movement = match name {
         "full" => return Ok(scaling(2 - ratio as i32)),
         "tier" => return Ok(scaling(ratio as i32 - 2)),
-        "tsa" | "1-lvl" => Some(Movement::LeastOverlap),
-        other => options::movement(other),
+        "lo+2" => Movement::LeastOverlapBelow,
+        "rr" => Movement::RoundRobin,
+        "cold" => Movement::Coldest,
+        "old" => Movement::Oldest,
+        "tsd" => Movement::Tombstones,
+        _ => Movement::LeastOverlap,
     };
-    let movement = movement.ok_or_else(|| format!("no policy is called {name:?}; there are\n  {SYNTAX}"))?;
-    Ok(options::leveled(ratio, if name == "1-lvl" { ratio } else { 1 }, movement, None, unsaid))
+    let base = (of.memtable_size as u64).saturating_mul(u64::from(ratio)).max(64 << 10);
+    Ok(Leveled { ratio, level0_runs: if name == "1-lvl" { ratio } else { 1 }, base, movement }.into())
 }
 
 /// A number with an optional unit of thousands, as `5M` or `1e9`.
@@ -87,61 +85,21 @@ pub fn number(text: &str) -> Result<u64, String> {
     if (0.0..9e18).contains(&n) { Ok(n as u64) } else { Err(format!("{text:?} is out of bounds")) }
 }
 
-/// Reads a policy from the words of the event log, which are the engine's own for debugging: a name and `field: value` pairs.
-pub fn from_log(text: &str) -> Option<Policy> {
-    let (name, rest) = text.split_once(" {")?;
-    let field = |key: &str| -> Option<&str> {
-        let from = rest.find(&format!(" {key}: "))? + key.len() + 3;
-        let value = &rest[from..];
-        let end = if value.starts_with('[') { value.find(']')? + 1 } else { value.find([',', '}'])? };
-        Some(value[..end].trim())
-    };
-    fn get<T: std::str::FromStr>(v: Option<&str>) -> Option<T> {
-        v?.parse().ok()
-    }
-    Some(match name {
-        "Tiered" => Policy::Tiered {
-            min_runs: get(field("min_runs"))?,
-            max_runs: get(field("max_runs"))?,
-            bucket: get(field("bucket"))?,
-        },
-        "Leveled" => Policy::Leveled {
-            level0_runs: get(field("level0_runs"))?,
-            ratio: get(field("ratio"))?,
-            base: get(field("base"))?,
-            movement: Movement::ALL.into_iter().find(|m| Some(format!("{m:?}").as_str()) == field("movement"))?,
-        },
-        "LazyLeveled" => Policy::LazyLeveled { ratio: get(field("ratio"))? },
-        "Unified" => {
-            let list = field("scaling")?.trim_matches(['[', ']']);
-            Policy::Unified {
-                scaling: list.split(',').map(|w| w.trim().parse().ok()).collect::<Option<_>>()?,
-                target_table: get(field("target_table"))?,
-                base_shards: get(field("base_shards"))?,
-            }
-        }
-        "TimeWindow" => Policy::TimeWindow { window_secs: get(field("window_secs"))?, min_runs: get(field("min_runs"))? },
-        "Fifo" => Policy::Fifo { max_bytes: get(field("max_bytes"))?, max_age_secs: get(field("max_age_secs"))? },
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_a_policy_and_comes_back_from_the_log() {
+    fn strategies_and_the_engines_policies_have_names() {
         let options = TreeOptions::default();
-        let others = ["tiered:4:8:1.5", "leveled:8:2:old", "lazy", "unified:2:-8:0", "window:60:4", "fifo:1G:60"];
-        for name in STRATEGIES.iter().chain(&others) {
+        for name in STRATEGIES.into_iter().chain(Policy::ALL.iter().map(|d| d.name)) {
             let named = parse(name, &options).unwrap();
-            assert_eq!(from_log(&format!("{:?}", named.policy)), Some(named.policy), "{name}");
+            assert_eq!(parse(&named.policy.to_string(), &options).unwrap().policy, named.policy, "{name}");
         }
-        for wrong in ["", "lo+3", "lazy:1", "lazy:2:2", "leveled:4:4:up", "tier:x"] {
+        for wrong in ["", "lo+3", "tier:x", "full:65", "rr:1"] {
             assert!(parse(wrong, &options).is_err(), "{wrong}");
         }
-        assert_eq!(from_log("Nothing { a: 1 }"), None);
+        assert!(parse("lo+3", &options).unwrap_err().contains("there are the strategies full, lo+1,"));
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<History> {
             }
             "tree" => {
                 since.at = e["at"].as_u64();
-                h.policy = e["policy"].as_str().and_then(policy::from_log);
+                h.policy = e["policy"].as_str().and_then(|text| text.parse().ok());
                 h.sizes = Some((n("memtable_size"), n("table_size")));
                 h.tombstone_age_secs = n("tombstone_age_secs");
             }
@@ -371,7 +371,7 @@ pub fn compare(args: &CompareArgs, cli: &Cli, out: &mut dyn Write) -> Done {
         let cells = lines.map(
             |(name, real, ours, _)| json!({"what": name, "recorded": real, "predicted": ours, "percent": off(real, ours)}),
         );
-        writeln!(out, "{}", json!({"tree": h.tree, "policy": format!("{recorded:?}"), "keys": keys, "lines": cells}))?;
+        writeln!(out, "{}", json!({"tree": h.tree, "policy": recorded.to_string(), "keys": keys, "lines": cells}))?;
     } else {
         let mut t = table(&[&format!("{}, {recorded:?}", h.tree), "recorded", "predicted", "differs"]);
         for (name, real, ours, text) in lines {

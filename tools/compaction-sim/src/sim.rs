@@ -10,7 +10,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use firn_kv::internals::base::options::Policy;
 use firn_kv::internals::compaction::{Action, Job, RunShape, Shape, TableShape, delay, fill_delay, fits, pick, pressure};
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
@@ -162,8 +161,7 @@ impl<'a, S: Store> Sim<'a, S> {
 
     /// Whether the policy may want something only because time has passed.
     fn is_clocked(&self) -> bool {
-        self.options.tombstone_age_secs > 0
-            || matches!(self.options.policy, Policy::TimeWindow { .. } | Policy::Fifo { max_age_secs: 1.., .. })
+        self.options.tombstone_age_secs > 0 || self.options.policy.ages()
     }
 
     fn wall(&self) -> u64 {

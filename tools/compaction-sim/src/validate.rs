@@ -83,11 +83,9 @@ fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
         "cold:6",
         "old:6",
         "tsd:6",
-        "leveled:4:4",
         "1-lvl:4",
         "tiered:3",
-        "lazy:4",
-        "unified:2",
+        "lazy-leveled:4",
         "full:4",
         "tier:4",
     ];
@@ -134,7 +132,17 @@ fn summary(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
 fn compressed(sample: &[u8], cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     let mut t = table(&["write amplification, LZ4", "engine", "simulated", "differs"]);
     let mut good = true;
-    for name in ["tiered:3", "leveled:4:4", "leveled:6", "leveled:10", "lo+1:6", "lo+1:10", "lazy:4", "unified:2", "full:4"] {
+    for name in [
+        "tiered:3",
+        "1-lvl:4",
+        "leveled:6:base=3m",
+        "leveled:10:base=5m",
+        "lo+1:6",
+        "lo+1:10",
+        "lazy-leveled:4",
+        "tier:4",
+        "full:4",
+    ] {
         for workload_name in ["insert", "uniform", "zipfian:0.9"] {
             let mut options = TreeOptions {
                 compression: vec![Compression::Lz4],
@@ -193,7 +201,7 @@ fn overload(cli: &Cli, out: &mut dyn Write) -> Done<bool> {
     let workload = workload(Kind::Insert, 4_000_000, 0, content);
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let (mut good, mut first) = (true, None);
-    for name in ["leveled:4", "tiered:2", "lazy:3", "full:4"] {
+    for name in ["leveled:4:base=16m", "tiered:2", "lazy-leveled:3", "full:4"] {
         let options = TreeOptions { memtable_size: 4 << 20, table_size: 4 << 20, ..TreeOptions::default() };
         let policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
         let h = measure(&TreeOptions { policy: policy.clone(), ..options }, &workload)?;

@@ -11,6 +11,7 @@ use compaction_sim::sim::{Setup, run};
 use compaction_sim::size::Content;
 use compaction_sim::summary::Summary;
 use compaction_sim::workload::{Kind, Workload};
+use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{Movement, Policy, TreeOptions};
 
 const M: u64 = 1 << 20;
@@ -62,13 +63,13 @@ fn filled(j: f64) -> f64 {
 
 /// A flush over a memtable: known before anything is simulated.
 fn flush_size() -> f64 {
-    simulate(Policy::Tiered { min_runs: 3, max_runs: 3, bucket: 1.1 }, M, 27).1
+    simulate(Policy::Tiered(Tiered { min_runs: 3, max_runs: 3, bucket: 1.1 }), M, 27).1
 }
 
 #[test]
 fn tiered_is_one_write_a_level() {
     for (t, levels) in [(2u32, 7u32), (3, 5), (4, 4), (8, 2)] {
-        let policy = Policy::Tiered { min_runs: t, max_runs: t, bucket: 1.1 };
+        let policy = Policy::Tiered(Tiered { min_runs: t, max_runs: t, bucket: 1.1 });
         let (got, _) = simulate(policy, M, u64::from(t).pow(levels));
         near(got, f64::from(levels), &format!("tiered {t}"));
     }
@@ -86,7 +87,8 @@ fn unified_tiered_is_one_write_a_level() {
             first += runs;
         }
         let flushes = runs as u64 * f.pow(levels - 1);
-        let (got, _) = simulate(Policy::Unified { scaling: vec![f as i32 - 2], target_table: M, base_shards: 1 }, M, flushes);
+        let (got, _) =
+            simulate(Policy::Unified(Unified { scaling: vec![f as i32 - 2], target_table: M, base_shards: 1 }), M, flushes);
         near(got, first / runs + f64::from(levels - 1), &format!("unified, tiered {f}"));
     }
 }
@@ -102,7 +104,8 @@ fn unified_leveled_fills_each_level() {
             size *= j;
             flushes *= j as u64;
         }
-        let (got, _) = simulate(Policy::Unified { scaling: vec![2 - f as i32], target_table: M, base_shards: 1 }, M, flushes);
+        let (got, _) =
+            simulate(Policy::Unified(Unified { scaling: vec![2 - f as i32], target_table: M, base_shards: 1 }), M, flushes);
         near(got, want, &format!("unified, leveled {f}"));
         // At f = 2 the first level takes three flushes, since one is smaller than a memtable.
         assert!(f == 2 || want <= (f - 1) as f64 * f64::from(levels), "(f - 1) L is a bound");
@@ -122,7 +125,7 @@ fn leveled_with_whole_levels_fills_each_level() {
             size *= j;
             flushes *= j as u64;
         }
-        let policy = Policy::Leveled { level0_runs: 1, ratio: ratio as u32, base, movement: Movement::default() };
+        let policy = Policy::Leveled(Leveled { level0_runs: 1, ratio: ratio as u32, base, movement: Movement::default() });
         let (got, _) = simulate(policy, 1 << 40, flushes);
         near(got, want, &format!("leveled {ratio}"));
     }
@@ -148,7 +151,7 @@ fn lazy_leveling_is_tiered_above_and_fills_the_last_level() {
                 flushes += batch;
             }
         }
-        let (got, _) = simulate(Policy::LazyLeveled { ratio: t as u32 }, M, flushes);
+        let (got, _) = simulate(Policy::LazyLeveled(LazyLeveled { ratio: t as u32 }), M, flushes);
         near(got, written / (flushes as f64 * s), &format!("lazy {t}"));
     }
 }

@@ -14,6 +14,7 @@ use compaction_sim::size::Content;
 use compaction_sim::workload::{Kind, Workload};
 use firn_kv::internals::base::key::Kind as Op;
 use firn_kv::internals::compaction::Shape;
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, Movement, Policy, Summary, SummaryPass, TreeOptions};
 
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
@@ -112,15 +113,15 @@ fn compare(options: TreeOptions, workload: Workload) {
 }
 
 fn policies() -> Vec<Policy> {
-    let leveled = |movement| Policy::Leveled { level0_runs: 2, ratio: 3, base: 128 << 10, movement };
+    let leveled = |movement| Policy::Leveled(Leveled { level0_runs: 2, ratio: 3, base: 128 << 10, movement });
     let mut all = vec![
         Policy::default(),
-        Policy::LazyLeveled { ratio: 3 },
-        Policy::Unified { scaling: vec![2], target_table: 64 << 10, base_shards: 1 },
-        Policy::Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 4 },
-        Policy::TimeWindow { window_secs: 2, min_runs: 3 },
-        Policy::Fifo { max_bytes: 256 << 10, max_age_secs: 0 },
-        Policy::Fifo { max_bytes: 0, max_age_secs: 3 },
+        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        Policy::Unified(Unified { scaling: vec![2], target_table: 64 << 10, base_shards: 1 }),
+        Policy::Unified(Unified { scaling: vec![2, -2, 0], target_table: 64 << 10, base_shards: 4 }),
+        Policy::TimeWindow(TimeWindow { window_secs: 2, min_runs: 3 }),
+        Policy::Fifo(Fifo { max_bytes: 256 << 10, max_age_secs: 0 }),
+        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 3 }),
     ];
     all.extend(Movement::ALL.map(leveled));
     all
@@ -155,7 +156,7 @@ fn every_workload() {
         compare(options(Policy::default(), Compression::None, 0), workload(kind, 6_000, 0, (80, 80)));
         compare(
             options(
-                Policy::Leveled { level0_runs: 4, ratio: 4, base: 128 << 10, movement: Movement::default() },
+                Policy::Leveled(Leveled { level0_runs: 4, ratio: 4, base: 128 << 10, movement: Movement::default() }),
                 Compression::None,
                 3,
             ),
@@ -168,9 +169,10 @@ fn every_workload() {
 #[test]
 fn copied_blocks_change_little() {
     for name in ["insert", "sequential", "uniform", "zipfian:0.9", "timeseries:5"] {
-        for policy in
-            [Policy::default(), Policy::Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }]
-        {
+        for policy in [
+            Policy::default(),
+            Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 128 << 10, movement: Movement::default() }),
+        ] {
             let options = TreeOptions { summary: None, ..options(policy, Compression::None, 0) };
             let workload = workload(name.parse().unwrap(), 8_000, 0, (100, 100));
             let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();

@@ -9,6 +9,7 @@ use compaction_sim::engine::run_in_memory;
 use compaction_sim::recorded::parse;
 use compaction_sim::size::Content;
 use compaction_sim::workload::{Kind, Workload};
+use firn_kv::policy::LazyLeveled;
 use firn_kv::{Compression, Policy, TreeOptions};
 
 fn print(args: &[&str]) -> String {
@@ -18,8 +19,19 @@ fn print(args: &[&str]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-const RUN: [&str; 11] =
-    ["run", "--policy", "lazy:3", "--workload", "deletes:0.2", "--data", "200M", "--memtable-size", "2M", "--table-size", "2M"];
+const RUN: [&str; 11] = [
+    "run",
+    "--policy",
+    "lazy-leveled:3",
+    "--workload",
+    "deletes:0.2",
+    "--data",
+    "200M",
+    "--memtable-size",
+    "2M",
+    "--table-size",
+    "2M",
+];
 
 #[test]
 fn the_table_is_as_it_was_and_the_same_each_time() {
@@ -36,12 +48,13 @@ fn the_table_is_as_it_was_and_the_same_each_time() {
 fn json_csv_and_pages_hold_every_case() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let (csv, html) = (dir.join("sweep.csv"), dir.join("sweep.html"));
-    let args = ["--json", "sweep", "--policies", "tiered,lazy", "--ratios", "3,4", "--data", "50M", "--memtable-size", "1M"];
+    let args =
+        ["--json", "sweep", "--policies", "tiered,lazy-leveled", "--ratios", "3,4", "--data", "50M", "--memtable-size", "1M"];
     let files = ["--csv", csv.to_str().unwrap(), "--html", html.to_str().unwrap(), "--svg", dir.to_str().unwrap()];
     let text = print(&[&args[..], &files[..]].concat());
     let v: serde_json::Value = serde_json::from_str(&text).unwrap();
     let cases: Vec<&str> = v.as_array().unwrap().iter().map(|o| o["case"].as_str().unwrap()).collect();
-    assert_eq!(cases, ["tiered:3", "tiered:4", "lazy:3", "lazy:4"]);
+    assert_eq!(cases, ["tiered:3", "tiered:4", "lazy-leveled:3", "lazy-leveled:4"]);
     let csv = String::from_utf8(compaction_sim::cli::read(&csv).unwrap()).unwrap();
     assert_eq!(csv.lines().count(), 5);
     let page = String::from_utf8(compaction_sim::cli::read(&html).unwrap()).unwrap();
@@ -57,7 +70,7 @@ fn a_ratio_of_nothing_is_refused() {
 #[test]
 fn a_recorded_history_is_predicted() {
     let options = TreeOptions {
-        policy: Policy::LazyLeveled { ratio: 3 },
+        policy: Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
         compression: vec![Compression::None],
         memtable_size: 64 << 10,
         table_size: 64 << 10,

@@ -8,7 +8,7 @@ const OPS: u64 = 200_000;
 
 #[test]
 fn writes_and_space_are_those_of_the_exact_model() {
-    let layouts = ["leveled:4:4", "lo+1:4", "lo+2:4", "rr:4", "tiered:3", "lazy:3", "full:4"].map(|p| (p, "uniform"));
+    let layouts = ["1-lvl:4", "lo+1:4", "lo+2:4", "rr:4", "tiered:3", "lazy-leveled:3", "full:4"].map(|p| (p, "uniform"));
     let workloads = ["zipfian:0.9", "deletes:0.2", "massdelete:0.5"].map(|w| ("lo+1:4", w));
     for (policy, workload) in layouts.into_iter().chain(workloads) {
         let [e, s] =

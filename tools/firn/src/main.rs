@@ -96,7 +96,7 @@ enum Command {
     #[command(after_help = trees::TREES_EXAMPLES)]
     Trees(trees::TreesArgs),
     /// Change the policy and other options of a tree
-    #[command(after_help = trees::SET_OPTIONS_EXAMPLES)]
+    #[command(after_help = trees::set_options_help())]
     SetOptions(trees::SetOptionsArgs),
     /// Read everything and check everything
     #[command(after_help = verify::EXAMPLES)]

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use clap::Args;
 use firn_kv::OsEnv;
-use firn_kv::TreeOptions;
 use firn_kv::internals::manifest::{Manifest, PersistedOptions};
+use firn_kv::{Policy, TreeOptions};
 use firn_wide::store::{SCHEMA_TREE, TreeName, loss};
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,7 @@ impl Options {
 
     /// The policy of a tree.
     pub fn policy(&self, tree: &str) -> Option<String> {
-        Some(options::policy_text(&self.0.get(tree)?.policy))
+        Some(self.0.get(tree)?.policy.to_string())
     }
 
     /// The other options that are not as they are by default, and the hooks but for those of the data model: `name=value` each.
@@ -131,26 +131,30 @@ pub fn holds<'a>(names: &'a Names, tree: &str) -> &'a str {
     names.of_tree(tree).unwrap_or(if tree == SCHEMA_TREE { "definitions" } else { "keys and values" })
 }
 
-pub const SET_OPTIONS_EXAMPLES: &str = "\
+/// The help of `firn set-options`, with all policies.
+pub fn set_options_help() -> String {
+    let head = "\
 Changes options of a tree for good: the manifest has them from now on. Tables that are there stay as they are until they are
 merged; `firn compact` writes them anew. A program that opens the tree with options of its own puts those in force.
 
 Options, with their defaults:
-  policy=tiered:3:32:3     when tables are merged (below)
+  policy=tiered            when tables are merged (below)
   compression=lz4          of blocks: none or lz4; for each level, separated by commas, of which the last repeats
   filter=fuse8             of tables: none, fuse8 (9 bits a key) or fuse16 (18 bits a key); in the same way
   block_size=4032          aim for a block, 512 to 64k
   table_size=64m           aim for a table's file, from 64k on
   memtable_size=64m        memory that is filled before it becomes a table, 64k to 2g
   tombstone_age_secs=0     longest time that a delete stays unmerged, in seconds; 0 for no bound
-Policies: tiered[:MIN_RUNS[:MAX_RUNS[:BUCKET]]]  leveled[:RATIO[:LEVEL0_RUNS[:MOVEMENT]]][:base=BYTES]  lazy[:RATIO]
-          unified[:W…][:table=BYTES][:shards=N]  window[:SECONDS[:MIN_RUNS]]  fifo[:BYTES[:SECONDS]]
-          where MOVEMENT is lo+1, lo+2, rr, cold, old or tsd; fifo drops the oldest tables: it forgets data
 
+Policies, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:
+";
+    let examples = "
 Examples:
-  firn set-options fruit policy=lazy:4
+  firn set-options fruit policy=lazy-leveled:4
   firn set-options fruit compression=none,lz4 filter=fuse16 && firn compact --tree fruit
-  firn set-options events policy=window:3600 tombstone_age_secs=86400";
+  firn set-options events policy=time-window:3600 tombstone_age_secs=86400";
+    format!("{head}{}{examples}", Policy::help())
+}
 
 /// What `firn set-options` takes.
 #[derive(Args, Clone, Debug)]

@@ -60,7 +60,8 @@ fn bench_measures_and_concludes() {
     let kept = t.json(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]);
     assert_eq!(kept["live_keys"], all["live_keys"]);
     assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only", "--hex"]).good().lines().count(), 3);
-    let text = t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--memtable", "1m", "--policy", "lazy:3"]).good();
+    let text =
+        t.firn(&["bench", "fillseq", "readseq", "--num", "500", "--memtable", "1m", "--policy", "lazy-leveled:3"]).good();
     assert!(text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"), "{text}");
     assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).good().lines().count(), 500);
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
@@ -76,7 +77,7 @@ fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
     assert_eq!(steps(&ran)[..3], ["ycsb-load:2", "ycsb-a:2", "ycsb-b:2"]);
     assert_eq!(steps(&ran).len(), 9);
     t.firn(&["bench", "fillrand"]).said(2, &["no workload is called \"fillrand\"", "fillrandom"]);
-    t.firn(&["bench", "--policy", "lazy:1"]).said(2, &["ratio"]);
+    t.firn(&["bench", "--policy", "lazy-leveled:1"]).said(2, &["ratio"]);
     t.firn(&["bench", "--num", "0"]).said(2, &["num"]);
 }
 

@@ -55,22 +55,25 @@ fn a_range_is_deleted_only_where_that_is_meant() {
 fn options_stay_set() {
     let t = Temp::new("trees", "options");
     t.firn(&["put", "a", "1"]).good();
-    let set = ["set-options", "default", "policy=leveled:8:2:cold", "table_size=1m", "compression=none,lz4"];
-    t.firn(&set).said(0, &["policy: tiered:3:32:3 before, leveled:8:2:cold now", "table_size: 64m before, 1m now"]);
+    let set = ["set-options", "default", "policy=leveled:8:2:movement=coldest", "table_size=1m", "compression=none,lz4"];
+    t.firn(&set).said(0, &["policy: tiered:min_runs=3:max_runs=32:bucket=3 before, leveled:ratio=8:level0_runs=2:base=256m:movement=coldest now", "table_size: 64m before, 1m now"]);
     t.firn(&set).said(0, &["nothing is changed"]);
-    t.firn(&["set-options", "default", "policy=lazy", "policy=tiered"]).said(2, &["policy is given twice"]);
+    t.firn(&["set-options", "default", "policy=lazy-leveled", "policy=tiered"]).said(2, &["policy is given twice"]);
     // Another writer, who names no options, leaves them.
     t.firn(&["put", "b", "2"]).good();
     t.firn(&["compact"]).good();
     let trees = t.json(&["trees", "--json"]);
     let options = &trees[0]["options"];
-    assert_eq!((&options["policy"], &options["table_size"]), (&"leveled:8:2:cold".into(), &(1 << 20).into()));
+    assert_eq!(
+        (&options["policy"], &options["table_size"]),
+        (&"leveled:ratio=8:level0_runs=2:base=256m:movement=coldest".into(), &(1 << 20).into())
+    );
     assert_eq!((&options["compression"], &options["hooks"]), (&"none,lz4".into(), &json!({})));
     assert_eq!(t.json(&["stats", "--json"])["trees"][0]["options"], *options);
     let text = t.firn(&["trees"]).good();
     assert!(text.contains("leveled:8:2:cold") && text.contains("compression=none,lz4 table_size=1m"), "{text}");
     for (args, why) in [
-        (&["default", "policy=lazy:1"][..], "ratio"),
+        (&["default", "policy=lazy-leveled:1"][..], "ratio"),
         (&["default", "table_size=1"], "table_size is 1; it must be"),
         (&["default", "table_size"], "name=value"),
         (&["default", "colour=red"], "block_size"),
@@ -103,7 +106,7 @@ fn trees_are_called_by_what_is_in_them() {
         ] {
             assert!(text.contains(&format!("  {holds}")), "{holds} in\n{text}");
         }
-        assert!(text.contains("tiered:3:32:3"), "{text}");
+        assert!(text.contains("tiered:min_runs=3:max_runs=32:bucket=3"), "{text}");
     }
     for trees in [t.json(&["trees", "--json"]), t.json(&["stats", "--json"])["trees"].clone()] {
         let holds: Vec<&Value> = trees.as_array().unwrap().iter().map(|t| &t["holds"]).collect();
@@ -121,7 +124,7 @@ fn trees_are_called_by_what_is_in_them() {
     for tree in [tree, "cf-77", "system.schema"] {
         t.firn(&["put", "k", "v", "--tree", tree]).said(2, &["belongs to the keyspaces", "firn cql"]);
     }
-    t.firn(&["set-options", tree, "policy=lazy"]).said(2, &["belongs to the keyspaces", "ALTER TABLE"]);
+    t.firn(&["set-options", tree, "policy=lazy-leveled"]).said(2, &["belongs to the keyspaces", "ALTER TABLE"]);
     assert_eq!(t.json(&["trees", "--json"]), before);
 }
 

@@ -61,7 +61,7 @@ fn options_json(o: &PersistedOptions) -> Value {
     let filters: Vec<_> = o.filter.iter().map(|&f| crate::props::filter_name(f)).collect();
     json!({
         "compression": codecs, "filter": filters, "block_size": o.block_size, "table_size": o.table_size,
-        "memtable_size": o.memtable_size, "policy": format!("{:?}", o.policy), "tombstone_age_secs": o.tombstone_age_secs,
+        "memtable_size": o.memtable_size, "policy": o.policy.to_string(), "tombstone_age_secs": o.tombstone_age_secs,
         "merge": o.merge, "purge": o.purge, "summary": o.summary, "filter_prefix": o.filter_prefix,
     })
 }
@@ -119,7 +119,7 @@ fn edit_text(e: &Edit) -> String {
         }
         Edit::CreateTree { id, name, .. } => format!("create tree {id} {name:?}"),
         Edit::DropTree { id } => format!("drop tree {id}"),
-        Edit::SetOptions { id, options } => format!("options of tree {id}: {:?}", options.policy),
+        Edit::SetOptions { id, options } => format!("options of tree {id}: {}", options.policy),
         Edit::Tables { tree, removed, added, flushed } => {
             let mut parts = vec![];
             if !removed.is_empty() {
@@ -165,7 +165,7 @@ fn print_state(screen: &mut Screen<'_>, s: &State) -> Done {
     for t in s.trees.values() {
         writeln!(screen.out, "\n{}", style.heading(format!("tree {} {:?}, flushed to {}", t.id, t.name, t.flushed)))?;
         let o = &t.options;
-        writeln!(screen.out, "  {:?}, blocks of {}, tables of {}", o.policy, bytes(o.block_size), bytes(o.table_size))?;
+        writeln!(screen.out, "  {}, blocks of {}, tables of {}", o.policy, bytes(o.block_size), bytes(o.table_size))?;
         let hooks = [("merge", &o.merge), ("purge", &o.purge), ("summary", &o.summary), ("filter prefix", &o.filter_prefix)];
         for (what, name) in hooks {
             if let Some(name) = name {

@@ -1,5 +1,6 @@
 //! Snapshots and walks: what they see, and what is kept for them.
 
+use firn_kv::policy::Fifo;
 use firn_kv::{Db, Policy, Readable, Result, TreeOptions};
 
 use super::{Dir, tree};
@@ -8,7 +9,7 @@ use super::{Dir, tree};
 fn a_snapshot_is_not_touched_by_clearing_nor_by_a_fifo() -> Result<()> {
     let dir = Dir::new();
     let db = dir.open();
-    let fifo = TreeOptions { policy: Policy::Fifo { max_bytes: 1, max_age_secs: 0 }, ..TreeOptions::default() };
+    let fifo = TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }), ..TreeOptions::default() };
     let (plain, fifo) = (tree(&db, "plain"), db.tree("fifo", fifo)?);
     plain.put("a", "a")?;
     fifo.put("a", "a")?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::internals::base::key::Kind;
 use firn_kv::{
     Batch, Compression, Db, ErrorKind, FilterKind, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Result, TreeOptions,
@@ -31,12 +32,12 @@ fn names_may_hold_any_character() -> Result<()> {
 fn options_come_back_for_a_tree_that_is_only_opened() -> Result<()> {
     let dir = Dir::new();
     let policies = [
-        Policy::Fifo { max_bytes: 555, max_age_secs: 6 },
-        Policy::Leveled { level0_runs: 6, ratio: 4, base: 100_000_000, movement: Movement::RoundRobin },
-        Policy::Tiered { min_runs: 4, max_runs: 8, bucket: 2.5 },
-        Policy::LazyLeveled { ratio: 5 },
-        Policy::Unified { scaling: vec![2, -4], target_table: 1 << 20, base_shards: 4 },
-        Policy::TimeWindow { window_secs: 60, min_runs: 3 },
+        Policy::Fifo(Fifo { max_bytes: 555, max_age_secs: 6 }),
+        Policy::Leveled(Leveled { level0_runs: 6, ratio: 4, base: 100_000_000, movement: Movement::RoundRobin }),
+        Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 2.5 }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 5 }),
+        Policy::Unified(Unified { scaling: vec![2, -4], target_table: 1 << 20, base_shards: 4 }),
+        Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 3 }),
     ];
     let options = |policy: &Policy| TreeOptions {
         policy: policy.clone(),

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use firn_kv::policy::{TimeWindow, Unified};
 use firn_kv::{Compression, Policy, TreeOptions};
 use firn_wide::schema;
 
@@ -129,7 +130,7 @@ fn time_window(map: &Map) -> Result<Policy> {
         _ => return Err(configuration(format!("{unit} is not valid for compaction_window_unit"))),
     };
     let size = number(map, "compaction_window_size", 1, 1)?;
-    Ok(Policy::TimeWindow { window_secs: size.saturating_mul(secs).min(1 << 40), min_runs: min.min(64) })
+    Ok(Policy::from(TimeWindow { window_secs: size.saturating_mul(secs), min_runs: min }).clamped())
 }
 
 /// `T4`, `L10`, `N` or a number, as its number.
@@ -144,7 +145,7 @@ fn scaling(text: &str) -> Result<i32> {
         Some(b'L') => 2 - fanout(&text[1..])?,
         _ => text.parse().map_err(|_| wrong())?,
     };
-    Ok(w.clamp(-62, 62))
+    Ok(w)
 }
 
 /// `512MiB` in bytes.
@@ -164,15 +165,15 @@ fn bytes(text: &str) -> Option<u64> {
 
 fn unified(map: &Map) -> Result<Policy> {
     let all = map.get("scaling_parameters").map_or("T4", String::as_str);
-    let scaling = all.split(',').map(|t| scaling(t.trim())).take(32).collect::<Result<Vec<i32>>>()?;
+    let scaling = all.split(',').map(|t| scaling(t.trim())).collect::<Result<Vec<i32>>>()?;
     let target = match map.get("target_sstable_size") {
         None => 1 << 30,
         Some(text) => bytes(text)
             .filter(|n| *n >= 1 << 20)
             .ok_or_else(|| configuration(format!("target_sstable_size {text} is not a size of at least 1MiB")))?,
     };
-    let base_shards = number(map, "base_shard_count", 4, 1)?.min(1024) as u32;
-    Ok(Policy::Unified { scaling, target_table: target.min(1 << 40), base_shards })
+    let base_shards = u32::try_from(number(map, "base_shard_count", 4, 1)?).unwrap_or(u32::MAX);
+    Ok(Policy::from(Unified { scaling, target_table: target, base_shards }).clamped())
 }
 
 /// What of the engine's options a compaction map sets.

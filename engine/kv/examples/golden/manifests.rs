@@ -8,30 +8,32 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
 use firn_kv::internals::manifest::{AddedTable, Edit, Manifest, PersistedOptions, State, TableMeta, TreeState, manifest_name};
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{Compression, FilterKind, Movement, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
 use super::made::{Made, hex, slug};
 
+/// One of the first six policies, as golden files have them for ever: what is drawn here may not change. [`every_policy`] has all.
 fn policy(rng: &mut Rng) -> Policy {
     let n = rng.range(2..64) as u32;
     match rng.below(6) {
-        0 => Policy::Tiered { min_runs: 2, max_runs: n, bucket: 1.1 + rng.unit() },
-        1 => Policy::Leveled {
+        0 => Policy::Tiered(Tiered { min_runs: 2, max_runs: n, bucket: 1.1 + rng.unit() }),
+        1 => Policy::Leveled(Leveled {
             level0_runs: n,
             ratio: n,
             base: rng.range(64 << 10..1 << 50),
             movement: Movement::ALL[n as usize % Movement::ALL.len()],
-        },
-        2 => Policy::LazyLeveled { ratio: n },
-        3 => Policy::Unified {
+        }),
+        2 => Policy::LazyLeveled(LazyLeveled { ratio: n }),
+        3 => Policy::Unified(Unified {
             scaling: (0..n).take(32).map(|_| rng.range(0..125) as i32 - 62).collect(),
             target_table: rng.range(64 << 10..1 << 40),
             base_shards: n,
-        },
-        4 => Policy::TimeWindow { window_secs: rng.range(1..1 << 40), min_runs: n },
-        _ => Policy::Fifo { max_bytes: rng.next_u64(), max_age_secs: rng.next_u64() },
+        }),
+        4 => Policy::TimeWindow(TimeWindow { window_secs: rng.range(1..1 << 40), min_runs: n }),
+        _ => Policy::Fifo(Fifo { max_bytes: rng.next_u64(), max_age_secs: rng.next_u64() }),
     }
 }
 
@@ -207,6 +209,25 @@ pub fn sound(seed: u64, frames: u64, made: &mut Made) -> Result<()> {
         tell("a mark is torn and a frame follows", bad_mark, &case.state)?;
     }
     Ok(())
+}
+
+/// A manifest with trees of every policy that there is.
+pub fn every_policy(seed: u64, made: &mut Made) -> Result<()> {
+    let mut case = Case::new(2 * seed, 0)?;
+    for description in Policy::ALL {
+        let mut values = vec![description.defaults()];
+        values.extend((0..3).map(|_| description.params.iter().map(|p| p.kind.draw(&mut |n| case.rng.below(n))).collect()));
+        for policy in values.iter().filter_map(|values| Policy::of(description.name, values)) {
+            let options = PersistedOptions::of(&TreeOptions { policy, ..TreeOptions::default() });
+            let id = case.state.next_tree;
+            let edit = Edit::CreateTree { id, name: format!("{} {id}", description.name), options, flushed: 0 };
+            case.state.apply(&edit)?;
+            case.manifest.append(&[edit])?;
+        }
+    }
+    let name = format!("manifests/{seed:03}-every-policy");
+    made.sound(&name, "manifest", "every policy", told(&case.state));
+    case.put(made, &name, case.bytes()?, None)
 }
 
 /// Manifests and `CURRENT`s that a reader must refuse.

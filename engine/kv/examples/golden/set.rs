@@ -13,6 +13,7 @@ pub fn all() -> Result<Made> {
     recipes.iter().try_for_each(|r| r.make(&mut made))?;
     (0..6).try_for_each(|i| logs::sound(10 * i, &mut made))?;
     (0..24).try_for_each(|i| manifests::sound(i, i * 2, &mut made))?;
+    (0..4).try_for_each(|i| manifests::every_policy(i, &mut made))?;
     (0..6).try_for_each(|i| stores::make(i, 300 + 400 * i, &mut made))?;
     damage::make(&recipes, 14, &mut made)?;
     (0..10).try_for_each(|i| logs::damaged(i, &mut made))?;

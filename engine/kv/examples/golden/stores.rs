@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
+use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
         memtable_size: 64 << 10,
         table_size: 64 << 10,
         block_size: 1024,
-        policy: Policy::Tiered { min_runs: 3, max_runs: 32, bucket: 2.0 },
+        policy: Policy::Tiered(Tiered { min_runs: 3, max_runs: 32, bucket: 2.0 }),
         tombstone_age_secs: 0,
         ..TreeOptions::default()
     };
@@ -49,7 +50,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
         "levels" => TreeOptions {
             compression: vec![Compression::None, Compression::Lz4],
             filter: vec![FilterKind::Fuse8, FilterKind::Fuse16],
-            policy: Policy::Leveled { level0_runs: 2, ratio: 4, base: 64 << 10, movement: Movement::default() },
+            policy: Policy::Leveled(Leveled { level0_runs: 2, ratio: 4, base: 64 << 10, movement: Movement::default() }),
             ..small
         },
         _ => TreeOptions { merge: Some(Arc::new(Append)), summary: Some(Arc::new(super::tables::Facts)), ..small },

@@ -11,6 +11,7 @@ use super::error::{Error, Result};
 use super::events::Listener;
 use super::hooks::{FilterPrefix, Merge, Purge, Summary};
 use super::open_files::OpenFiles;
+use crate::compaction::policy::{Policy, PolicyError};
 
 /// How far a write has got when the call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,109 +62,20 @@ pub enum ReadMode {
     Pread,
 }
 
-/// Which table of a level goes down first under [`Policy::Leveled`]: the *movement* of the VLDB'21 design space. Of equal ones the
-/// one with the least overlap, then the oldest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Movement {
-    /// Tables that are mostly deletes, then the one with the least overlap in the next level for its size (the default).
-    #[default]
-    LeastOverlap = 0,
-    /// The one with the least overlap two levels down for its size.
-    LeastOverlapBelow = 1,
-    /// In key order, one after the other: the first that begins behind what was written last in the next level.
-    RoundRobin = 2,
-    /// The one whose newest entry is the oldest.
-    Coldest = 3,
-    /// The one whose oldest entry is the oldest.
-    Oldest = 4,
-    /// The one with the largest share of deletes.
-    Tombstones = 5,
-}
-
-impl Movement {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Movement; 6] = [
-        Movement::LeastOverlap,
-        Movement::LeastOverlapBelow,
-        Movement::RoundRobin,
-        Movement::Coldest,
-        Movement::Oldest,
-        Movement::Tombstones,
-    ];
-}
-
-/// The compaction policy of a tree, with its parameters. Can be changed when a tree is opened again.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Policy {
-    /// Size-tiered (the default): when `min_runs` neighbouring runs are of similar size (within a factor of `bucket`), they
-    /// become one.
-    Tiered {
-        /// Fewest runs merged at once: 2 to 64.
-        min_runs: u32,
-        /// Most runs merged at once: `min_runs` to 64.
-        max_runs: u32,
-        /// Largest size over average size of one bucket: 1.1 to 10.
-        bucket: f64,
-    },
-    /// One run per level, each `ratio` times the one above; one table at a time moves down.
-    Leveled {
-        /// Flushed runs that start a compaction: 1 to 64.
-        level0_runs: u32,
-        /// Size of a level over the one above: 2 to 64.
-        ratio: u32,
-        /// Size of level 1, in bytes of table files.
-        base: u64,
-        /// Which table moves down first.
-        movement: Movement,
-    },
-    /// Tiered on all levels but the last, which is one run.
-    LazyLeveled {
-        /// Runs per level that start a merge, and the size of a level over the one above: 2 to 64.
-        ratio: u32,
-    },
-    /// Cassandra's unified strategy: one scaling parameter per level (the last one repeats). Below 0 a level is leveled with
-    /// fan-out 2 − w, above 0 tiered with 2 + w.
-    Unified {
-        /// Scaling parameters: each −62 to 62, 1 to 32 of them.
-        scaling: Vec<i32>,
-        /// Aim for the size of a table, in bytes.
-        target_table: u64,
-        /// Shards to begin with: 1 to 1024.
-        base_shards: u32,
-    },
-    /// Runs are merged only inside windows of time; whole old windows are left alone.
-    TimeWindow {
-        /// Width of a window in seconds, at least 1.
-        window_secs: u64,
-        /// Runs of the newest window merged at once: 2 to 64.
-        min_runs: u32,
-    },
-    /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older than that. As long as there is a
-    /// snapshot or transaction that may see something of the tables to be dropped they stay, and the tree is larger than its bounds by
-    /// what has been written since they would have gone.
-    Fifo {
-        /// Largest total of table files, in bytes; 0 for no bound.
-        max_bytes: u64,
-        /// Oldest age in seconds; 0 for no bound.
-        max_age_secs: u64,
-    },
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Policy::Tiered { min_runs: 3, max_runs: 32, bucket: 3.0 }
+impl From<PolicyError> for Error {
+    fn from(e: PolicyError) -> Error {
+        Error::invalid(e.to_string())
     }
 }
 
 /// What belongs to one tree and its files.
 ///
 /// ```
-/// use firn_kv::{Compression, Policy, TreeOptions};
+/// use firn_kv::policy::LazyLeveled;
+/// use firn_kv::{Compression, TreeOptions};
 /// let options = TreeOptions {
 ///     compression: vec![Compression::None, Compression::Lz4], // flushed tables raw, merged ones LZ4
-///     policy: Policy::LazyLeveled { ratio: 4 },
+///     policy: LazyLeveled { ratio: 4 }.into(),
 ///     ..TreeOptions::default()
 /// };
 /// assert!(options.check().is_ok());
@@ -260,30 +172,7 @@ impl TreeOptions {
         within("block_size", self.block_size, 512, 65_536)?;
         within("table_size", self.table_size, 64 << 10, 1 << 40)?;
         within("memtable_size", self.memtable_size, 64 << 10, 2 << 30)?;
-        match &self.policy {
-            Policy::Tiered { min_runs, max_runs, bucket } => {
-                within("min_runs", *min_runs, 2, 64)?;
-                within("max_runs", *max_runs, *min_runs, 64)?;
-                within("bucket", *bucket, 1.1, 10.0)
-            }
-            Policy::Leveled { level0_runs, ratio, base, .. } => {
-                within("level0_runs", *level0_runs, 1, 64)?;
-                within("ratio", *ratio, 2, 64)?;
-                within("base", *base, 64 << 10, 1 << 50)
-            }
-            Policy::LazyLeveled { ratio } => within("ratio", *ratio, 2, 64),
-            Policy::Unified { scaling, target_table, base_shards } => {
-                within("the number of scaling parameters", scaling.len(), 1, 32)?;
-                scaling.iter().try_for_each(|&w| within("a scaling parameter", w, -62, 62))?;
-                within("target_table", *target_table, 64 << 10, 1 << 40)?;
-                within("base_shards", *base_shards, 1, 1024)
-            }
-            Policy::TimeWindow { window_secs, min_runs } => {
-                within("window_secs", *window_secs, 1, 1 << 40)?;
-                within("min_runs", *min_runs, 2, 64)
-            }
-            Policy::Fifo { .. } => Ok(()),
-        }
+        Ok(self.policy.check()?)
     }
 }
 

@@ -1,16 +1,26 @@
-//! Compaction: which tables are merged, moved or dropped, and when.
+//! Floor 0: compaction: which tables are merged, moved or dropped, and when.
 //!
-//! [`shape`] is the plain-data picture of a tree and of one unit of work; [`policy`] chooses the work; [`space`] declares how much
-//! room each policy may take; [`pace`] says how much writers are slowed. All four are pure: no I/O, no threads, no clocks. The
-//! engine, the simulator and the text tests in `tests/policies` run this very code.
+//! - [`shape`]: the plain-data picture of a tree and of one unit of work.
+//! - [`policy`]: the policies and their registry, each a file; over [`describe`], what a policy says of itself, `strategy`, what
+//!   it does, and `view`, what of a shape several of them need.
+//! - [`choose`]: the most urgent work, what there is to do in all; with `deletes` and `expired`, which are common to policies.
+//! - [`space`]: how much room a policy may take; [`pace`]: how much writers are slowed.
+//!
+//! All are pure: no I/O, no threads, no clocks. The engine, the simulator and the text tests in `tests/policies` run this very
+//! code. They know of nothing else in the engine, so options, the manifest and tools can name policies.
 
-pub mod job;
+pub mod choose;
+mod deletes;
+pub mod describe;
+mod expired;
 pub mod pace;
 pub mod policy;
 pub mod shape;
 pub mod space;
+mod strategy;
+mod view;
 
+pub use choose::{Blocked, debt, manual, pick, run_limits};
 pub use pace::{delay, fill_delay, pressure};
-pub use policy::{Blocked, debt, manual, pick, run_limits};
 pub use shape::{Action, Cuts, Input, Job, Reason, RunShape, Shape, TableShape};
 pub use space::{SpaceBound, fits, one_copy, space_bound};

@@ -5,9 +5,9 @@
 //!   further.
 //! - The delay by flushes spreads the time that would be missing in the end over the whole memtable, and is bounded alike.
 
-use super::policy::run_limits;
+use super::choose::run_limits;
+use super::policy::Policy;
 use super::shape::Shape;
-use crate::base::options::Policy;
 
 /// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
 pub const MAX_NANOS_PER_KIB: u64 = 250_000;

@@ -20,8 +20,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::key::{common_prefix, head};
-
 /// The deepest level that a policy uses.
 pub const MAX_LEVEL: u8 = 62;
 
@@ -634,8 +632,9 @@ fn before(next: &[u8], first: &Arc<[u8]>) -> Arc<[u8]> {
 /// a number. Ascending, all above `first` and not above `last`; short where that does not move them by more than an eighth of
 /// a part.
 pub fn split(first: &[u8], last: &[u8], n: usize) -> Vec<Arc<[u8]>> {
-    let prefix = common_prefix(first, last);
-    let (lo, hi) = (head(&first[prefix..]), head(&last[prefix..]));
+    let prefix = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    let number = |key: &[u8]| (0..8).fold(0u64, |n, i| n << 8 | u64::from(key.get(prefix + i).copied().unwrap_or(0)));
+    let (lo, hi) = (number(first), number(last));
     let mut keys: Vec<Arc<[u8]>> = Vec::new();
     if n < 2 || lo >= hi {
         return keys;

@@ -3,14 +3,7 @@
 //! Measure: `live`, the bytes of one copy of every key that has a value or a delete that cannot vanish yet (a snapshot, a
 //! `Purge` hook), in tables as the tree writes them. A run holds at most that much. `m` is the size of a memtable.
 //!
-//! | policy | steady, × live | peak, × live | why |
-//! |---|---|---|---|
-//! | Tiered | 1 + min_runs | 1 | newer runs are at most `min_runs` × the oldest, or all is merged; a full merge writes one copy |
-//! | Leveled | 1 + r / (r − 1) | 1 | the last two levels may hold a copy each, those above shrink by `r`; a job writes at most what it overlaps |
-//! | LazyLeveled | 1 + 2 / ratio | 1 | newer runs are at most 2 / ratio of the last one, or what level 0 may hold anyway |
-//! | Unified | 1 + t | 1 | as Tiered, `t` the widest trigger of its levels |
-//! | TimeWindow | none | 1 | a key that is written again in a later window keeps both copies; written once it is 1. What has expired goes by whole tables |
-//! | Fifo | - | 0 | `max_bytes` and one memtable, whatever the data |
+//! Each policy's file has its bound, with the reason: *steady* when it is content, and *peak*, what a compaction may add.
 //!
 //! To these come the runs that are flushed while a merge is running: as many as the hard limit of
 //! [`run_limits`] allows, a memtable each.
@@ -20,32 +13,10 @@
 //! device on which compaction cannot keep up even with the slowest pace (writers are then slow, but never stopped); a compaction
 //! that somebody asks for, which does not wait; and old versions kept for snapshots, which are not counted as alive.
 
-use super::policy::run_limits;
+use super::choose::run_limits;
+use super::policy::Policy;
 use super::shape::{Action, Job, RunShape, Shape};
-use crate::base::options::Policy;
-
-/// A declared bound: `live` × (`steady` + `peak`) + `flushed`, and not more than `most`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SpaceBound {
-    /// Bytes of tables over live bytes when the policy is content; infinite when there is no such bound.
-    pub steady: f64,
-    /// What a compaction may add while it runs, over live bytes.
-    pub peak: f64,
-    /// Bytes that may be flushed before writes are slowed down most; 0 when the number of runs is not bounded.
-    pub flushed: u64,
-    /// A bound in bytes that holds whatever the data; `u64::MAX` for none.
-    pub most: u64,
-}
-
-impl SpaceBound {
-    /// The largest number of bytes that tables may take with this many live; `u64::MAX` when there is no bound.
-    pub fn bytes(&self, live: u64) -> u64 {
-        let relative = live as f64 * (self.steady + self.peak) + self.flushed as f64;
-        // The cast saturates; of no live data times infinity it makes 0, which the bound on runs does not allow.
-        let relative = if self.steady.is_infinite() { u64::MAX } else { relative as u64 };
-        relative.min(self.most)
-    }
-}
+pub use super::strategy::SpaceBound;
 
 /// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but for deletes and what they hide.
 pub fn one_copy(shape: &Shape) -> u64 {
@@ -68,27 +39,14 @@ pub fn fits(policy: &Policy, shape: &Shape, merging: &[u64], job: &Job) -> bool 
 pub fn space_bound(policy: &Policy, shape: &Shape) -> SpaceBound {
     let memtable = shape.memtable_size;
     let flushed = (run_limits(policy, shape).1 as u64).saturating_mul(memtable);
-    let bound = |steady: f64| SpaceBound { steady, peak: 1.0, flushed, most: u64::MAX };
-    match policy {
-        Policy::Tiered { min_runs, .. } => bound(1.0 + f64::from(*min_runs)),
-        Policy::Leveled { ratio, .. } => bound(1.0 + f64::from(*ratio) / f64::from((*ratio).max(2) - 1)),
-        Policy::LazyLeveled { ratio } => bound(1.0 + 2.0 / f64::from((*ratio).max(2))),
-        Policy::Unified { scaling, .. } => {
-            let widest = scaling.iter().map(|&w| w.max(0) + 2).max().unwrap_or(2);
-            bound(1.0 + f64::from(widest))
-        }
-        Policy::TimeWindow { .. } => bound(f64::INFINITY),
-        Policy::Fifo { max_bytes, .. } => {
-            let most = if *max_bytes == 0 { u64::MAX } else { max_bytes.saturating_add(memtable) };
-            SpaceBound { steady: f64::INFINITY, peak: 0.0, flushed: 0, most }
-        }
-    }
+    policy.strategy().space(memtable, flushed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compaction::policy::pick;
+    use crate::compaction::choose::pick;
+    use crate::compaction::policy::Tiered;
     use crate::compaction::shape::TableShape;
 
     const MB: u64 = 1 << 20;
@@ -111,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_second_merge_waits_for_room() {
-        let policy = Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 1.5 };
+        let policy = Policy::from(Tiered { min_runs: 2, max_runs: 4, bucket: 1.5 });
         let shape = shape(&[&[400], &[400], &[400]]);
         let job = pick(&policy, &shape).unwrap();
         let bound = space_bound(&policy, &shape).bytes(one_copy(&shape));

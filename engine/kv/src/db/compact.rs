@@ -11,11 +11,11 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
-use crate::base::options::{Policy, TreeOptions};
+use crate::base::options::TreeOptions;
 use crate::base::sync::Ordering;
-use crate::compaction::job::unite;
 use crate::compaction::{Action, Blocked, Job, RunShape, Shape, fits, manual, pick, pressure};
 use crate::manifest::TableMeta;
+use crate::merge::job::unite;
 use crate::merge::merging::Source;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{Run, RunCursor, TableHandle};
@@ -335,7 +335,7 @@ fn whole(options: &TreeOptions, shape: &Shape, range: Option<&KeyRange>) -> Resu
 /// of time wait to be dropped.
 fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     let (Some(purge), Some(_)) = (&options.purge, &options.summary) else { return None };
-    if t.opened().is_none() && !matches!(options.policy, Policy::TimeWindow { .. }) {
+    if t.opened().is_none() && !options.policy.expires() {
         return None;
     }
     // What cannot be read is not dropped; who reads it will say why.

@@ -203,7 +203,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
         Event::TreeCreated { tree, id } => new("tree").str("tree", tree).num("id", u64::from(*id)),
         Event::TreeOpened { tree, options } => new("tree")
             .str("tree", tree)
-            .str("policy", &format!("{:?}", options.policy))
+            .str("policy", &options.policy.to_string())
             .num("table_size", options.table_size)
             .num("memtable_size", options.memtable_size as u64)
             .num("tombstone_age_secs", options.tombstone_age_secs),

@@ -58,11 +58,12 @@ impl Tree {
     /// handed in stays without them.
     ///
     /// ```
+    /// use firn_kv::policy::LazyLeveled;
     /// use firn_kv::{Compression, Db, Policy, TreeOptions};
     /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
-    /// let policy = Policy::LazyLeveled { ratio: 4 };
+    /// let policy = Policy::from(LazyLeveled { ratio: 4 });
     /// tree.set_options(TreeOptions { policy, compression: vec![Compression::None], ..tree.options() })?;
-    /// assert_eq!(tree.options().policy, Policy::LazyLeveled { ratio: 4 });
+    /// assert_eq!(tree.options().policy, LazyLeveled { ratio: 4 }.into());
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     ///

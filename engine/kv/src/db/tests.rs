@@ -12,6 +12,7 @@ use super::*;
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::Trailer;
 use crate::base::sync::Ordering;
+use crate::compaction::policy::{Fifo, Tiered};
 use crate::compaction::{Shape, manual};
 use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
@@ -158,7 +159,7 @@ fn a_put_after_the_deletion_of_a_dropped_range_stays() {
 fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
     let db = open_with(&MemEnv::new(1), 0);
     // Nothing is merged unless asked for.
-    let policy = crate::Policy::Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 };
+    let policy = crate::Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     let tree = db.tree("t", TreeOptions { policy, ..options() }).unwrap();
     let fill = |prefix: &str| {
         (0..100).for_each(|i| tree.put(format!("{prefix}{i:03}").as_bytes(), b"v").unwrap());
@@ -202,7 +203,7 @@ fn a_table_that_reaches_beyond_a_dropped_range_stays() {
 fn first_in_first_out_waits_for_snapshots() {
     for threads in [0, 2] {
         let db = open_with(&MemEnv::new(1), threads);
-        let policy = crate::Policy::Fifo { max_bytes: 128 << 10, max_age_secs: 0 };
+        let policy = crate::Policy::Fifo(Fifo { max_bytes: 128 << 10, max_age_secs: 0 });
         let compression = vec![crate::Compression::None];
         let tree = db.tree("t", TreeOptions { policy, compression, ..options() }).unwrap();
         let mut n = 0u32;

@@ -23,7 +23,6 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::ops::TreeId;
-use crate::base::options::Policy;
 use crate::base::sync::Ordering;
 use crate::wal::{Unneeded, Wal};
 
@@ -135,8 +134,7 @@ impl Core {
     fn ages(&self, tree: &TreeCore) -> bool {
         let view = tree.view.load_full();
         let o = &view.options;
-        let by_policy = matches!(o.policy, Policy::TimeWindow { .. } | Policy::Fifo { .. });
-        (by_policy || o.tombstone_age_secs > 0 || o.purge.is_some()) && !view.version.runs.is_empty()
+        (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some()) && !view.version.runs.is_empty()
     }
 
     /// A worker could not be started. Those who wait for its work hear of it, and the next one to make work calls again.

@@ -4,17 +4,9 @@
 //! level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a tombstone in seconds; and where the tree
 //! has them the names of its hooks: 16 merge, 18 purge, 20 summary, 22 filter prefix.
 //!
-//! A policy is a message of 2 its name and one field 4 per parameter; a parameter is a message of 2 its name and 4 its value: a
-//! varint; for `bucket` an IEEE double of 8 bytes, little-endian; for `scaling` a list of zigzag varints.
-//!
-//! | policy | parameters |
-//! |---|---|
-//! | `tiered` | `min_runs`, `max_runs`, `bucket` |
-//! | `leveled` | `level0_runs`, `ratio`, `base` |
-//! | `lazy-leveled` | `ratio` |
-//! | `unified` | `scaling`, `target_table`, `base_shards` |
-//! | `time-window` | `window_secs`, `min_runs` |
-//! | `fifo` | `max_bytes`, `max_age_secs` |
+//! A policy is a message of 2 its name and one field 4 per parameter, in the order in which the policy declares them
+//! ([`Description`]); a parameter is a message of 2 its name and 4 its value: a varint; a fraction is an IEEE double of 8 bytes,
+//! little-endian; a list is zigzag varints; a choice is its number, and is not written where that is 0.
 //!
 //! Invariants: what was written is read back equal; an unknown policy, parameter, compression or filter is `Incompatible`, never
 //! guessed at.
@@ -22,7 +14,8 @@
 use super::fields::{Field, Writer, fields, need};
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::options::{Compression, FilterKind, Movement, Policy, TreeOptions};
+use crate::base::options::{Compression, FilterKind, TreeOptions};
+use crate::compaction::policy::{Description, Kind, Param, Policy, Value};
 
 /// A tree's options without its hooks themselves; see [`TreeOptions`] for the meaning of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,123 +173,73 @@ fn newer(what: &str) -> Error {
 }
 
 fn encode_policy(p: &Policy, w: &mut Writer) {
-    let mut put = |name: &str, parameters: &[(&str, u64)]| {
-        w.bytes(2, name.as_bytes());
-        for &(name, v) in parameters {
-            w.message(4, |w| {
-                w.bytes(2, name.as_bytes());
-                w.number(4, v);
-            });
+    let Description { name, params, .. } = p.description();
+    w.bytes(2, name.as_bytes());
+    for (param, value) in params.iter().zip(p.values()) {
+        if matches!((param.kind, &value), (Kind::Choice(_), Value::Number(0))) {
+            continue;
         }
-    };
-    match p {
-        Policy::Tiered { min_runs, max_runs, bucket } => {
-            put("tiered", &[("min_runs", *min_runs as u64), ("max_runs", *max_runs as u64)]);
-            w.message(4, |w| {
-                w.bytes(2, b"bucket");
-                w.bytes(4, &bucket.to_le_bytes());
-            });
-        }
-        Policy::Leveled { level0_runs, ratio, base, movement } => {
-            put("leveled", &[("level0_runs", *level0_runs as u64), ("ratio", *ratio as u64), ("base", *base)]);
-            if *movement != Movement::default() {
-                w.message(4, |w| {
-                    w.bytes(2, b"movement");
-                    w.number(4, *movement as u64);
-                });
+        w.message(4, |w| {
+            w.bytes(2, param.name.as_bytes());
+            match value {
+                Value::Number(n) => w.number(4, n),
+                Value::Double(x) => w.bytes(4, &x.to_le_bytes()),
+                Value::List(list) => {
+                    let mut bytes = vec![];
+                    list.iter().for_each(|&n| put_varint(&mut bytes, u64::from(((n << 1) ^ (n >> 31)) as u32)));
+                    w.bytes(4, &bytes);
+                }
             }
-        }
-        Policy::LazyLeveled { ratio } => put("lazy-leveled", &[("ratio", *ratio as u64)]),
-        Policy::Unified { scaling, target_table, base_shards } => {
-            put("unified", &[("target_table", *target_table), ("base_shards", *base_shards as u64)]);
-            w.message(4, |w| {
-                let mut list = vec![];
-                scaling.iter().for_each(|&s| put_varint(&mut list, ((s << 1) ^ (s >> 31)) as u32 as u64));
-                w.bytes(2, b"scaling");
-                w.bytes(4, &list);
-            });
-        }
-        Policy::TimeWindow { window_secs, min_runs } => {
-            put("time-window", &[("window_secs", *window_secs), ("min_runs", *min_runs as u64)]);
-        }
-        Policy::Fifo { max_bytes, max_age_secs } => {
-            put("fifo", &[("max_bytes", *max_bytes), ("max_age_secs", *max_age_secs)]);
-        }
-    }
-}
-
-/// The parameters of a policy as they are met; each is taken once.
-struct Parameters<'a>(Vec<(String, Field<'a>)>);
-
-impl<'a> Parameters<'a> {
-    fn take(&mut self, name: &'static str) -> Result<Field<'a>> {
-        let i = need(self.0.iter().position(|p| p.0 == name), "policy", name)?;
-        Ok(self.0.swap_remove(i).1)
-    }
-
-    fn number<T: TryFrom<u64>>(&mut self, name: &'static str) -> Result<T> {
-        self.take(name)?.small()
-    }
-
-    /// A number that is only written where it is not 0.
-    fn number_or_zero(&mut self, name: &'static str) -> Result<usize> {
-        if self.0.iter().any(|p| p.0 == name) { self.number(name) } else { Ok(0) }
-    }
-
-    fn double(&mut self, name: &'static str) -> Result<f64> {
-        let bytes = <[u8; 8]>::try_from(self.take(name)?.bytes).ok();
-        Ok(f64::from_le_bytes(need(bytes, "policy", name)?))
-    }
-
-    fn list(&mut self, name: &'static str) -> Result<Vec<i32>> {
-        let mut r = Reader::new(self.take(name)?.bytes);
-        let mut out = vec![];
-        while !r.is_empty() {
-            let v = need(r.varint().and_then(|v| u32::try_from(v).ok()), "policy", name)?;
-            out.push((v >> 1) as i32 ^ -((v & 1) as i32));
-        }
-        Ok(out)
+        });
     }
 }
 
 fn decode_policy(bytes: &[u8]) -> Result<Policy> {
-    let (mut name, mut p) = (None, Parameters(vec![]));
+    let (mut name, mut given) = (None, vec![]);
     for f in fields(bytes, "policy") {
         let f = f?;
         match f.tag {
             2 => name = Some(f.text()?),
-            4 => p.0.push(decode_parameter(f.bytes)?),
+            4 => given.push(decode_parameter(f.bytes)?),
             _ => f.unknown()?,
         }
     }
     let name = need(name, "policy", "name")?;
-    let policy = match name.as_str() {
-        "tiered" => {
-            Policy::Tiered { min_runs: p.number("min_runs")?, max_runs: p.number("max_runs")?, bucket: p.double("bucket")? }
-        }
-        "leveled" => Policy::Leveled {
-            level0_runs: p.number("level0_runs")?,
-            ratio: p.number("ratio")?,
-            base: p.number("base")?,
-            movement: {
-                let number = p.number_or_zero("movement")?;
-                *Movement::ALL.get(number).ok_or_else(|| newer(&format!("movement {number} of the leveled policy")))?
-            },
-        },
-        "lazy-leveled" => Policy::LazyLeveled { ratio: p.number("ratio")? },
-        "unified" => Policy::Unified {
-            scaling: p.list("scaling")?,
-            target_table: p.number("target_table")?,
-            base_shards: p.number("base_shards")?,
-        },
-        "time-window" => Policy::TimeWindow { window_secs: p.number("window_secs")?, min_runs: p.number("min_runs")? },
-        "fifo" => Policy::Fifo { max_bytes: p.number("max_bytes")?, max_age_secs: p.number("max_age_secs")? },
-        _ => return Err(newer(&format!("compaction policy {name:?}"))),
-    };
-    match p.0.first() {
-        None => Ok(policy),
-        Some((parameter, _)) => Err(newer(&format!("parameter {parameter:?} of compaction policy {name:?}"))),
+    let policy = Policy::named(&name).ok_or_else(|| newer(&format!("compaction policy {name:?}")))?;
+    let mut values = vec![];
+    for param in policy.params {
+        // Each is taken once.
+        let field = given.iter().position(|(name, _)| name == param.name).map(|i| given.swap_remove(i).1);
+        let field = match (field, param.kind) {
+            (None, Kind::Choice(_)) => None,
+            (field, _) => Some(need(field, "policy", param.name)?),
+        };
+        values.push(field.map_or(Ok(Value::Number(0)), |f| decode_value(&f, param, &name))?);
     }
+    if let Some((parameter, _)) = given.first() {
+        return Err(newer(&format!("parameter {parameter:?} of compaction policy {name:?}")));
+    }
+    Policy::of(&name, &values).ok_or_else(|| Error::corruption(format!("a number of compaction policy {name:?} is too large")))
+}
+
+fn decode_value(f: &Field<'_>, param: &Param, policy: &str) -> Result<Value> {
+    Ok(match param.kind {
+        Kind::Number { .. } | Kind::Bytes { .. } | Kind::Seconds { .. } => Value::Number(f.number()?),
+        Kind::Factor { .. } => Value::Double(f64::from_le_bytes(f.fixed()?)),
+        Kind::Choice(names) => match f.number()? {
+            n if n < names.len() as u64 => Value::Number(n),
+            n => return Err(newer(&format!("{} {n} of compaction policy {policy:?}", param.name))),
+        },
+        Kind::List { .. } => {
+            let mut r = Reader::new(f.bytes);
+            let mut list = vec![];
+            while !r.is_empty() {
+                let v = need(r.varint().and_then(|v| u32::try_from(v).ok()), "policy", param.name)?;
+                list.push((v >> 1) as i32 ^ -((v & 1) as i32));
+            }
+            Value::List(list)
+        }
+    })
 }
 
 fn decode_parameter(bytes: &[u8]) -> Result<(String, Field<'_>)> {

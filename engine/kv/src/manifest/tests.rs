@@ -10,7 +10,8 @@ use proptest::sample::Index;
 use super::current::current_text;
 use super::*;
 use crate::base::identity::{LogWriter, TableIdentity};
-use crate::base::options::{Compression, FilterKind, Movement, Policy, TreeOptions};
+use crate::base::options::{Compression, FilterKind, TreeOptions};
+use crate::compaction::policy::{self, Kind, Param, Policy};
 
 #[path = "../wal/testenv.rs"]
 #[allow(clippy::duplicate_mod)] // siblings do not know each other, in tests neither
@@ -25,24 +26,21 @@ fn load(env: &TestEnv) -> Result<Option<(State, u64)>> {
     Manifest::load(env, &dir())
 }
 
+/// Any policy with any values, within their bounds or not.
 fn policies() -> impl Strategy<Value = Policy> {
-    prop_oneof![
-        (any::<u32>(), any::<u32>(), any::<i32>()).prop_map(|(min_runs, max_runs, b)| Policy::Tiered {
-            min_runs,
-            max_runs,
-            bucket: b as f64 / 7.0
-        }),
-        (any::<u32>(), any::<u32>(), any::<u64>(), prop::sample::select(Movement::ALL.to_vec()))
-            .prop_map(|(level0_runs, ratio, base, movement)| Policy::Leveled { level0_runs, ratio, base, movement }),
-        any::<u32>().prop_map(|ratio| Policy::LazyLeveled { ratio }),
-        (any::<Vec<i32>>(), any::<u64>(), any::<u32>()).prop_map(|(scaling, target_table, base_shards)| Policy::Unified {
-            scaling,
-            target_table,
-            base_shards
-        }),
-        (any::<u64>(), any::<u32>()).prop_map(|(window_secs, min_runs)| Policy::TimeWindow { window_secs, min_runs }),
-        (any::<u64>(), any::<u64>()).prop_map(|(max_bytes, max_age_secs)| Policy::Fifo { max_bytes, max_age_secs }),
-    ]
+    (prop::sample::select(Policy::ALL.to_vec()), any::<Vec<i32>>(), any::<[u32; 8]>(), any::<f64>()).prop_map(
+        |(policy, list, n, x)| {
+            let value = |(i, param): (usize, &Param)| match param.kind {
+                Kind::Number { .. } => policy::Value::Number(n[i].into()),
+                Kind::Bytes { .. } | Kind::Seconds { .. } => policy::Value::Number(u64::from(n[i]) << (n[i] % 32)),
+                Kind::Factor { .. } => policy::Value::Double(if x.is_nan() { 0.0 } else { x }),
+                Kind::List { .. } => policy::Value::List(list.clone()),
+                Kind::Choice(names) => policy::Value::Number(n[i] as u64 % names.len() as u64),
+            };
+            let values: Vec<_> = policy.params.iter().enumerate().map(value).collect();
+            Policy::of(policy.name, &values).unwrap()
+        },
+    )
 }
 
 fn names() -> impl Strategy<Value = Option<String>> {

@@ -7,12 +7,14 @@
 //! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
 //! - [`emptied`]: where the deletes of a memtable leave nothing, so that range deletions can stand for them.
 //! - [`retain`]: the versions that a flush or a compaction must keep.
+//! - [`job`]: writes the tables of a flush or a compaction.
 //! - [`value`]: a value that pins what holds it.
 //! - [`traced`], [`cost`]: a source that counts what is done with it, and what is counted.
 
 pub mod cost;
 pub mod emptied;
 pub mod gaps;
+pub mod job;
 pub mod merging;
 pub mod retain;
 pub mod run;

@@ -3,7 +3,7 @@
 // Each test that takes this module in uses a part of it.
 #![allow(dead_code)]
 
-use firn_kv::{Compression, DbOptions, Durability, FilterKind, Movement, Policy, ReadMode, TreeOptions};
+use firn_kv::{Compression, DbOptions, Durability, FilterKind, Policy, ReadMode, TreeOptions};
 use firn_testkit::rng::Rng;
 
 fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
@@ -12,26 +12,8 @@ fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
 
 /// A policy with parameters. None that drops what was written: what is left could not be foretold.
 pub fn policy(rng: &mut Rng) -> Policy {
-    match rng.below(8) {
-        0..3 => {
-            let min_runs = rng.range(2..5) as u32;
-            Policy::Tiered { min_runs, max_runs: min_runs + rng.below(30) as u32, bucket: 1.1 + rng.unit() * 8.9 }
-        }
-        3 => Policy::Leveled {
-            level0_runs: rng.range(1..5) as u32,
-            ratio: rng.range(2..11) as u32,
-            base: (64 << 10) << rng.below(4),
-            movement: one(rng, &Movement::ALL),
-        },
-        4 => Policy::LazyLeveled { ratio: rng.range(2..7) as u32 },
-        5 => Policy::Unified {
-            scaling: (0..rng.range(1..4)).map(|_| rng.below(13) as i32 - 6).collect(),
-            target_table: (64 << 10) << rng.below(3),
-            base_shards: one(rng, &[1, 2, 3, 4, 7, 8]),
-        },
-        6 => Policy::TimeWindow { window_secs: one(rng, &[1, 60, 3600]), min_runs: rng.range(2..5) as u32 },
-        _ => Policy::Fifo { max_bytes: 0, max_age_secs: 0 },
-    }
+    let kept = |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.forgets());
+    (0..64).find_map(|_| kept(rng)).unwrap_or_default()
 }
 
 /// Options of a tree, without hooks.

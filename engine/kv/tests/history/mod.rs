@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::Env;
+use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
     Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement, OpenFiles, Policy, Result,
     Snapshot, Tree, TreeOptions,
@@ -112,10 +113,10 @@ pub fn db_options() -> DbOptions {
 /// The options of a tree: each name has its own policy.
 pub fn tree_options(name: &str) -> TreeOptions {
     let policy = match name {
-        "a" => Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 4.0 },
-        "b" => Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() },
-        "c" => Policy::LazyLeveled { ratio: 2 },
-        _ => Policy::Unified { scaling: vec![2, -2], target_table: 64 << 10, base_shards: 2 },
+        "a" => Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 4.0 }),
+        "b" => Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() }),
+        "c" => Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
+        _ => Policy::Unified(Unified { scaling: vec![2, -2], target_table: 64 << 10, base_shards: 2 }),
     };
     TreeOptions {
         compression: if name == "a" { vec![Compression::None] } else { vec![Compression::Lz4] },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{DbOptions, Durability, OpenFiles, ReadMode, TreeOptions};
+use firn_kv::{DbOptions, Durability, OpenFiles, Policy, ReadMode, TreeOptions};
 use firn_testkit::history::TREES;
 use firn_testkit::oracle::Fold;
 use firn_testkit::rng::Rng;
@@ -120,15 +120,14 @@ fn every_choice_is_drawn() {
         for tree in 0..TREES {
             let o = s.tree_options(tree, 0);
             assert!(o.check().is_ok(), "{o:?}");
-            let word = format!("{:?}", o.policy);
-            met.insert(word.split(' ').next().map(str::to_owned).unwrap());
+            met.insert(o.policy.description().name.to_owned());
             met.extend([format!("{:?}", o.compression), format!("{:?}", o.filter), format!("blocks of {}", o.block_size)]);
             met.extend([format!("prefixes {}", s.prefixes[tree]), format!("counts {}", s.counts[tree])]);
             let again = s.tree_options(tree, 7);
             assert!(format!("{again:?}") != format!("{o:?}") && again.merge.is_some() == o.merge.is_some());
         }
     }
-    // Both of each yes or no, three ways to read, six policies, four compressions and filters each, five sizes of blocks, and
+    // Both of each yes or no, three ways to read, all policies, four compressions and filters each, five sizes of blocks, and
     // most of the eight kinds of stores.
-    assert!(met.len() >= 2 * 11 + 3 + 6 + 4 + 4 + 5 + 4, "{met:?}");
+    assert!(met.len() >= 2 * 11 + 3 + Policy::ALL.len() + 4 + 4 + 5 + 4, "{met:?}");
 }

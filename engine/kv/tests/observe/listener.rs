@@ -6,6 +6,7 @@ use std::thread::{self, ThreadId};
 
 use firn_kv::MemEnv;
 use firn_kv::internals::env::fault::{Fault, FaultEnv};
+use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, ErrorKind, Event, Listener, Policy, Tree, TreeOptions};
 
 use super::{key, options, piling};
@@ -209,7 +210,7 @@ fn the_listener_of_a_reader_hears_of_each_opening() {
 fn pacing_is_told_when_it_begins_and_when_it_ends() {
     let (tell, told) = told();
     let (_env, db) = listened(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
-    let policy = Policy::Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
     let pause = db.pause_background().unwrap();
     for n in 0..12 {

@@ -9,7 +9,8 @@
 //!
 //! The other attributes are kept and shown only. Invariant: whatever was defined, what is made of it is within the engine's bounds.
 
-use firn_kv::{Compression, FilterKind, Movement, Policy, TreeOptions};
+use firn_kv::policy::{Leveled, Tiered};
+use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 
 use super::Family;
 
@@ -53,21 +54,17 @@ pub fn filter_of_chance(chance: f64) -> FilterKind {
 
 /// The policy of size-tiered thresholds and `bucket_high`: the engine's own at the servers' defaults.
 pub fn size_tiered(min: u32, max: u32, bucket_high: f64) -> Policy {
-    let own = Policy::default();
-    let Policy::Tiered { bucket, .. } = own else { return own };
     if (min, max, bucket_high) == (4, 32, BUCKET_HIGH) {
-        return own;
+        return Policy::default();
     }
-    let bucket = if bucket_high == BUCKET_HIGH { bucket } else { bucket_high.clamp(1.1, 10.0) };
-    let min_runs = min.clamp(2, 64);
-    Policy::Tiered { min_runs, max_runs: max.clamp(2, 64).max(min_runs), bucket }
+    let bucket = if bucket_high == BUCKET_HIGH { Tiered::default().bucket } else { bucket_high };
+    Policy::from(Tiered { min_runs: min, max_runs: max.max(min), bucket }).clamped()
 }
 
 /// The policy of leveled tables of so many MiB, `fanout` of them in level 1, and the size of tables in bytes.
 pub fn leveled(table_mb: u64, fanout: u64) -> (Policy, u64) {
     let (table, fanout) = (table_mb.clamp(1, 1 << 20) << 20, fanout.clamp(2, 64));
-    let policy = Policy::Leveled { level0_runs: 4, ratio: fanout as u32, base: fanout * table, movement: Movement::default() };
-    (policy, table)
+    (Leveled { ratio: fanout as u32, base: fanout * table, ..Leveled::default() }.into(), table)
 }
 
 #[cfg(test)]
@@ -96,14 +93,14 @@ mod tests {
     #[test]
     fn attributes_become_options() {
         let thresholds = |min, max| CfDef { min_compaction_threshold: min, max_compaction_threshold: max, ..family() };
-        assert!(matches!(tree(thresholds(3, 5)).policy, Policy::Tiered { min_runs: 3, max_runs: 5, .. }));
+        assert!(matches!(tree(thresholds(3, 5)).policy, Policy::Tiered(Tiered { min_runs: 3, max_runs: 5, .. })));
         assert_eq!(tree(thresholds(-7, 0)).policy, Policy::default());
 
         let leveled = CfDef { compaction_strategy: "LeveledCompactionStrategy".into(), ..family() };
         let options = BTreeMap::from([("sstable_size_in_mb".to_owned(), "8".to_owned())]);
         let small = tree(CfDef { compaction_strategy_options: options, ..leveled.clone() });
         assert_eq!(small.table_size, 8 << 20);
-        assert!(matches!(small.policy, Policy::Leveled { ratio: 10, base, .. } if base == 80 << 20));
+        assert!(matches!(small.policy, Policy::Leveled(Leveled { ratio: 10, base, .. }) if base == 80 << 20));
         assert_eq!(tree(leveled).table_size, 160 << 20);
 
         assert_eq!(tree(CfDef { compression_options: BTreeMap::new(), ..family() }).compression, [Compression::None]);

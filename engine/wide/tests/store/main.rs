@@ -13,6 +13,7 @@ mod purge;
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
+use firn_kv::policy::Tiered;
 use firn_kv::{DbOptions, Policy, TreeOptions};
 use firn_wide::key::Layout;
 use firn_wide::ring::Partitioner;
@@ -29,7 +30,7 @@ fn open(env: &MemEnv) -> Store {
 }
 
 fn spec(id: u32, layout: Layout) -> FamilySpec {
-    let policy = Policy::Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 });
     let tree = TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() };
     FamilySpec { id, layout, counter: false, gc_grace: 864_000, indexes: vec![], tree }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::Policy;
-use firn_kv::internals::base::options::Movement;
+use firn_kv::policy::{Leveled, Tiered};
 use firn_testkit::rng::Rng;
 
 use super::oracle::{Oracle, Step, apply, check, step};
@@ -119,8 +119,8 @@ fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
 
 #[test]
 fn what_compactions_forget_nobody_misses() {
-    let tiered = Policy::Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 };
-    let leveled = Policy::Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, movement: Movement::default() };
+    let tiered = Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 });
+    let leveled = Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, ..Leveled::default() });
     let mut purged = 0;
     for seed in 0..20 {
         purged += forgets(seed, tiered.clone(), 3, 400);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 use firn_kv::internals::env::fault::{Fault, OpClass};
-use firn_kv::{Compression, DbOptions, Durability, FilterKind, Movement, OpenFiles, Policy, ReadMode, TreeOptions};
+use firn_kv::{Compression, DbOptions, Durability, FilterKind, OpenFiles, Policy, ReadMode, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 use serde_json::{Value, json};
 
@@ -88,30 +88,10 @@ fn sized(rng: &mut Rng, from: u64, to: u64) -> u64 {
     ((lo + (hi - lo) * rng.unit()).exp() as u64).clamp(from, to)
 }
 
+/// A policy that drops nothing: what it drops is no loss, and could not be told from one.
 fn policy(rng: &mut Rng) -> Policy {
-    match rng.below(7) {
-        0 => {
-            let min_runs = 2 + rng.below(5) as u32;
-            let max_runs = min_runs + rng.below(20) as u32;
-            Policy::Tiered { min_runs, max_runs, bucket: 1.1 + 5.0 * rng.unit() }
-        }
-        1 => Policy::Leveled {
-            level0_runs: 1 + rng.below(8) as u32,
-            ratio: 2 + rng.below(10) as u32,
-            base: sized(rng, 64 << 10, 8 << 20),
-            movement: Movement::ALL[rng.below(Movement::ALL.len() as u64) as usize],
-        },
-        2 => Policy::LazyLeveled { ratio: 2 + rng.below(10) as u32 },
-        3 => Policy::Unified {
-            scaling: (0..1 + rng.below(4)).map(|_| rng.below(13) as i32 - 6).collect(),
-            target_table: sized(rng, 64 << 10, 1 << 20),
-            base_shards: 1 + rng.below(8) as u32,
-        },
-        4 => Policy::TimeWindow { window_secs: sized(rng, 1, 3600), min_runs: 2 + rng.below(6) as u32 },
-        // Without bounds: what a bound drops is no loss, and could not be told from one.
-        5 => Policy::Fifo { max_bytes: 0, max_age_secs: 0 },
-        _ => Policy::default(),
-    }
+    let kept = |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.forgets());
+    (0..64).find_map(|_| kept(rng)).unwrap_or_default()
 }
 
 fn list<T: Copy>(rng: &mut Rng, all: &[T]) -> Vec<T> {

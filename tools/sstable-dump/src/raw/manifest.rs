@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use firn_kv::Env;
+use firn_kv::Result;
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
     self, AddedTable, Current, Edit, Frame, PersistedOptions, State, TableMeta, TreeState, VERSION, manifest_name,
 };
-use firn_kv::{Movement, Policy, Result};
+use firn_kv::policy::{self, Kind, Policy};
 use serde_json::{Map, Value, json};
 
 use super::hex;
@@ -114,28 +115,17 @@ fn options(o: &PersistedOptions) -> Value {
 }
 
 fn policy(p: &Policy) -> Value {
-    let (name, parameters) = match p {
-        Policy::Tiered { min_runs, max_runs, bucket } => {
-            ("tiered", json!({"min_runs": min_runs, "max_runs": max_runs, "bucket": bucket}))
-        }
-        Policy::Leveled { level0_runs, ratio, base, movement } => {
-            let mut parameters = json!({"level0_runs": level0_runs, "ratio": ratio, "base": base});
+    let description = p.description();
+    let mut parameters = Map::new();
+    for (param, value) in description.params.iter().zip(p.values()) {
+        let value = match value {
             // As in the file, where it is missing when it is 0.
-            if *movement != Movement::default() {
-                parameters["movement"] = (*movement as u8).into();
-            }
-            ("leveled", parameters)
-        }
-        Policy::LazyLeveled { ratio } => ("lazy-leveled", json!({"ratio": ratio})),
-        Policy::Unified { scaling, target_table, base_shards } => {
-            ("unified", json!({"scaling": scaling, "target_table": target_table, "base_shards": base_shards}))
-        }
-        Policy::TimeWindow { window_secs, min_runs } => {
-            ("time-window", json!({"window_secs": window_secs, "min_runs": min_runs}))
-        }
-        Policy::Fifo { max_bytes, max_age_secs } => ("fifo", json!({"max_bytes": max_bytes, "max_age_secs": max_age_secs})),
-        // The enum may grow; what is not known here has at least a name to look for.
-        other => ("unknown", json!({"debug": format!("{other:?}")})),
-    };
-    json!({"name": name, "parameters": parameters})
+            policy::Value::Number(0) if matches!(param.kind, Kind::Choice(_)) => continue,
+            policy::Value::Number(n) => n.into(),
+            policy::Value::Double(x) => x.into(),
+            policy::Value::List(list) => list.into(),
+        };
+        parameters.insert(param.name.to_owned(), value);
+    }
+    json!({"name": description.name, "parameters": parameters})
 }

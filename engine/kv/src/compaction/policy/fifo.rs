@@ -5,12 +5,54 @@
 //! - *Granularity*: tables.
 //! - *Movement*: dropped, from the oldest run on; within a run the one with the oldest data first. Never a table that has something
 //!   older beneath it that stays. The Db waits with it for snapshots that may see the tables.
+//! - *Space*: `max_bytes` and one memtable, whatever the data.
 
-use super::View;
-use super::expired::{drop_job, oldest_first};
+use crate::compaction::describe::policy;
+use crate::compaction::expired::{drop_job, oldest_first};
 use crate::compaction::shape::{Job, Reason};
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::View;
 
-pub(super) fn wishes(view: &View<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<Job> {
+policy! {
+    /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older than that. As long as there is a
+    /// snapshot or transaction that may see something of the tables to be dropped they stay, and the tree is larger than its bounds by
+    /// what has been written since they would have gone.
+    Fifo = "fifo" {
+        /// Largest total of table files, in bytes; 0 for no bound.
+        max_bytes: u64 = 1 << 30, bytes(0, u64::MAX);
+        /// Oldest age in seconds; 0 for no bound.
+        max_age_secs: u64 = 0, seconds(0, u64::MAX);
+    }
+}
+
+impl Strategy for Fifo {
+    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+        wishes(view, self.max_bytes, self.max_age_secs)
+    }
+
+    fn crowd(&self, _: &View<'_>) -> Option<usize> {
+        None
+    }
+
+    fn space(&self, memtable: u64, _: u64) -> SpaceBound {
+        let most = if self.max_bytes == 0 { u64::MAX } else { self.max_bytes.saturating_add(memtable) };
+        SpaceBound { steady: f64::INFINITY, peak: 0.0, flushed: 0, most }
+    }
+
+    fn merges(&self) -> bool {
+        false
+    }
+
+    fn ages(&self) -> bool {
+        true
+    }
+
+    fn forgets(&self) -> bool {
+        self.max_bytes > 0 || self.max_age_secs > 0
+    }
+}
+
+fn wishes(view: &View<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<Job> {
     let total = view.size_of(0..view.len());
     let horizon = view.shape.now_micros.saturating_sub(max_age_secs.saturating_mul(1_000_000));
     let mut jobs = Vec::new();

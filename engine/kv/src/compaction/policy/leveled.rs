@@ -6,17 +6,98 @@
 //! - *Granularity*: all of level 0 with what it overlaps; further down one table with what it overlaps in the next run.
 //! - *Movement*: of the fullest level, the table that [`Movement`] names; by default one that is mostly deletes, then the one with
 //!   the least overlap for its size, then the oldest.
+//! - *Space*: 1 + r / (r − 1), r the ratio: the last two levels may hold a copy each, those above shrink by r; a job writes at most
+//!   what it overlaps.
 //!
 //! A level below 0 with several runs, as another policy may have left it, is brought to one by pushing the tables of its
 //! newer runs into the next older one.
 
 use std::ops::Range;
 
-use super::{MAX_FAN, View};
-use crate::base::options::Movement;
+use crate::compaction::describe::{Parameter, Value, policy};
 use crate::compaction::shape::{self, Action, Job, MAX_LEVEL, Place, Reason, RunShape};
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::{MAX_FAN, View};
 
-pub(super) fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64, movement: Movement) -> Vec<Job> {
+policy! {
+    /// One run per level, each `ratio` times the one above; one table at a time moves down.
+    Leveled = "leveled" {
+        /// Size of a level over the one above.
+        ratio: u32 = 10, number(2, 64);
+        /// Flushed runs that start a compaction.
+        level0_runs: u32 = 4, number(1, 64);
+        /// Size of level 1, of table files.
+        base: u64 = 256 << 20, bytes(64 << 10, 1 << 50);
+        /// Which table moves down first.
+        movement: Movement = Movement::LeastOverlap, choice(&Movement::NAMES);
+    }
+}
+
+/// Which table of a level goes down first under [`Leveled`]: the *movement* of the VLDB'21 design space. Of equal ones the
+/// one with the least overlap, then the oldest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Movement {
+    /// Tables that are mostly deletes, then the one with the least overlap in the next level for its size (the default).
+    #[default]
+    LeastOverlap = 0,
+    /// The one with the least overlap two levels down for its size.
+    LeastOverlapBelow = 1,
+    /// In key order, one after the other: the first that begins behind what was written last in the next level.
+    RoundRobin = 2,
+    /// The one whose newest entry is the oldest.
+    Coldest = 3,
+    /// The one whose oldest entry is the oldest.
+    Oldest = 4,
+    /// The one with the largest share of deletes.
+    Tombstones = 5,
+}
+
+impl Movement {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Movement; 6] = [
+        Movement::LeastOverlap,
+        Movement::LeastOverlapBelow,
+        Movement::RoundRobin,
+        Movement::Coldest,
+        Movement::Oldest,
+        Movement::Tombstones,
+    ];
+    /// Their names in a policy's text, in the same order.
+    pub const NAMES: [&str; 6] = ["least-overlap", "least-overlap-below", "round-robin", "coldest", "oldest", "tombstones"];
+}
+
+impl Parameter for Movement {
+    fn value(&self) -> Value {
+        Value::Number(*self as u64)
+    }
+
+    fn of(value: &Value) -> Option<Movement> {
+        Movement::ALL.get(usize::try_from(u64::of(value)?).ok()?).copied()
+    }
+}
+
+impl Strategy for Leveled {
+    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+        wishes(view, self.level0_runs as usize, self.ratio, self.base, self.movement)
+    }
+
+    /// Twice the trigger of level 0, and one run for each further level.
+    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+        let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
+        Some((self.level0_runs as usize).max(4) * 2 + further)
+    }
+
+    fn space(&self, _: u64, flushed: u64) -> SpaceBound {
+        SpaceBound::of_merges(1.0 + f64::from(self.ratio) / f64::from(self.ratio.max(2) - 1), flushed)
+    }
+
+    fn foreseen(&self, view: &View<'_>) -> Option<u64> {
+        Some(debt(view, self.level0_runs as usize, self.ratio, self.base))
+    }
+}
+
+fn wishes(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64, movement: Movement) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for (level, runs) in view.levels() {
         let before = jobs.len();
@@ -163,7 +244,7 @@ fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
 
 /// Bytes to rewrite, level by level: what is too much goes down, together with its share of the next level, and makes that one
 /// too large in turn.
-pub(super) fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
+fn debt(view: &View<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
     let levels = view.levels();
     let (mut total, mut carried) = (0u64, 0u64);
     for level in 0..MAX_LEVEL {
@@ -197,9 +278,4 @@ fn cost_down(view: &View<'_>, r: usize) -> f64 {
         beneath => t.size + beneath.iter().map(|o| o.size).sum::<u64>(),
     });
     bytes.sum::<u64>() as f64 / view.sizes[r].max(1) as f64
-}
-
-/// Twice the trigger of level 0, and one run for each further level.
-pub(super) fn crowd(view: &View<'_>, level0_runs: usize) -> usize {
-    level0_runs.max(4) * 2 + view.levels().iter().filter(|(level, _)| *level > 0).count()
 }

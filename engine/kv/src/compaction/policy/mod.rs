@@ -1,380 +1,256 @@
-//! The policies: pure functions from a [`Shape`] to the most urgent [`Job`].
+//! The registry of compaction policies, and what they have in common as data: names, texts, bounds.
 //!
-//! Each file is one policy and says in its header what it is in the four words of the VLDB'21 design space of compactions:
+//! A policy is one file here: its type with name and parameters ([`describe`](super::describe)), and what it does
+//! (`strategy.rs`); it says in its header what it is in the four words of the VLDB'21 design space of compactions:
 //! *trigger* (what makes it want work), *layout* (how many runs a level has), *granularity* (how much is taken at once) and
-//! *movement* (which data are taken). `deletes` is common to all but `Fifo`, `expired` to all.
+//! *movement* (which data are taken); and *space*, the bound that it declares, by live data, with the reason. It is registered below.
+//! Nothing else in the project lists policies, but the table in `format-spec`, which a test compares.
 //!
-//! Invariants:
-//!
-//! 1. Every job that leaves here has passed [`Job::check`] on the shape that it was made from.
-//! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content, while nothing is flushed. So a
-//!    tree may be opened with another policy than the one that shaped it.
-//! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by them never ends in a
-//!    tree that waits for work that nobody will do.
-//! 4. A merge whose inputs do not overlap each other is a [`Action::Move`], unless the tables are small and should grow
-//!    together, or are mostly deletes that the merge would get rid of.
+//! A policy's text is its name and any of its parameters, as `tiered:4:bucket=1.5` or `tiered:min_runs=4:max_runs=32:bucket=1.5`.
 
-mod deletes;
-mod expired;
 mod fifo;
-mod lazy;
+mod lazy_leveled;
 mod leveled;
 mod tiered;
+mod time_window;
 mod unified;
-mod window;
 
-use std::cmp::Ordering;
-use std::collections::HashSet;
-use std::ops::{Range, RangeInclusive};
+use std::fmt;
+use std::str::FromStr;
 
-use super::shape::{self, Action, Cuts, Input, Job, KeyRange, MAX_LEVEL, Place, Reason, RunShape, Shape, TableShape};
-use crate::base::options::Policy;
+use super::describe::Described;
+pub use super::describe::{Description, Kind, Param, PolicyError, Value, size, size_text};
+use super::strategy::Strategy;
+pub use leveled::Movement;
 
-/// Most whole runs that one job merges.
-const MAX_FAN: usize = 64;
+macro_rules! registry {
+    ($($file:ident::$type:ident),+ $(,)?) => {
+        $(pub use $file::$type;)+
 
-/// A shape with what the policies ask of it again and again. Busy is what is marked here, so that [`debt`] can look past the jobs
-/// that run.
-struct View<'a> {
-    shape: &'a Shape,
-    sizes: Vec<u64>,
-    busy: Vec<Vec<bool>>,
-}
+        /// The compaction policy of a tree, with its parameters. Can be changed when a tree is opened again.
+        ///
+        /// ```
+        /// use firn_kv::Policy;
+        /// use firn_kv::policy::Leveled;
+        /// let policy = Policy::from(Leveled { ratio: 8, ..Leveled::default() });
+        /// assert_eq!("leveled:8".parse(), Ok(policy.clone()));
+        /// assert_eq!(policy.to_string(), "leveled:ratio=8:level0_runs=4:base=256m:movement=least-overlap");
+        /// ```
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Policy {
+            $(#[doc = concat!("See [`", stringify!($type), "`].")] $type($type),)+
+        }
 
-impl<'a> View<'a> {
-    fn new(shape: &'a Shape, heed_busy: bool) -> View<'a> {
-        let busy = shape.runs.iter().map(|r| r.tables.iter().map(|t| heed_busy && t.busy).collect()).collect();
-        View { shape, sizes: shape.runs.iter().map(RunShape::size).collect(), busy }
-    }
+        impl Policy {
+            /// What there is to know of every policy.
+            pub const ALL: &'static [Description] = &[$(<$type as Described>::DESCRIPTION),+];
 
-    fn len(&self) -> usize {
-        self.sizes.len()
-    }
+            /// The policy of this name with these values, in the order of its parameters; `None` where no policy has the name, or a
+            /// value does not fit. Bounds are not checked.
+            pub fn of(name: &str, values: &[Value]) -> Option<Policy> {
+                $(if name == <$type as Described>::DESCRIPTION.name {
+                    return <$type as Described>::of(values).map(Policy::$type);
+                })+
+                None
+            }
 
-    fn run(&self, r: usize) -> &'a RunShape {
-        &self.shape.runs[r]
-    }
+            /// Its name and parameters.
+            pub fn description(&self) -> Description {
+                match self {
+                    $(Policy::$type(_) => <$type as Described>::DESCRIPTION),+
+                }
+            }
 
-    fn table(&self, r: usize, t: usize) -> &'a TableShape {
-        &self.shape.runs[r].tables[t]
-    }
+            /// The values of its parameters, in their order.
+            pub fn values(&self) -> Vec<Value> {
+                match self {
+                    $(Policy::$type(policy) => policy.values()),+
+                }
+            }
 
-    fn size_of(&self, runs: Range<usize>) -> u64 {
-        self.sizes[runs].iter().sum()
-    }
-
-    /// The size that counts when runs are compared: what is smaller than a memtable counts as one.
-    fn weight(&self, r: usize) -> u64 {
-        self.sizes[r].max(self.shape.memtable_size)
-    }
-
-    /// The weight of the oldest run; 0 when there is none.
-    fn oldest_weight(&self) -> f64 {
-        self.len().checked_sub(1).map_or(0, |r| self.weight(r)) as f64
-    }
-
-    /// Whether any table of the run is busy.
-    fn is_busy(&self, r: usize) -> bool {
-        self.busy[r].contains(&true)
-    }
-
-    fn any_busy(&self, runs: Range<usize>) -> bool {
-        runs.into_iter().any(|r| self.is_busy(r))
-    }
-
-    /// The runs of each level, as ranges of run indexes, ascending.
-    fn levels(&self) -> Vec<(u8, Range<usize>)> {
-        let mut levels: Vec<(u8, Range<usize>)> = Vec::new();
-        for (i, run) in self.shape.runs.iter().enumerate() {
-            match levels.last_mut() {
-                Some((level, range)) if *level == run.level => range.end = i + 1,
-                _ => levels.push((run.level, i..i + 1)),
+            pub(super) fn strategy(&self) -> &dyn Strategy {
+                match self {
+                    $(Policy::$type(policy) => policy),+
+                }
             }
         }
-        levels
-    }
 
-    fn input(&self, r: usize, tables: Range<usize>) -> Input {
-        let run = self.run(r);
-        Input { level: run.level, run: run.number, tables: run.tables[tables].iter().map(|t| t.id).collect() }
-    }
-
-    fn cuts(&self) -> Cuts {
-        Cuts { size: self.shape.table_size, at: Vec::new() }
-    }
-
-    /// Where the merge of whole runs, of which `oldest` is the last, goes: one level further down if the order allows it, else
-    /// in the place of `oldest`. So the level of a run says how often its data have been merged.
-    fn below(&self, oldest: usize) -> Place {
-        let Place { level, number } = self.run(oldest).place();
-        let down = Place { level: level.saturating_add(1), number };
-        let fits = self.shape.runs.get(oldest + 1).is_none_or(|next| down < next.place());
-        if level < MAX_LEVEL && fits { down } else { Place { level, number } }
-    }
-
-    /// The merge of all tables of neighbouring runs, or their move when they do not overlap.
-    fn whole(&self, runs: RangeInclusive<usize>, output: Place, reason: Reason, score: f64) -> Job {
-        let tables: Vec<&TableShape> = self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter()).collect();
-        let bytes: u64 = tables.iter().map(|t| t.size).sum();
-        let small = bytes / tables.len().max(1) as u64 * 4 < self.shape.table_size.min(self.shape.memtable_size);
-        let dense = *runs.end() + 1 == self.len() && tables.iter().any(|t| t.is_dense());
-        let apart = !small && !dense && shape::first_overlap(&tables).is_none();
-        Job {
-            reason,
-            action: if apart { Action::Move } else { Action::Merge },
-            inputs: runs.map(|r| self.input(r, 0..self.run(r).tables.len())).collect(),
-            output_level: output.level,
-            output_run: output.number,
-            cuts: self.cuts(),
-            score,
-        }
-    }
-
-    /// Pushes neighbouring tables of run `from` into run `to`, or into `output` where there is no run yet.
-    fn push(
-        &self,
-        from: usize,
-        tables: Range<usize>,
-        to: Option<usize>,
-        output: Place,
-        reason: Reason,
-        score: f64,
-    ) -> Option<Job> {
-        let taken = &self.run(from).tables[tables.clone()];
-        let (lo, hi) = shape::hull(taken.iter())?;
-        let beneath = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
-        let bottom = self.shape.runs[from + 1..].iter().all(|r| r.overlapping(lo, hi).is_empty());
-        let purge = bottom && taken.iter().any(TableShape::is_dense);
-        let mut inputs = vec![self.input(from, tables)];
-        if let (Some(k), false) = (to, beneath.is_empty()) {
-            inputs.push(self.input(k, beneath));
-        }
-        let action = if inputs.len() == 1 && !purge { Action::Move } else { Action::Merge };
-        Some(Job { reason, action, inputs, output_level: output.level, output_run: output.number, cuts: self.cuts(), score })
-    }
-
-    fn admits(&self, job: &Job) -> bool {
-        job.check_with(self.shape, &|r, t| self.busy[r][t]).is_ok()
-    }
-
-    fn mark(&mut self, job: &Job) {
-        for input in &job.inputs {
-            let place = Place { level: input.level, number: input.run };
-            let at = self.shape.runs.partition_point(|r| r.place() < place);
-            let Some(run) = self.shape.runs.get(at) else { continue };
-            let taken: HashSet<u64> = input.tables.iter().copied().collect();
-            for (t, table) in run.tables.iter().enumerate() {
-                self.busy[at][t] |= taken.contains(&table.id);
+        $(impl From<$type> for Policy {
+            fn from(policy: $type) -> Policy {
+                Policy::$type(policy)
             }
-        }
-    }
-
-    /// Share of the runs' entries that lie in tables which are mostly deletes.
-    fn density(&self, runs: Range<usize>) -> f64 {
-        let tables = || self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
-        let all: u64 = tables().map(|t| t.entries).sum();
-        let dense: u64 = tables().filter(|t| t.is_dense()).map(|t| t.entries).sum();
-        if all == 0 { 0.0 } else { dense as f64 / all as f64 }
-    }
-}
-
-/// The longest bucket of runs that ends, on its old side, at `oldest`: walking towards newer runs down to `newest`, `compare`
-/// says of each whether it is alike (a member), smaller than the members (taken along if a member follows) or larger (the end).
-/// Returns the newest run of the bucket and the number of its members.
-fn bucket(
-    view: &View<'_>,
-    newest: usize,
-    oldest: usize,
-    max: usize,
-    mut compare: impl FnMut(usize, f64) -> Ordering,
-) -> (usize, usize) {
-    let (mut start, mut members, mut sum) = (oldest, 1, view.weight(oldest) as f64);
-    for i in (newest..oldest).rev() {
-        if members == max || oldest - i + 1 > MAX_FAN || view.is_busy(i) {
-            break;
-        }
-        match compare(i, sum / members as f64) {
-            Ordering::Less => {}
-            Ordering::Equal => {
-                members += 1;
-                sum += view.weight(i) as f64;
-                start = i;
-            }
-            Ordering::Greater => break,
-        }
-    }
-    (start, members)
-}
-
-/// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many together that are not busy).
-fn cheapest(view: &View<'_>, runs: Range<usize>, want: usize) -> Option<RangeInclusive<usize>> {
-    (2..=want.min(runs.len())).rev().find_map(|n| {
-        (runs.start..=runs.end - n)
-            .filter(|&i| !view.any_busy(i..i + n))
-            .min_by_key(|&i| view.size_of(i..i + n))
-            .map(|i| i..=i + n - 1)
-    })
-}
-
-/// The bound of space of the policies that merge whole runs: when the runs newer than the oldest hold more than `most` bytes
-/// together, much of the tree may be dead, and all of it is merged; first in parts, if it has more than `fan` runs. `output` says
-/// where a merge goes by the oldest of its runs.
-fn space_job(view: &View<'_>, most: f64, fan: usize, output: impl Fn(usize) -> Place) -> Option<Job> {
-    let n = view.len();
-    // Small jobs on new runs may always be running: they are left out, not waited for.
-    let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
-    if n - start < 2 {
-        return None;
-    }
-    let score = view.size_of(start..n - 1) as f64 / most;
-    if score <= 1.0 {
-        return None;
-    }
-    let runs = if n - start > fan { cheapest(view, start..n, fan)? } else { start..=n - 1 };
-    let output = output(*runs.end());
-    Some(view.whole(runs, output, Reason::Space, score))
-}
-
-/// The merge that is made because there are `limit` runs or more, whatever their sizes.
-fn crowd_job(view: &View<'_>, runs: Range<usize>, limit: usize, want: usize) -> Option<Job> {
-    if runs.len() < limit.max(2) {
-        return None;
-    }
-    let score = runs.len() as f64 / limit as f64;
-    let chosen = cheapest(view, runs, want.clamp(2, MAX_FAN))?;
-    let output = view.below(*chosen.end());
-    Some(view.whole(chosen, output, Reason::RunCount, score))
-}
-
-/// The number of times that `n` can be divided by `by` before it is 0; 0 for 0.
-fn magnitude(n: u64, by: u64) -> usize {
-    n.checked_ilog(by.max(2)).map_or(0, |log| log as usize + 1)
-}
-
-/// All that the policy wants done, in no order.
-fn wishes(policy: &Policy, view: &View<'_>) -> Vec<Job> {
-    let mut jobs = match policy {
-        Policy::Tiered { min_runs, max_runs, bucket } => tiered::wishes(view, *min_runs as usize, *max_runs as usize, *bucket),
-        Policy::Leveled { level0_runs, ratio, base, movement } => {
-            leveled::wishes(view, *level0_runs as usize, *ratio, *base, *movement)
-        }
-        Policy::LazyLeveled { ratio } => lazy::wishes(view, *ratio as usize),
-        Policy::Unified { scaling, .. } => unified::wishes(view, scaling),
-        Policy::TimeWindow { window_secs, min_runs } => window::wishes(view, *window_secs, *min_runs as usize),
-        Policy::Fifo { max_bytes, max_age_secs } => fifo::wishes(view, *max_bytes, *max_age_secs),
+        })+
     };
-    jobs.extend(expired::wishes(view));
-    jobs.extend(match policy {
-        Policy::TimeWindow { window_secs, .. } => deletes::wishes(view, &window::apart(view, *window_secs)),
-        Policy::Fifo { .. } => vec![],
-        _ => deletes::wishes(view, &|_, _| false),
-    });
-    jobs
 }
 
-fn pick_in(policy: &Policy, view: &View<'_>) -> Option<Job> {
-    let mut jobs = wishes(policy, view);
-    // Stable: of equally urgent jobs the first wish wins.
-    jobs.sort_by(|a, b| b.score.total_cmp(&a.score));
-    let mut job = jobs.into_iter().find(|job| view.admits(job))?;
-    cut(policy, view.shape, &mut job);
-    Some(job)
+registry! {
+    tiered::Tiered,
+    leveled::Leveled,
+    lazy_leveled::LazyLeveled,
+    unified::Unified,
+    time_window::TimeWindow,
+    fifo::Fifo,
 }
 
-/// Gives the job the cuts of the policy.
-fn cut(policy: &Policy, shape: &Shape, job: &mut Job) {
-    if let Policy::Unified { target_table, base_shards, .. } = policy {
-        job.cuts = unified::cuts(shape, job, *target_table, *base_shards);
+impl Default for Policy {
+    fn default() -> Self {
+        Tiered::default().into()
     }
 }
 
-/// The most urgent job that can start now, besides those whose inputs are busy; `None` when there is none. To start jobs in
-/// parallel, mark the inputs ([`Shape::set_busy`]) and call again.
-pub fn pick(policy: &Policy, shape: &Shape) -> Option<Job> {
-    pick_in(policy, &View::new(shape, true))
+impl Policy {
+    /// What is known of the policy of this name.
+    pub fn named(name: &str) -> Option<&'static Description> {
+        Policy::ALL.iter().find(|d| d.name == name)
+    }
+
+    /// Whether every parameter lies within its bounds.
+    ///
+    /// # Errors
+    /// The first that does not, with its bounds.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        self.description().check(&self.values())?;
+        self.strategy().check()
+    }
+
+    /// With every parameter that is out of its bounds at the nearest bound, or, where there is none, at its default.
+    #[must_use]
+    pub fn clamped(&self) -> Policy {
+        let Description { name, params, .. } = self.description();
+        let values = params.iter().zip(self.values()).map(|(p, v)| p.kind.clamped(v).unwrap_or_else(p.default));
+        Policy::of(name, &values.collect::<Vec<_>>()).unwrap_or_default()
+    }
+
+    /// Whether it may want something only because time has passed.
+    pub fn ages(&self) -> bool {
+        self.strategy().ages()
+    }
+
+    /// Whether tables wait to be dropped as a whole when they expire.
+    pub fn expires(&self) -> bool {
+        self.strategy().expires()
+    }
+
+    /// Whether it drops what nobody has deleted.
+    pub fn forgets(&self) -> bool {
+        self.strategy().forgets()
+    }
+
+    /// All policies with their parameters, defaults, bounds and meanings, for help texts.
+    pub fn help() -> String {
+        Policy::ALL.iter().map(Description::help).collect()
+    }
+
+    /// One of all policies with parameters within their bounds, on the side of what is small, for tests: `below(n)` is a random
+    /// number below `n`.
+    pub fn draw(below: &mut dyn FnMut(u64) -> u64) -> Policy {
+        let chosen = &Policy::ALL[below(Policy::ALL.len() as u64) as usize];
+        let mut one = || {
+            let values: Vec<Value> = chosen.params.iter().map(|p| p.kind.draw(below)).collect();
+            Policy::of(chosen.name, &values).filter(|p| p.check().is_ok())
+        };
+        // Parameters may not go together; what numbers are not random at all may never make some that do.
+        (0..64).find_map(|_| one()).unwrap_or_default()
+    }
 }
 
-/// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that are running included. Moves and
-/// drops cost nothing. 0 when the policy is content.
-pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
-    let mut view = View::new(shape, false);
-    let mut bytes = 0;
-    // What wants to run now. What that will lead to is not foreseen, except by the leveled policy, where it is the larger part.
-    let jobs = if matches!(policy, Policy::Leveled { .. }) { 1 } else { MAX_FAN };
-    for _ in 0..jobs {
-        let Some(job) = pick_in(policy, &view) else { break };
-        bytes += job.rewritten(shape);
-        view.mark(&job);
+impl fmt::Display for Policy {
+    /// The name and all parameters, as `FromStr` takes them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.description().text(&self.values()))
     }
-    match policy {
-        Policy::Leveled { level0_runs, ratio, base, .. } => {
-            bytes.max(leveled::debt(&view, *level0_runs as usize, *ratio, *base))
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    /// The policy of a text: its name, values of its first parameters, then any others by their names: `NAME:VALUE…:PARAMETER=VALUE…`.
+    /// Those that are not given have their defaults.
+    fn from_str(text: &str) -> Result<Policy, PolicyError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let Some(chosen) = Policy::named(name) else {
+            let names: Vec<&str> = Policy::ALL.iter().map(|d| d.name).collect();
+            return Err(PolicyError(format!("no policy is called {name:?}; there are {}", names.join(", "))));
+        };
+        let values = chosen.read(parts)?;
+        chosen.check(&values)?;
+        let policy = Policy::of(name, &values);
+        let policy = policy.ok_or_else(|| PolicyError(format!("the policy {name}: a number is too large")))?;
+        policy.check()?;
+        Ok(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_of_a_policy_is_read_back() {
+        let mut state = 1u64;
+        let mut below = |n: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % n
+        };
+        for _ in 0..2_000 {
+            let policy = Policy::draw(&mut below);
+            let text = policy.to_string();
+            assert_eq!(text.parse(), Ok(policy.clone()));
+            let placed: Vec<&str> = text.split(':').map(|part| part.split_once('=').map_or(part, |(_, v)| v)).collect();
+            assert_eq!(placed.join(":").parse(), Ok(policy.clone()));
+            assert_eq!(Policy::of(policy.description().name, &policy.values()), Some(policy));
         }
-        _ => bytes,
-    }
-}
-
-/// The numbers of runs, to be compared with `shape.runs.len()`, at which writes are slowed and stopped. A tree with as many as
-/// the first has work that can be picked or is running.
-pub fn run_limits(policy: &Policy, shape: &Shape) -> (usize, usize) {
-    let view = View::new(shape, false);
-    let soft = match policy {
-        Policy::Tiered { min_runs, .. } => tiered::crowd(&view, 0..view.len(), *min_runs as usize),
-        Policy::Leveled { level0_runs, .. } => leveled::crowd(&view, *level0_runs as usize),
-        Policy::LazyLeveled { ratio } => lazy::crowd(&view, *ratio as usize),
-        Policy::Unified { scaling, .. } => unified::crowd(&view, scaling),
-        Policy::TimeWindow { window_secs, min_runs } => window::crowd(&view, *window_secs, *min_runs as usize),
-        Policy::Fifo { .. } => return (usize::MAX, usize::MAX),
-    };
-    (soft, soft * 2 + 4)
-}
-
-/// A job is running where [`manual`] wants to work: call again when it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocked;
-
-/// The full compaction of the keys in `range` (bounds inclusive; `None` for all): one job that merges every table with keys of
-/// it, and what must come along to keep the order, into the oldest of their runs. `None` when that would change nothing: when
-/// those tables lie in one run already and have no deletes. With `force` they are rewritten even so (another compression, a
-/// changed `Purge`). It does not mind the policy, except for how outputs are cut; `Fifo` never merges, so it has `None`.
-///
-/// # Errors
-/// [`Blocked`] when a busy table is in the way.
-pub fn manual(policy: &Policy, shape: &Shape, range: Option<(&[u8], &[u8])>, force: bool) -> Result<Option<Job>, Blocked> {
-    if matches!(policy, Policy::Fifo { .. }) {
-        return Ok(None);
-    }
-    let view = View::new(shape, true);
-    let Some((lo, hi)) = shape::hull(shape.tables()) else { return Ok(None) };
-    let mut covered: KeyRange = range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
-    let mut picked: Vec<(usize, Range<usize>)> = Vec::new();
-    for (r, run) in shape.runs.iter().enumerate() {
-        let tables = run.overlapping(&covered.0, &covered.1);
-        if let Some((lo, hi)) = shape::hull(run.tables[tables.clone()].iter()) {
-            covered = (covered.0.min(lo.clone()), covered.1.max(hi.clone()));
-            picked.push((r, tables));
+        for description in Policy::ALL {
+            let policy: Policy = description.name.parse().unwrap();
+            assert_eq!(policy.values(), description.defaults());
+            assert!(Policy::ALL.iter().filter(|d| d.name == description.name).count() == 1);
         }
     }
-    let Some(&(oldest, _)) = picked.last() else { return Ok(None) };
-    if let ([(r, tables)], false) = (&mut picked[..], force) {
-        let dirty = |t: &TableShape| t.deletes > 0 || t.range_deletes > 0;
-        let all = &view.run(*r).tables[tables.clone()];
-        let Some(first) = all.iter().position(dirty) else { return Ok(None) };
-        let last = all.iter().rposition(dirty).unwrap_or(first);
-        *tables = tables.start + first..tables.start + last + 1;
+
+    #[test]
+    fn what_is_out_of_bounds_goes_to_the_nearest() {
+        let policy = Policy::from(Tiered { min_runs: 1, max_runs: 65, bucket: f64::NAN });
+        assert_eq!(policy.clamped(), Tiered { min_runs: 2, max_runs: 64, bucket: 3.0 }.into());
+        let policy = Policy::from(Unified { scaling: vec![63; 33], target_table: 0, base_shards: 2000 });
+        assert_eq!(policy.clamped(), Unified { scaling: vec![62; 32], target_table: 64 << 10, base_shards: 1024 }.into());
+        assert_eq!(Policy::from(Unified { scaling: vec![], ..Unified::default() }).clamped(), Unified::default().into());
+        assert_eq!(Policy::default().clamped(), Policy::default());
     }
-    let run = view.run(oldest);
-    let whole = picked.last().is_some_and(|(_, tables)| tables.len() == run.tables.len());
-    let output = if whole && run.level == 0 { view.below(oldest) } else { run.place() };
-    let mut job = Job {
-        reason: Reason::Manual,
-        action: Action::Merge,
-        inputs: picked.into_iter().map(|(r, tables)| view.input(r, tables)).collect(),
-        output_level: output.level,
-        output_run: output.number,
-        cuts: view.cuts(),
-        score: 1.0,
-    };
-    cut(policy, shape, &mut job);
-    if view.admits(&job) { Ok(Some(job)) } else { Err(Blocked) }
+
+    #[test]
+    fn errors_name_the_policy_the_parameter_and_its_bounds() {
+        for (text, said) in [
+            ("tired", "no policy is called \"tired\"; there are tiered, leveled, "),
+            ("", "no policy is called \"\"; there are "),
+            ("lazy-leveled:ratio=1", "the policy lazy-leveled: ratio is 1; it must be 2 to 64"),
+            ("lazy-leveled:ratio=", "the policy lazy-leveled: ratio is nothing; it must be 2 to 64"),
+            ("lazy-leveled:ratio=4294967298", "the policy lazy-leveled: ratio is 4294967298; it must be 2 to 64"),
+            ("lazy-leveled:4:5", "the policy lazy-leveled: \"5\" is of no parameter; it has ratio"),
+            ("tiered:runs=4", "the policy tiered: \"runs=4\" is of no parameter; it has min_runs, max_runs, bucket"),
+            ("tiered:min_runs=4:8", "the policy tiered: \"8\" stands behind a parameter with a name, and has none"),
+            ("lazy-leveled:ratio=4:ratio=4", "the policy lazy-leveled: ratio is given twice"),
+            ("tiered:bucket=NaN", "the policy tiered: bucket is NaN; it must be 1.1 to 10"),
+            ("tiered:min_runs=9:max_runs=8", "the policy tiered: max_runs is 8; it must be at least min_runs, 9"),
+            ("leveled:base=1", "the policy leveled: base is 1; it must be 64k to 1p"),
+            ("leveled:movement=up", "the policy leveled: movement is up; it must be one of least-overlap, "),
+            ("unified:scaling=2/x", "scaling is 2/x; it must be 1 to 32 numbers of -62 to 62, with / between them"),
+        ] {
+            let refused = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(refused.contains(said), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn sizes_parse_or_say_why_not() {
+        let sizes = ["64m", "1GiB", "512", "4kb", "1.5KiB", "1P", "64M"].map(|t| size(t).unwrap());
+        assert_eq!(sizes, [64 << 20, 1 << 30, 512, 4096, 1536, 1 << 50, 64 << 20]);
+        for bad in ["m", "1x", "99999999t", "", "-1", "1.2.3"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        for bytes in [0, 1, 1023, 1024, 4032, 64 << 20, 3 << 40, 5 << 50, u64::from(u32::MAX), u64::MAX, (1 << 62) + 1] {
+            assert_eq!(size(&size_text(bytes)), Ok(bytes), "{}", size_text(bytes));
+        }
+    }
 }

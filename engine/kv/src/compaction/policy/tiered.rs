@@ -6,6 +6,7 @@
 //! - *Granularity*: whole runs, at most `max_runs` alike.
 //! - *Movement*: the fullest bucket, the newest of those. A run that is smaller than the bucket's and lies between its members
 //!   goes along, because only neighbours in age may be merged.
+//! - *Space*: 1 + `min_runs`, as newer runs are at most `min_runs` × the oldest, or all is merged; a full merge writes one copy.
 //!
 //! Sizes are alike when each lies within a factor `bucket` of the average of the older members; a run smaller than a memtable
 //! counts as a memtable.
@@ -13,10 +14,47 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::{View, bucket, crowd_job, magnitude, space_job};
+use crate::compaction::describe::{PolicyError, policy};
 use crate::compaction::shape::{Job, Reason};
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::{View, bucket, crowd_job, magnitude, space_job};
 
-pub(super) fn wishes(view: &View<'_>, min: usize, max: usize, factor: f64) -> Vec<Job> {
+policy! {
+    /// Size-tiered (the default): when `min_runs` neighbouring runs are of similar size (within a factor of `bucket`), they
+    /// become one.
+    Tiered = "tiered" {
+        /// Fewest runs merged at once.
+        min_runs: u32 = 3, number(2, 64);
+        /// Most runs merged at once, at least `min_runs`.
+        max_runs: u32 = 32, number(2, 64);
+        /// Largest size over average size of one bucket.
+        bucket: f64 = 3.0, factor(1.1, 10.0);
+    }
+}
+
+impl Strategy for Tiered {
+    fn check(&self) -> Result<(), PolicyError> {
+        if self.max_runs >= self.min_runs {
+            return Ok(());
+        }
+        let Tiered { min_runs, max_runs, .. } = self;
+        Err(PolicyError(format!("the policy tiered: max_runs is {max_runs}; it must be at least min_runs, {min_runs}")))
+    }
+
+    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+        wishes(view, self.min_runs as usize, self.max_runs as usize, self.bucket)
+    }
+
+    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+        Some(crowd(view, 0..view.len(), self.min_runs as usize))
+    }
+
+    fn space(&self, _: u64, flushed: u64) -> SpaceBound {
+        SpaceBound::of_merges(1.0 + f64::from(self.min_runs), flushed)
+    }
+}
+
+fn wishes(view: &View<'_>, min: usize, max: usize, factor: f64) -> Vec<Job> {
     let mut jobs = similar(view, 0..view.len(), min, max, factor);
     jobs.extend(crowded(view, 0..view.len(), min));
     jobs.extend(space_job(view, min as f64 * view.oldest_weight(), max, |oldest| view.below(oldest)));

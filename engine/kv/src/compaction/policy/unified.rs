@@ -7,12 +7,47 @@
 //! - *Granularity*: whole runs, cut into shards: `base_shards`, doubled until a table has about `target_table` bytes, between that
 //!   / √2 and that × √2. Cuts are nested and do not depend on the run, so tables of different runs line up.
 //! - *Movement*: neighbouring runs of one level, with the smaller ones between them.
+//! - *Space*: 1 + `t` of the widest level, as tiered.
 //!
 //! Keys have no tokens here: shards split the tree's key range evenly by the 8 bytes after the common prefix, and a table also
 //! ends when it is twice the target, whatever the distribution of the keys.
 
-use super::{MAX_FAN, View, bucket, crowd_job, space_job};
+use crate::compaction::describe::policy;
 use crate::compaction::shape::{self, Cuts, Job, MAX_LEVEL, Reason, Shape};
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::{MAX_FAN, View, bucket, crowd_job, space_job};
+
+policy! {
+    /// Cassandra's unified strategy: one scaling parameter w per level (the last one repeats). Below 0 a level is leveled with
+    /// fan-out 2 − w, above 0 tiered with 2 + w.
+    Unified = "unified" {
+        /// Scaling parameters, one per level.
+        scaling: Vec<i32> = vec![2], list(-62, 62, 32);
+        /// Aim for the size of a table.
+        target_table: u64 = 64 << 20, bytes(64 << 10, 1 << 40);
+        /// Shards to begin with.
+        base_shards: u32 = 4, number(1, 1024);
+    }
+}
+
+impl Strategy for Unified {
+    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+        wishes(view, &self.scaling)
+    }
+
+    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+        Some(crowd(view, &self.scaling))
+    }
+
+    fn space(&self, _: u64, flushed: u64) -> SpaceBound {
+        let widest = self.scaling.iter().map(|&w| w.max(0).saturating_add(2)).max().unwrap_or(2);
+        SpaceBound::of_merges(1.0 + f64::from(widest), flushed)
+    }
+
+    fn cuts(&self, shape: &Shape, job: &Job) -> Option<Cuts> {
+        Some(cuts(shape, job, self.target_table, self.base_shards))
+    }
+}
 
 /// Fan-out and trigger of a level.
 fn parameters(scaling: &[i32], level: usize) -> (u64, usize) {
@@ -33,7 +68,7 @@ fn level_of(size: u64, memtable: u64, scaling: &[i32]) -> usize {
     usize::from(MAX_LEVEL)
 }
 
-pub(super) fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
+fn wishes(view: &View<'_>, scaling: &[i32]) -> Vec<Job> {
     let levels: Vec<usize> = view.sizes.iter().map(|&s| level_of(s, view.shape.memtable_size, scaling)).collect();
     let mut jobs = Vec::new();
     for oldest in (0..view.len()).filter(|&r| !view.is_busy(r)) {
@@ -57,7 +92,7 @@ fn widest(view: &View<'_>, scaling: &[i32]) -> usize {
 }
 
 /// The triggers of all levels that data of this size can have, and one more of the widest.
-pub(super) fn crowd(view: &View<'_>, scaling: &[i32]) -> usize {
+fn crowd(view: &View<'_>, scaling: &[i32]) -> usize {
     let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
     (0..=deepest).map(|level| parameters(scaling, level).1).sum::<usize>() + widest(view, scaling)
 }
@@ -71,7 +106,7 @@ fn shards(size: u64, target: u64, base: u32) -> usize {
 }
 
 /// Where a job's outputs end.
-pub(super) fn cuts(shape: &Shape, job: &Job, target: u64, base: u32) -> Cuts {
+fn cuts(shape: &Shape, job: &Job, target: u64, base: u32) -> Cuts {
     let limit = target.saturating_mul(2);
     let at = match (shape::hull(shape.tables()), job.range(shape)) {
         (Some((lo, hi)), Some((from, to))) => {

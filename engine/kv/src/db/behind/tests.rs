@@ -7,7 +7,8 @@ use firn_testkit::rng::Rng;
 
 use super::super::{Db, Tree};
 use super::NEAR;
-use crate::base::options::{DbOptions, Policy, TreeOptions};
+use crate::base::options::{DbOptions, TreeOptions};
+use crate::compaction::policy::{Policy, Tiered};
 use crate::db::Batch;
 use crate::env::mem::MemEnv;
 
@@ -16,7 +17,7 @@ const QUEUES: u64 = 10;
 
 fn open(env: &MemEnv) -> (Db, Tree) {
     let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { background_threads: 0, ..DbOptions::default() }).unwrap();
-    let policy = Policy::Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 };
+    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
     (db, tree)
 }

@@ -4,7 +4,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 use crate::base::events::Listener;
-use crate::base::options::{DbOptions, Policy, TreeOptions};
+use crate::base::options::{DbOptions, TreeOptions};
+use crate::compaction::policy::{Policy, Tiered};
 use crate::env::mem::MemEnv;
 use crate::{Db, Tree};
 
@@ -74,12 +75,12 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         ("dropped", |db, tree| db.drop_tree(tree.name()).unwrap()),
         ("closed", |db, _| db.close().unwrap()),
         ("given a policy that minds them not", |_, tree| {
-            let policy = Policy::Tiered { min_runs: 30, max_runs: 64, bucket: 3.0 };
+            let policy = Policy::Tiered(Tiered { min_runs: 30, max_runs: 64, bucket: 3.0 });
             tree.set_options(TreeOptions { policy, ..tree.options() }).unwrap();
         }),
     ];
     for (what, end) in ends {
-        let (db, tree, told) = open(Policy::Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 });
+        let (db, tree, told) = open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
         let pause = db.pause_background().unwrap();
         while db.core().pace.delay() == 0 {
             tree.put("k", "v").unwrap();

@@ -7,11 +7,39 @@
 //! - *Movement*: into a new run of the next level; into the last run where the next level is the last. A run that has outgrown
 //!   its level moves down without being rewritten, and nothing else makes the last level deeper: a last run that sank with each
 //!   merge would leave more and more tiered levels above it, until nothing but tiering is left.
+//! - *Space*: 1 + 2 / `ratio`, as newer runs are at most 2 / `ratio` of the last one, or what level 0 may hold anyway.
 
-use super::{MAX_FAN, View, space_job};
+use crate::compaction::describe::policy;
 use crate::compaction::shape::{Action, Job, MAX_LEVEL, Place, Reason};
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::{MAX_FAN, View, space_job};
 
-pub(super) fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
+policy! {
+    /// Tiered on all levels but the last, which is one run.
+    LazyLeveled = "lazy-leveled" {
+        /// Runs per level that start a merge, and the size of a level over the one above.
+        ratio: u32 = 4, number(2, 64);
+    }
+}
+
+impl Strategy for LazyLeveled {
+    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+        wishes(view, self.ratio as usize)
+    }
+
+    /// One less than `ratio` runs on each level but the last, one on that, and room for as many as start a merge. With one more than
+    /// the first two, some level is full.
+    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+        let ratio = self.ratio as usize;
+        Some(ratio.saturating_sub(1) * usize::from(last_level(view)) + 1 + ratio)
+    }
+
+    fn space(&self, _: u64, flushed: u64) -> SpaceBound {
+        SpaceBound::of_merges(1.0 + 2.0 / f64::from(self.ratio.max(2)), flushed)
+    }
+}
+
+fn wishes(view: &View<'_>, ratio: usize) -> Vec<Job> {
     let mut jobs = Vec::new();
     let levels = view.levels();
     let last = last_level(view);
@@ -64,10 +92,4 @@ fn grow(view: &View<'_>, r: usize, score: f64) -> Job {
     let mut job = view.whole(r..=r, Place { level: level + 1, number }, Reason::LevelSize, score);
     job.action = Action::Move;
     job
-}
-
-/// One less than `ratio` runs on each level but the last, one on that, and room for as many as start a merge. With one more than
-/// the first two, some level is full.
-pub(super) fn crowd(view: &View<'_>, ratio: usize) -> usize {
-    (ratio - 1) * usize::from(last_level(view)) + 1 + ratio
 }

@@ -8,8 +8,8 @@
 
 use std::collections::HashSet;
 
-use super::View;
-use crate::compaction::shape::{Action, Input, Job, Reason, RunShape, TableShape};
+use super::shape::{Action, Input, Job, Reason, RunShape, TableShape};
+use super::view::View;
 
 pub(super) fn wishes(view: &View<'_>) -> Option<Job> {
     let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|gone| gone <= view.shape.now_micros);

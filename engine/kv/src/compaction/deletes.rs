@@ -5,12 +5,13 @@
 //! rewritten alone, and not again before a quarter of the bound has passed, since a snapshot or the `Purge` hook may hold a
 //! delete back.
 //!
-//! `TimeWindow` does not push across windows: there the bound holds for what lies in one window, and at the bottom.
+//! A policy may say of runs that nothing passes from one to the other, as `TimeWindow` does of windows: there the bound holds for what lies
+//! in one window, and at the bottom.
 //!
 //! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
 
-use super::View;
-use crate::compaction::shape::{Action, Job, Reason};
+use super::shape::{Action, Job, Reason};
+use super::view::View;
 
 /// How many overdue tables are offered at once; jobs that run may stand in the way of some.
 const MOST: usize = 16;

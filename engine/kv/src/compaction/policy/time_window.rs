@@ -4,15 +4,57 @@
 //! - *Layout*: several runs in the open window, one in each closed one.
 //! - *Granularity*: whole runs of one window.
 //! - *Movement*: never across windows, not even for the sake of an old delete. A closed window of one flushed run moves to level 1.
-//!   What has expired is for the `Purge` hook.
+//!   What has expired is for the `Purge` hook, and goes by whole tables.
+//! - *Space*: no bound. A key that is written again in a later window keeps both copies; written once it is 1.
 //!
 //! A run belongs to the window in which the newest of its data were flushed, or to that of an older run if that is later, so that
 //! windows follow the order of the runs even when a clock was set back.
 
 use std::ops::Range;
 
-use super::{MAX_FAN, View, tiered};
+use super::tiered;
+use crate::compaction::describe::policy;
 use crate::compaction::shape::{Action, Job, Reason};
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::{MAX_FAN, View};
+
+policy! {
+    /// Runs are merged only inside windows of time; whole old windows are left alone.
+    TimeWindow = "time-window" {
+        /// Width of a window in seconds.
+        window_secs: u64 = 3600, seconds(1, 1 << 40);
+        /// Runs of the newest window merged at once.
+        min_runs: u32 = 4, number(2, 64);
+    }
+}
+
+impl Strategy for TimeWindow {
+    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+        wishes(view, self.window_secs, self.min_runs as usize)
+    }
+
+    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+        Some(crowd(view, self.window_secs, self.min_runs as usize))
+    }
+
+    fn space(&self, _: u64, flushed: u64) -> SpaceBound {
+        SpaceBound::of_merges(f64::INFINITY, flushed)
+    }
+
+    /// Whether two runs lie in different windows.
+    fn apart(&self, view: &View<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
+        let windows = windows(view, self.window_secs);
+        Box::new(move |a, b| !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b)))
+    }
+
+    fn ages(&self) -> bool {
+        true
+    }
+
+    fn expires(&self) -> bool {
+        true
+    }
+}
 
 /// Largest size over average size of what is merged in the open window.
 const BUCKET: f64 = 2.0;
@@ -32,7 +74,7 @@ fn windows(view: &View<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
     windows.into_iter().rev().map(|(window, runs)| (window >= now, runs)).collect()
 }
 
-pub(super) fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
+fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (open, runs) in windows(view, secs) {
         if open {
@@ -52,13 +94,7 @@ pub(super) fn wishes(view: &View<'_>, secs: u64, min: usize) -> Vec<Job> {
     jobs
 }
 
-/// Whether two runs lie in different windows.
-pub(super) fn apart(view: &View<'_>, secs: u64) -> impl Fn(usize, usize) -> bool + use<> {
-    let windows = windows(view, secs);
-    move |a, b| !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b))
-}
-
 /// One run for each closed window, and for each open one as many as are too many in it.
-pub(super) fn crowd(view: &View<'_>, secs: u64, min: usize) -> usize {
+fn crowd(view: &View<'_>, secs: u64, min: usize) -> usize {
     windows(view, secs).into_iter().map(|(open, runs)| if open { tiered::crowd(view, runs, min) } else { 1 }).sum::<usize>() + 1
 }

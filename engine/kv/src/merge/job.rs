@@ -9,17 +9,16 @@
 
 use std::sync::Arc;
 
+use super::merging::{Merging, Source};
+use super::retain::{Advanced, Dropped, Retain, Rules, STEP, retain_tombstones};
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer, successor};
 use crate::base::tombstone::Fragments;
 use crate::cache::FrameRef;
-use crate::merge::merging::{Merging, Source};
-use crate::merge::retain::{Advanced, Dropped, Retain, Rules, STEP, retain_tombstones};
+use crate::compaction::Cuts;
 use crate::sstable::{TableFacts, TableWriter, WholeBlock};
-
-use super::shape::Cuts;
 
 /// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and [`STEP`] entries of the input. What is not cut is a
 /// block that is copied, and the merge operands of one key.

@@ -1,0 +1,134 @@
+//! The choice: from a [`Shape`] and its policy to the most urgent [`Job`], what there is to do in all, and how many runs are too many.
+//!
+//! `deletes` is common to all policies that merge, `expired` to all.
+//!
+//! Invariants:
+//!
+//! 1. Every job that leaves here has passed [`Job::check`] on the shape that it was made from.
+//! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content, while nothing is flushed. So a
+//!    tree may be opened with another policy than the one that shaped it.
+//! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by them never ends in a
+//!    tree that waits for work that nobody will do.
+//! 4. A merge whose inputs do not overlap each other is a [`Action::Move`], unless the tables are small and should grow
+//!    together, or are mostly deletes that the merge would get rid of.
+
+use std::ops::Range;
+
+use super::policy::Policy;
+use super::shape::{self, Action, Job, KeyRange, Reason, Shape, TableShape};
+use super::strategy::Strategy;
+use super::view::{MAX_FAN, View};
+use super::{deletes, expired};
+
+/// All that the policy wants done, in no order.
+fn wishes(policy: &dyn Strategy, view: &View<'_>) -> Vec<Job> {
+    let mut jobs = policy.wishes(view);
+    jobs.extend(expired::wishes(view));
+    if policy.merges() {
+        jobs.extend(deletes::wishes(view, &*policy.apart(view)));
+    }
+    jobs
+}
+
+fn pick_in(policy: &dyn Strategy, view: &View<'_>) -> Option<Job> {
+    let mut jobs = wishes(policy, view);
+    // Stable: of equally urgent jobs the first wish wins.
+    jobs.sort_by(|a, b| b.score.total_cmp(&a.score));
+    let mut job = jobs.into_iter().find(|job| view.admits(job))?;
+    cut(policy, view.shape, &mut job);
+    Some(job)
+}
+
+/// Gives the job the cuts of the policy.
+fn cut(policy: &dyn Strategy, shape: &Shape, job: &mut Job) {
+    if let Some(cuts) = policy.cuts(shape, job) {
+        job.cuts = cuts;
+    }
+}
+
+/// The most urgent job that can start now, besides those whose inputs are busy; `None` when there is none. To start jobs in
+/// parallel, mark the inputs ([`Shape::set_busy`]) and call again.
+pub fn pick(policy: &Policy, shape: &Shape) -> Option<Job> {
+    pick_in(policy.strategy(), &View::new(shape, true))
+}
+
+/// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that are running included. Moves and
+/// drops cost nothing. 0 when the policy is content.
+pub fn debt(policy: &Policy, shape: &Shape) -> u64 {
+    let policy = policy.strategy();
+    let mut view = View::new(shape, false);
+    let mut bytes = 0;
+    // What wants to run now. What that will lead to only some policies foresee.
+    for _ in 0..MAX_FAN {
+        let job = pick_in(policy, &view);
+        if let Some(job) = &job {
+            bytes += job.rewritten(shape);
+            view.mark(job);
+        }
+        if let Some(foreseen) = policy.foreseen(&view) {
+            return bytes.max(foreseen);
+        }
+        if job.is_none() {
+            break;
+        }
+    }
+    bytes
+}
+
+/// The numbers of runs, to be compared with `shape.runs.len()`, at which writes are slowed and stopped. A tree with as many as
+/// the first has work that can be picked or is running.
+pub fn run_limits(policy: &Policy, shape: &Shape) -> (usize, usize) {
+    let crowd = policy.strategy().crowd(&View::new(shape, false));
+    crowd.map_or((usize::MAX, usize::MAX), |soft| (soft, soft * 2 + 4))
+}
+
+/// A job is running where [`manual`] wants to work: call again when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked;
+
+/// The full compaction of the keys in `range` (bounds inclusive; `None` for all): one job that merges every table with keys of
+/// it, and what must come along to keep the order, into the oldest of their runs. `None` when that would change nothing: when
+/// those tables lie in one run already and have no deletes. With `force` they are rewritten even so (another compression, a
+/// changed `Purge`). It does not mind the policy, except for how outputs are cut; one that never merges has `None`.
+///
+/// # Errors
+/// [`Blocked`] when a busy table is in the way.
+pub fn manual(policy: &Policy, shape: &Shape, range: Option<(&[u8], &[u8])>, force: bool) -> Result<Option<Job>, Blocked> {
+    let policy = policy.strategy();
+    if !policy.merges() {
+        return Ok(None);
+    }
+    let view = View::new(shape, true);
+    let Some((lo, hi)) = shape::hull(shape.tables()) else { return Ok(None) };
+    let mut covered: KeyRange = range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
+    let mut picked: Vec<(usize, Range<usize>)> = Vec::new();
+    for (r, run) in shape.runs.iter().enumerate() {
+        let tables = run.overlapping(&covered.0, &covered.1);
+        if let Some((lo, hi)) = shape::hull(run.tables[tables.clone()].iter()) {
+            covered = (covered.0.min(lo.clone()), covered.1.max(hi.clone()));
+            picked.push((r, tables));
+        }
+    }
+    let Some(&(oldest, _)) = picked.last() else { return Ok(None) };
+    if let ([(r, tables)], false) = (&mut picked[..], force) {
+        let dirty = |t: &TableShape| t.deletes > 0 || t.range_deletes > 0;
+        let all = &view.run(*r).tables[tables.clone()];
+        let Some(first) = all.iter().position(dirty) else { return Ok(None) };
+        let last = all.iter().rposition(dirty).unwrap_or(first);
+        *tables = tables.start + first..tables.start + last + 1;
+    }
+    let run = view.run(oldest);
+    let whole = picked.last().is_some_and(|(_, tables)| tables.len() == run.tables.len());
+    let output = if whole && run.level == 0 { view.below(oldest) } else { run.place() };
+    let mut job = Job {
+        reason: Reason::Manual,
+        action: Action::Merge,
+        inputs: picked.into_iter().map(|(r, tables)| view.input(r, tables)).collect(),
+        output_level: output.level,
+        output_run: output.number,
+        cuts: view.cuts(),
+        score: 1.0,
+    };
+    cut(policy, shape, &mut job);
+    if view.admits(&job) { Ok(Some(job)) } else { Err(Blocked) }
+}

@@ -1,0 +1,428 @@
+//! What a policy says of itself: its name, its parameters, and of each parameter the bounds, the default and a line of help.
+//!
+//! From this follow all texts and files in which a policy stands, so that none of them knows the policies: `Display` and `FromStr`
+//! of [`Policy`](super::policy::Policy), the bounds that are checked, the fields of the manifest, JSON, help texts, the table in
+//! `format-spec`, and what tests draw.
+//!
+//! A policy is declared with [`policy!`] in its own file. Invariant: what is written of a value is read back equal.
+
+use std::fmt;
+
+/// A policy's name and parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// The name, as in texts and in the manifest.
+    pub name: &'static str,
+    /// What the policy does, in a sentence or two.
+    pub about: &'static str,
+    /// The parameters, in the order in which they are written.
+    pub params: &'static [Param],
+}
+
+/// A parameter of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// The name, as in texts and in the manifest.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub help: &'static str,
+    /// How its value is written, with its bounds.
+    pub kind: Kind,
+    /// Makes the value where nothing is said.
+    pub default: fn() -> Value,
+}
+
+/// How the value of a parameter is written, with its bounds, which are inclusive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the fields are the bounds
+pub enum Kind {
+    /// A whole number.
+    Number { min: u64, max: u64 },
+    /// A size in bytes, as `64m`.
+    Bytes { min: u64, max: u64 },
+    /// A time in seconds.
+    Seconds { min: u64, max: u64 },
+    /// A fraction.
+    Factor { min: f64, max: f64 },
+    /// One to `most` whole numbers, as `2/-8/0`.
+    List { min: i32, max: i32, most: usize },
+    /// One of these names. Its number, counted from 0, is what the manifest has.
+    Choice(&'static [&'static str]),
+}
+
+/// The value of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of [`Kind::Number`], [`Kind::Bytes`] and [`Kind::Seconds`]; of [`Kind::Choice`] the number of the name.
+    Number(u64),
+    /// Of [`Kind::Factor`].
+    Double(f64),
+    /// Of [`Kind::List`].
+    List(Vec<i32>),
+}
+
+/// What is wrong with a policy or its text: names the policy, the parameter and its bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError(pub(super) String);
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// A size with an optional unit, as `64m`, `1.5T` or `256MiB`: units are powers of 1,024.
+///
+/// # Errors
+/// A sentence about the text.
+pub fn size(text: &str) -> Result<u64, String> {
+    let t = text.trim().trim_end_matches(['B', 'b', 'i']);
+    let split = t.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(t.len());
+    let (number, unit) = t.split_at(split);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        "P" => 50,
+        _ => return Err(format!("{text:?} has no unit that is known: k, m, g, t, p")),
+    };
+    if let Some(bytes) = number.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)) {
+        return Ok(bytes);
+    }
+    let n: f64 = number.parse().map_err(|_| format!("{text:?} is no size; 64m and 1g are"))?;
+    let bytes = n * (1u64 << shift) as f64;
+    if (0.0..9e18).contains(&bytes) { Ok(bytes as u64) } else { Err(format!("{text:?} is too large, or below 0")) }
+}
+
+/// A size as [`size`] reads it, to the byte.
+pub fn size_text(bytes: u64) -> String {
+    let unit = (1..=5).rev().find(|unit| bytes > 0 && bytes.is_multiple_of(1 << (10 * unit)));
+    unit.map_or_else(|| bytes.to_string(), |unit| format!("{}{}", bytes >> (10 * unit), ["k", "m", "g", "t", "p"][unit - 1]))
+}
+
+impl Kind {
+    /// The bounds in words.
+    pub fn bounds(&self) -> String {
+        let between = |min: String, max: String| format!("{min} to {max}");
+        match *self {
+            Kind::Number { min, max: u64::MAX } | Kind::Seconds { min, max: u64::MAX } => format!("at least {min}"),
+            Kind::Bytes { min, max: u64::MAX } => format!("at least {}", size_text(min)),
+            Kind::Number { min, max } | Kind::Seconds { min, max } => between(min.to_string(), max.to_string()),
+            Kind::Bytes { min, max } => between(size_text(min), size_text(max)),
+            Kind::Factor { min, max } => between(min.to_string(), max.to_string()),
+            Kind::List { min, max, most } => format!("1 to {most} numbers of {min} to {max}, with / between them"),
+            Kind::Choice(names) => format!("one of {}", names.join(", ")),
+        }
+    }
+
+    /// Whether the value lies within the bounds.
+    pub fn admits(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max }, Value::Number(n)) => {
+                (min..=max).contains(&n)
+            }
+            (Kind::Factor { min, max }, Value::Double(x)) => (min..=max).contains(&x),
+            (Kind::List { min, max, most }, Value::List(list)) => {
+                (1..=*most).contains(&list.len()) && list.iter().all(|n| (min..=max).contains(&n))
+            }
+            (Kind::Choice(names), Value::Number(n)) => *n < names.len() as u64,
+            _ => false,
+        }
+    }
+
+    /// The nearest value within the bounds; `None` where there is none.
+    pub fn clamped(&self, value: Value) -> Option<Value> {
+        let nearest = match (*self, value) {
+            (Kind::Number { min, max } | Kind::Bytes { min, max } | Kind::Seconds { min, max }, Value::Number(n)) => {
+                Value::Number(n.clamp(min, max))
+            }
+            (Kind::Factor { min, max }, Value::Double(x)) => Value::Double(x.clamp(min, max)),
+            (Kind::List { min, max, most }, Value::List(list)) => {
+                Value::List(list.into_iter().take(most).map(|n| n.clamp(min, max)).collect())
+            }
+            (_, value) => value,
+        };
+        Some(nearest).filter(|value| self.admits(value))
+    }
+
+    /// The value of a text; `None` where it is none. The bounds are not checked.
+    pub fn read(&self, text: &str) -> Option<Value> {
+        match self {
+            Kind::Number { .. } | Kind::Seconds { .. } => text.parse().ok().map(Value::Number),
+            Kind::Bytes { .. } => size(text).ok().map(Value::Number),
+            Kind::Factor { .. } => text.parse().ok().map(Value::Double),
+            Kind::List { .. } => text.split('/').map(|n| n.parse().ok()).collect::<Option<_>>().map(Value::List),
+            Kind::Choice(names) => names.iter().position(|n| *n == text).map(|n| Value::Number(n as u64)),
+        }
+    }
+
+    /// The value as [`read`](Kind::read) takes it.
+    pub fn text(&self, value: &Value) -> String {
+        match (self, value) {
+            (Kind::Bytes { .. }, Value::Number(n)) => size_text(*n),
+            (Kind::Choice(names), Value::Number(n)) => names.get(*n as usize).copied().unwrap_or_default().to_owned(),
+            (_, Value::Number(n)) => n.to_string(),
+            (_, Value::Double(x)) => x.to_string(),
+            (_, Value::List(list)) => list.iter().map(i32::to_string).collect::<Vec<_>>().join("/"),
+        }
+    }
+
+    /// A value within the bounds, on the side of what is small, for tests: `below(n)` is a random number below `n`.
+    pub fn draw(&self, below: &mut dyn FnMut(u64) -> u64) -> Value {
+        fn small(bits: u64, below: &mut dyn FnMut(u64) -> u64) -> u64 {
+            let width = 1 + below(bits);
+            below(1 << width)
+        }
+        match *self {
+            // Of what may be 0 for no bound half are.
+            Kind::Seconds { min: 0, .. } | Kind::Bytes { min: 0, .. } if below(2) == 0 => Value::Number(0),
+            Kind::Number { min, max } => Value::Number(min.saturating_add(small(4, below)).min(max)),
+            Kind::Seconds { min, max } => Value::Number(min.saturating_add(small(12, below)).min(max)),
+            Kind::Bytes { min, max } => Value::Number((min.max(64 << 10) << below(5)).min(max)),
+            Kind::Factor { min, max } => Value::Double(min + (max - min) * below(1 << 20) as f64 / (1u64 << 20) as f64),
+            Kind::List { min, max, most } => {
+                let many = 1 + below((most as u64).min(4));
+                let one = |i: u64| if i.is_multiple_of(2) { i as i32 / 2 } else { -(i as i32 / 2) };
+                Value::List((0..many).map(|_| one(below(14)).clamp(min, max)).collect())
+            }
+            Kind::Choice(names) => Value::Number(below(names.len() as u64)),
+        }
+    }
+}
+
+impl Description {
+    fn error(&self, what: fmt::Arguments<'_>) -> PolicyError {
+        PolicyError(format!("the policy {}: {what}", self.name))
+    }
+
+    /// The default of every parameter.
+    pub fn defaults(&self) -> Vec<Value> {
+        self.params.iter().map(|p| (p.default)()).collect()
+    }
+
+    /// The values that the parts of a text give: first values of the first parameters, then `name=value`. What is not given has its
+    /// default. Bounds are not checked.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn read<'t>(&self, parts: impl Iterator<Item = &'t str>) -> Result<Vec<Value>, PolicyError> {
+        let mut values: Vec<Option<Value>> = vec![None; self.params.len()];
+        let mut placed = Some(0);
+        for part in parts {
+            let (i, text) = match (part.split_once('='), placed) {
+                (Some((name, text)), _) => {
+                    placed = None;
+                    (self.params.iter().position(|p| p.name == name), text)
+                }
+                (None, Some(i)) => {
+                    placed = Some(i + 1);
+                    (Some(i), part)
+                }
+                (None, None) => {
+                    return Err(self.error(format_args!("{part:?} stands behind a parameter with a name, and has none")));
+                }
+            };
+            let Some((i, param)) = i.and_then(|i| Some((i, self.params.get(i)?))) else {
+                let names: Vec<&str> = self.params.iter().map(|p| p.name).collect();
+                return Err(self.error(format_args!("{part:?} is of no parameter; it has {}", names.join(", "))));
+            };
+            let value = param.kind.read(text).ok_or_else(|| self.refused(param, text))?;
+            if values[i].replace(value).is_some() {
+                return Err(self.error(format_args!("{} is given twice", param.name)));
+            }
+        }
+        Ok(values.into_iter().zip(self.params).map(|(value, p)| value.unwrap_or_else(p.default)).collect())
+    }
+
+    fn refused(&self, param: &Param, text: &str) -> PolicyError {
+        let text = if text.is_empty() { "nothing" } else { text };
+        self.error(format_args!("{} is {text}; it must be {}", param.name, param.kind.bounds()))
+    }
+
+    /// Whether each value lies within the bounds of its parameter.
+    ///
+    /// # Errors
+    /// The first that does not, with its bounds.
+    pub fn check(&self, values: &[Value]) -> Result<(), PolicyError> {
+        let outside = self.params.iter().zip(values).find(|(p, v)| !p.kind.admits(v));
+        outside.map_or(Ok(()), |(p, v)| Err(self.refused(p, &p.kind.text(v))))
+    }
+
+    /// The text that [`read`](Description::read) takes, the policy's name before it.
+    pub fn text(&self, values: &[Value]) -> String {
+        let pairs = self.params.iter().zip(values).map(|(p, v)| format!(":{}={}", p.name, p.kind.text(v)));
+        std::iter::once(self.name.to_owned()).chain(pairs).collect()
+    }
+
+    /// The policy and each of its parameters with its default, bounds and meaning: a line each, for help texts.
+    pub fn help(&self) -> String {
+        let param = |p: &Param| {
+            let given = format!("{}={}", p.name, p.kind.text(&(p.default)()));
+            format!("    {given:<24} {} ({})\n", p.help, p.kind.bounds())
+        };
+        format!("  {:<14} {}\n{}", self.name, self.about, self.params.iter().map(param).collect::<String>())
+    }
+
+    /// The row of the policy in the table of `format-spec/README.md`.
+    pub fn row(&self) -> String {
+        let param = |p: &Param| {
+            let value = match p.kind {
+                Kind::Number { .. } | Kind::Bytes { .. } | Kind::Seconds { .. } => String::new(),
+                Kind::Factor { .. } => " (double)".to_owned(),
+                Kind::List { .. } => " (zigzags)".to_owned(),
+                Kind::Choice(names) => {
+                    let numbered: Vec<String> = names.iter().enumerate().map(|(n, name)| format!("{n} {name}")).collect();
+                    format!(" `?` ({})", numbered.join(", "))
+                }
+            };
+            format!("`{}`{value}", p.name)
+        };
+        format!("| `{}` | {} |", self.name, self.params.iter().map(param).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// A type of a parameter's value.
+pub(super) trait Parameter: Sized {
+    fn value(&self) -> Value;
+    /// `None` for a value of another kind, and for one that does not fit.
+    fn of(value: &Value) -> Option<Self>;
+}
+
+impl Parameter for u64 {
+    fn value(&self) -> Value {
+        Value::Number(*self)
+    }
+
+    fn of(value: &Value) -> Option<u64> {
+        if let Value::Number(n) = value { Some(*n) } else { None }
+    }
+}
+
+impl Parameter for u32 {
+    fn value(&self) -> Value {
+        Value::Number(u64::from(*self))
+    }
+
+    fn of(value: &Value) -> Option<u32> {
+        u64::of(value)?.try_into().ok()
+    }
+}
+
+impl Parameter for f64 {
+    fn value(&self) -> Value {
+        Value::Double(*self)
+    }
+
+    fn of(value: &Value) -> Option<f64> {
+        if let Value::Double(x) = value { Some(*x) } else { None }
+    }
+}
+
+impl Parameter for Vec<i32> {
+    fn value(&self) -> Value {
+        Value::List(self.clone())
+    }
+
+    fn of(value: &Value) -> Option<Vec<i32>> {
+        if let Value::List(list) = value { Some(list.clone()) } else { None }
+    }
+}
+
+/// A policy's type, as [`policy!`] makes it.
+pub(super) trait Described: Sized {
+    const DESCRIPTION: Description;
+    /// The values of the parameters, in their order.
+    fn values(&self) -> Vec<Value>;
+    /// `None` where there are not as many values as parameters, or one does not fit.
+    fn of(values: &[Value]) -> Option<Self>;
+}
+
+/// The kinds of values by the words of [`policy!`].
+pub(super) mod kinds {
+    use super::Kind;
+
+    pub const fn number(min: u64, max: u64) -> Kind {
+        Kind::Number { min, max }
+    }
+
+    pub const fn bytes(min: u64, max: u64) -> Kind {
+        Kind::Bytes { min, max }
+    }
+
+    pub const fn seconds(min: u64, max: u64) -> Kind {
+        Kind::Seconds { min, max }
+    }
+
+    pub const fn factor(min: f64, max: f64) -> Kind {
+        Kind::Factor { min, max }
+    }
+
+    pub const fn list(min: i32, max: i32, most: usize) -> Kind {
+        Kind::List { min, max, most }
+    }
+
+    pub const fn choice(names: &'static [&'static str]) -> Kind {
+        Kind::Choice(names)
+    }
+}
+
+/// Declares the type of a policy: its name, and of each parameter a line of help, the default and the [`kinds`] of value.
+macro_rules! policy {
+    (
+        $(#[doc = $about:literal])+
+        $type:ident = $name:literal {
+            $( $(#[doc = $help:literal])+ $param:ident: $of:ty = $default:expr, $kind:expr; )+
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $type {
+            $(
+                $(#[doc = $help])+
+                #[doc = concat!(" (`", stringify!($kind), "`; by default `", stringify!($default), "`)")]
+                pub $param: $of,
+            )+
+        }
+
+        impl Default for $type {
+            fn default() -> Self {
+                $type { $($param: $default),+ }
+            }
+        }
+
+        impl $crate::compaction::describe::Described for $type {
+            const DESCRIPTION: $crate::compaction::describe::Description = {
+                use $crate::compaction::describe::{Description, Param, Parameter};
+                #[allow(unused_imports, reason = "few policies have all kinds")]
+                use $crate::compaction::describe::kinds::*;
+                Description {
+                    name: $name,
+                    about: concat!($($about),+).trim_ascii(),
+                    params: &[$(Param {
+                        name: stringify!($param),
+                        help: concat!($($help),+).trim_ascii(),
+                        kind: $kind,
+                        default: || <$of as Parameter>::value(&$default),
+                    }),+],
+                }
+            };
+
+            fn values(&self) -> Vec<$crate::compaction::describe::Value> {
+                use $crate::compaction::describe::Parameter;
+                vec![$(Parameter::value(&self.$param)),+]
+            }
+
+            fn of(values: &[$crate::compaction::describe::Value]) -> Option<Self> {
+                use $crate::compaction::describe::Parameter;
+                let mut values = values.iter();
+                let policy = $type { $($param: Parameter::of(values.next()?)?),+ };
+                values.next().is_none().then_some(policy)
+            }
+        }
+    };
+}
+pub(super) use policy;

@@ -1,0 +1,228 @@
+//! A shape with what the policies ask of it again and again, and the ways to make a job of it that several policies share.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
+
+use super::shape::{self, Action, Cuts, Input, Job, MAX_LEVEL, Place, Reason, RunShape, Shape, TableShape};
+
+/// Most whole runs that one job merges.
+pub(super) const MAX_FAN: usize = 64;
+
+/// A shape with what the policies ask of it again and again. Busy is what is marked here, so that [`debt`](super::choose::debt) can look past the jobs
+/// that run.
+pub(super) struct View<'a> {
+    pub shape: &'a Shape,
+    pub sizes: Vec<u64>,
+    pub busy: Vec<Vec<bool>>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(shape: &'a Shape, heed_busy: bool) -> View<'a> {
+        let busy = shape.runs.iter().map(|r| r.tables.iter().map(|t| heed_busy && t.busy).collect()).collect();
+        View { shape, sizes: shape.runs.iter().map(RunShape::size).collect(), busy }
+    }
+
+    pub fn len(&self) -> usize {
+        self.sizes.len()
+    }
+
+    pub fn run(&self, r: usize) -> &'a RunShape {
+        &self.shape.runs[r]
+    }
+
+    pub fn table(&self, r: usize, t: usize) -> &'a TableShape {
+        &self.shape.runs[r].tables[t]
+    }
+
+    pub fn size_of(&self, runs: Range<usize>) -> u64 {
+        self.sizes[runs].iter().sum()
+    }
+
+    /// The size that counts when runs are compared: what is smaller than a memtable counts as one.
+    pub fn weight(&self, r: usize) -> u64 {
+        self.sizes[r].max(self.shape.memtable_size)
+    }
+
+    /// The weight of the oldest run; 0 when there is none.
+    pub fn oldest_weight(&self) -> f64 {
+        self.len().checked_sub(1).map_or(0, |r| self.weight(r)) as f64
+    }
+
+    /// Whether any table of the run is busy.
+    pub fn is_busy(&self, r: usize) -> bool {
+        self.busy[r].contains(&true)
+    }
+
+    pub fn any_busy(&self, runs: Range<usize>) -> bool {
+        runs.into_iter().any(|r| self.is_busy(r))
+    }
+
+    /// The runs of each level, as ranges of run indexes, ascending.
+    pub fn levels(&self) -> Vec<(u8, Range<usize>)> {
+        let mut levels: Vec<(u8, Range<usize>)> = Vec::new();
+        for (i, run) in self.shape.runs.iter().enumerate() {
+            match levels.last_mut() {
+                Some((level, range)) if *level == run.level => range.end = i + 1,
+                _ => levels.push((run.level, i..i + 1)),
+            }
+        }
+        levels
+    }
+
+    pub fn input(&self, r: usize, tables: Range<usize>) -> Input {
+        let run = self.run(r);
+        Input { level: run.level, run: run.number, tables: run.tables[tables].iter().map(|t| t.id).collect() }
+    }
+
+    pub fn cuts(&self) -> Cuts {
+        Cuts { size: self.shape.table_size, at: Vec::new() }
+    }
+
+    /// Where the merge of whole runs, of which `oldest` is the last, goes: one level further down if the order allows it, else
+    /// in the place of `oldest`. So the level of a run says how often its data have been merged.
+    pub fn below(&self, oldest: usize) -> Place {
+        let Place { level, number } = self.run(oldest).place();
+        let down = Place { level: level.saturating_add(1), number };
+        let fits = self.shape.runs.get(oldest + 1).is_none_or(|next| down < next.place());
+        if level < MAX_LEVEL && fits { down } else { Place { level, number } }
+    }
+
+    /// The merge of all tables of neighbouring runs, or their move when they do not overlap.
+    pub fn whole(&self, runs: RangeInclusive<usize>, output: Place, reason: Reason, score: f64) -> Job {
+        let tables: Vec<&TableShape> = self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter()).collect();
+        let bytes: u64 = tables.iter().map(|t| t.size).sum();
+        let small = bytes / tables.len().max(1) as u64 * 4 < self.shape.table_size.min(self.shape.memtable_size);
+        let dense = *runs.end() + 1 == self.len() && tables.iter().any(|t| t.is_dense());
+        let apart = !small && !dense && shape::first_overlap(&tables).is_none();
+        Job {
+            reason,
+            action: if apart { Action::Move } else { Action::Merge },
+            inputs: runs.map(|r| self.input(r, 0..self.run(r).tables.len())).collect(),
+            output_level: output.level,
+            output_run: output.number,
+            cuts: self.cuts(),
+            score,
+        }
+    }
+
+    /// Pushes neighbouring tables of run `from` into run `to`, or into `output` where there is no run yet.
+    pub fn push(
+        &self,
+        from: usize,
+        tables: Range<usize>,
+        to: Option<usize>,
+        output: Place,
+        reason: Reason,
+        score: f64,
+    ) -> Option<Job> {
+        let taken = &self.run(from).tables[tables.clone()];
+        let (lo, hi) = shape::hull(taken.iter())?;
+        let beneath = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
+        let bottom = self.shape.runs[from + 1..].iter().all(|r| r.overlapping(lo, hi).is_empty());
+        let purge = bottom && taken.iter().any(TableShape::is_dense);
+        let mut inputs = vec![self.input(from, tables)];
+        if let (Some(k), false) = (to, beneath.is_empty()) {
+            inputs.push(self.input(k, beneath));
+        }
+        let action = if inputs.len() == 1 && !purge { Action::Move } else { Action::Merge };
+        Some(Job { reason, action, inputs, output_level: output.level, output_run: output.number, cuts: self.cuts(), score })
+    }
+
+    pub fn admits(&self, job: &Job) -> bool {
+        job.check_with(self.shape, &|r, t| self.busy[r][t]).is_ok()
+    }
+
+    pub fn mark(&mut self, job: &Job) {
+        for input in &job.inputs {
+            let place = Place { level: input.level, number: input.run };
+            let at = self.shape.runs.partition_point(|r| r.place() < place);
+            let Some(run) = self.shape.runs.get(at) else { continue };
+            let taken: HashSet<u64> = input.tables.iter().copied().collect();
+            for (t, table) in run.tables.iter().enumerate() {
+                self.busy[at][t] |= taken.contains(&table.id);
+            }
+        }
+    }
+
+    /// Share of the runs' entries that lie in tables which are mostly deletes.
+    pub fn density(&self, runs: Range<usize>) -> f64 {
+        let tables = || self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
+        let all: u64 = tables().map(|t| t.entries).sum();
+        let dense: u64 = tables().filter(|t| t.is_dense()).map(|t| t.entries).sum();
+        if all == 0 { 0.0 } else { dense as f64 / all as f64 }
+    }
+}
+
+/// The longest bucket of runs that ends, on its old side, at `oldest`: walking towards newer runs down to `newest`, `compare`
+/// says of each whether it is alike (a member), smaller than the members (taken along if a member follows) or larger (the end).
+/// Returns the newest run of the bucket and the number of its members.
+pub(super) fn bucket(
+    view: &View<'_>,
+    newest: usize,
+    oldest: usize,
+    max: usize,
+    mut compare: impl FnMut(usize, f64) -> Ordering,
+) -> (usize, usize) {
+    let (mut start, mut members, mut sum) = (oldest, 1, view.weight(oldest) as f64);
+    for i in (newest..oldest).rev() {
+        if members == max || oldest - i + 1 > MAX_FAN || view.is_busy(i) {
+            break;
+        }
+        match compare(i, sum / members as f64) {
+            Ordering::Less => {}
+            Ordering::Equal => {
+                members += 1;
+                sum += view.weight(i) as f64;
+                start = i;
+            }
+            Ordering::Greater => break,
+        }
+    }
+    (start, members)
+}
+
+/// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many together that are not busy).
+pub(super) fn cheapest(view: &View<'_>, runs: Range<usize>, want: usize) -> Option<RangeInclusive<usize>> {
+    (2..=want.min(runs.len())).rev().find_map(|n| {
+        (runs.start..=runs.end - n)
+            .filter(|&i| !view.any_busy(i..i + n))
+            .min_by_key(|&i| view.size_of(i..i + n))
+            .map(|i| i..=i + n - 1)
+    })
+}
+
+/// The bound of space of the policies that merge whole runs: when the runs newer than the oldest hold more than `most` bytes
+/// together, much of the tree may be dead, and all of it is merged; first in parts, if it has more than `fan` runs. `output` says
+/// where a merge goes by the oldest of its runs.
+pub(super) fn space_job(view: &View<'_>, most: f64, fan: usize, output: impl Fn(usize) -> Place) -> Option<Job> {
+    let n = view.len();
+    // Small jobs on new runs may always be running: they are left out, not waited for.
+    let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
+    if n - start < 2 {
+        return None;
+    }
+    let score = view.size_of(start..n - 1) as f64 / most;
+    if score <= 1.0 {
+        return None;
+    }
+    let runs = if n - start > fan { cheapest(view, start..n, fan)? } else { start..=n - 1 };
+    let output = output(*runs.end());
+    Some(view.whole(runs, output, Reason::Space, score))
+}
+
+/// The merge that is made because there are `limit` runs or more, whatever their sizes.
+pub(super) fn crowd_job(view: &View<'_>, runs: Range<usize>, limit: usize, want: usize) -> Option<Job> {
+    if runs.len() < limit.max(2) {
+        return None;
+    }
+    let score = runs.len() as f64 / limit as f64;
+    let chosen = cheapest(view, runs, want.clamp(2, MAX_FAN))?;
+    let output = view.below(*chosen.end());
+    Some(view.whole(chosen, output, Reason::RunCount, score))
+}
+
+/// The number of times that `n` can be divided by `by` before it is 0; 0 for 0.
+pub(super) fn magnitude(n: u64, by: u64) -> usize {
+    n.checked_ilog(by.max(2)).map_or(0, |log| log as usize + 1)
+}
