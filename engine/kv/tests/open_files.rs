@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use firn_kv::MemEnv;
 use firn_kv::OsEnv;
 use firn_kv::policy::Fifo;
 use firn_kv::{Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Readable, Result, Tree, TreeOptions};
-use firn_kv::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Env, FileMap, ReadFile};
+use firn_testkit::as_inside;
 
 /// How many files of tables are open, and how many were at most.
 #[derive(Default)]
@@ -70,35 +70,10 @@ impl ReadFile for Counted {
     }
 }
 
-macro_rules! as_inside {
-    ($($name:ident($($arg:ident: $of:ty),*) -> $gives:ty;)*) => {
-        $(fn $name(&self, $($arg: $of),*) -> $gives { self.inner.$name($($arg),*) })*
-    };
-}
-
 impl Env for Counting {
     as_inside! {
-        create_dir_all(dir: &Path) -> Result<()>;
-        list(dir: &Path) -> Result<Vec<String>>;
-        sync_dir(dir: &Path) -> Result<()>;
-        file_len(file: &Path) -> Result<u64>;
-        read_all(file: &Path, cap: u64) -> Result<Vec<u8>>;
-        create(file: &Path) -> Result<Box<dyn WriteFile>>;
-        append(file: &Path) -> Result<Box<dyn WriteFile>>;
-        create_log(file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
-        reuse_log(file: &Path) -> Result<Box<dyn LogFile>>;
-        rename(from: &Path, to: &Path) -> Result<()>;
-        hard_link(from: &Path, to: &Path) -> Result<()>;
-        remove(file: &Path) -> Result<()>;
-        remove_dir(dir: &Path) -> Result<()>;
-        lock(file: &Path) -> Result<Box<dyn FileLock>>;
-        free_space(dir: &Path) -> Option<u64>;
-        memory() -> Option<u64>;
-        wall_micros() -> u64;
-        monotonic_nanos() -> u64;
-        sleep(time: Duration) -> ();
-        spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
-        random() -> u64;
+        inner: create_dir_all list sync_dir file_len read_all create append create_log reuse_log rename hard_link remove
+        remove_dir lock free_space memory wall_micros monotonic_nanos sleep spawn random
     }
 
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {

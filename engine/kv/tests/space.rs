@@ -8,7 +8,8 @@ use std::time::Duration;
 use firn_kv::MemEnv;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions};
-use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Env, WriteFile};
+use firn_testkit::as_inside;
 use firn_testkit::rng::Rng;
 use parking_lot::Mutex;
 
@@ -49,33 +50,10 @@ impl Watching {
     }
 }
 
-macro_rules! as_inside {
-    ($($name:ident($($arg:ident: $of:ty),*) -> $gives:ty;)*) => {
-        $(fn $name(&self, $($arg: $of),*) -> $gives { self.inner.$name($($arg),*) })*
-    };
-}
-
 impl Env for Watching {
     as_inside! {
-        create_dir_all(dir: &Path) -> Result<()>;
-        list(dir: &Path) -> Result<Vec<String>>;
-        sync_dir(dir: &Path) -> Result<()>;
-        file_len(file: &Path) -> Result<u64>;
-        open_read(file: &Path, map: bool) -> Result<Arc<dyn ReadFile>>;
-        read_all(file: &Path, cap: u64) -> Result<Vec<u8>>;
-        append(file: &Path) -> Result<Box<dyn WriteFile>>;
-        create_log(file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
-        reuse_log(file: &Path) -> Result<Box<dyn LogFile>>;
-        rename(from: &Path, to: &Path) -> Result<()>;
-        hard_link(from: &Path, to: &Path) -> Result<()>;
-        remove_dir(dir: &Path) -> Result<()>;
-        lock(file: &Path) -> Result<Box<dyn FileLock>>;
-        free_space(dir: &Path) -> Option<u64>;
-        wall_micros() -> u64;
-        monotonic_nanos() -> u64;
-        sleep(time: Duration) -> ();
-        spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
-        random() -> u64;
+        inner: create_dir_all list sync_dir file_len open_read read_all append create_log reuse_log rename hard_link
+        remove_dir lock free_space wall_micros monotonic_nanos sleep spawn random
     }
 
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {

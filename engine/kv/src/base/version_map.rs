@@ -53,10 +53,12 @@ impl<V: Clone> VersionMap<V> {
         found
     }
 
-    pub fn insert(&mut self, key: &[u8], value: V) {
-        let (left, _, right) = split(self.0.take(), key);
+    /// Gives the value that this one replaces.
+    pub fn insert(&mut self, key: &[u8], value: V) -> Option<V> {
+        let (left, found, right) = split(self.0.take(), key);
         let node = Arc::new(Node { key: key.into(), value, height: 1, sides: [None, None] });
         self.0 = Some(join(left, node, right));
+        found.map(|n| Arc::unwrap_or_clone(n).value)
     }
 
     pub fn remove(&mut self, key: &[u8]) {
@@ -268,8 +270,7 @@ mod tests {
                 let (a, b) = (a.to_be_bytes(), b.to_be_bytes());
                 match what {
                     0 | 1 => {
-                        map.insert(&a, i as u32);
-                        plain.insert(a.to_vec(), i as u32);
+                        prop_assert_eq!(map.insert(&a, i as u32), plain.insert(a.to_vec(), i as u32));
                     }
                     2 => {
                         map.remove(&a);

@@ -2,7 +2,8 @@
 //!
 //! A delete leaves an entry over an older put, and the first reader behind a million of them would pass two million entries. So after some
 //! deletes their writer looks, as a reader would: forward from where the last gap before the key that it deletes now ends; if something is to
-//! be seen between, from that key backward, and forward if something is to be seen close behind. What is empty there, with what others have found next to it, is a gap (`merge/gaps.rs`) that readers leap over.
+//! be seen between, from that key backward, and forward if something is to be seen close behind. What is empty there, with what others have
+//! found next to it, is a gap (`merge/gaps.rs`) that readers leap over.
 //!
 //! Deletes in no order leave many short runs of nothing, too many for gaps, and then few long ones: with the last keys that are there
 //! everything becomes one. So whoever meets a long run looks after each of the next deletes, and more seldom as it finds less.

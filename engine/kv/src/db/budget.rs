@@ -75,10 +75,14 @@ impl Tally {
         self.sealed.load(Ordering::Relaxed)
     }
 
-    /// A memtable that takes writes took `before`, and takes `now`.
-    fn resize(&self, before: u64, now: u64) {
-        self.active.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
-        self.beyond.fetch_add(beyond(now).wrapping_sub(beyond(before)), Ordering::Relaxed);
+    /// A memtable that takes writes, or one that `is_sealed`, took `before`, and takes `now`.
+    fn resize(&self, is_sealed: bool, before: u64, now: u64) {
+        if is_sealed {
+            self.sealed.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        } else {
+            self.active.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+            self.beyond.fetch_add(beyond(now).wrapping_sub(beyond(before)), Ordering::Relaxed);
+        }
     }
 
     fn trees(&self) -> u64 {
@@ -122,14 +126,9 @@ impl Budget {
         (self.bytes - self.of_trees()) / 8
     }
 
-    /// What the pages of memtables that take writes take, one each.
-    fn pages(&self) -> u64 {
-        self.all.pages()
-    }
-
     /// What memtables that take writes may have.
     fn most_active(&self) -> u64 {
-        (3 * self.eighth()).max(self.pages() + self.eighth())
+        (3 * self.eighth()).max(self.all.pages() + self.eighth())
     }
 
     /// What all memtables may have.
@@ -165,13 +164,19 @@ impl Budget {
 
     /// What a Db's memtables that take writes may have beside the others': its part, or its own pages and a part of what there is beside pages.
     fn fair(&self, own: &Tally, members: usize) -> u64 {
-        let (members, eighth) = (members.max(1) as u64, self.eighth());
-        (3 * eighth / 8 * 7 / members).max(own.pages() + eighth / 8 * 7 / members)
+        self.limit(own.pages(), members.max(1) as u64)
     }
 
     /// How much those that take writes may have when more than they may was met.
     fn goal(&self) -> u64 {
-        (3 * self.eighth() / 8 * 7).max(self.pages() + self.eighth() / 8 * 7)
+        self.limit(self.all.pages(), 1)
+    }
+
+    /// What is left to one of so many who seal: its part of seven eighths of three eighths, or these pages and its part of what there is beside
+    /// pages.
+    fn limit(&self, pages: u64, members: u64) -> u64 {
+        let eighth = self.eighth();
+        (3 * eighth / 8 * 7 / members).max(pages + eighth / 8 * 7 / members)
     }
 }
 
@@ -186,38 +191,27 @@ pub struct Share {
 }
 
 impl Share {
-    /// Counts what a memtable takes now, which takes writes or is sealed.
-    pub fn count(&self, m: &MemHandle, is_sealed: bool) {
+    fn resize(&self, is_sealed: bool, before: u64, now: u64) {
+        self.own.resize(is_sealed, before, now);
+        self.budget.all.resize(is_sealed, before, now);
+    }
+
+    /// Counts what a memtable takes now.
+    pub fn count(&self, m: &MemHandle) {
         let now = m.mem.taken() as u64;
-        let before = m.counted.swap(now, Ordering::Relaxed);
-        for t in [&self.own, &self.budget.all] {
-            if is_sealed {
-                t.sealed.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
-            } else {
-                t.resize(before, now);
-            }
-        }
+        self.resize(m.end.get().is_some(), m.counted.swap(now, Ordering::Relaxed), now);
     }
 
     /// Counts a memtable that has just been sealed as such.
     pub fn seal(&self, m: &MemHandle) {
         let n = m.counted.load(Ordering::Relaxed);
-        for t in [&self.own, &self.budget.all] {
-            t.resize(n, 0);
-            t.sealed.fetch_add(n, Ordering::Relaxed);
-        }
+        self.resize(false, n, 0);
+        self.resize(true, 0, n);
     }
 
     /// Counts a memtable no more.
     pub fn release(&self, m: &MemHandle) {
-        let n = m.counted.swap(0, Ordering::Relaxed);
-        for t in [&self.own, &self.budget.all] {
-            if m.end.get().is_some() {
-                t.sealed.fetch_sub(n, Ordering::Relaxed);
-            } else {
-                t.resize(n, 0);
-            }
-        }
+        self.resize(m.end.get().is_some(), m.counted.swap(0, Ordering::Relaxed), 0);
     }
 
     /// Says how many trees its Db has now.
@@ -286,7 +280,7 @@ impl Core {
         let mut whole = matches!(room, Room::Grow(n) if tree.usual.load(Ordering::Relaxed) >= n as u64 / 2)
             && mem.price(room, cost, true) as u64 + budget.all.active() <= budget.most_active();
         let mut price = mem.price(room, cost, whole) as u64;
-        if budget.pages() + price > budget.most_active() {
+        if budget.all.pages() + price > budget.most_active() {
             // However much the one before held: there would be nothing but pages to make way for it.
             (room, whole) = (mem.room_for(cost, view.options.memtable_size, 0), false);
             price = mem.price(room, cost, whole) as u64;
@@ -314,7 +308,7 @@ impl Core {
             self.memory.release(&view.active);
             epoch::pin().flush();
         }
-        self.memory.count(&tree.view.load_full().active, false);
+        self.memory.count(&tree.view.load_full().active);
         self.rebalance();
         Ok(w)
     }

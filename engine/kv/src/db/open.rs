@@ -351,7 +351,7 @@ impl Core {
         for t in &trees {
             let view = t.view.load_full();
             for m in view.memtables() {
-                self.memory.count(m, m.end.get().is_some());
+                self.memory.count(m);
                 if m.is_touched() {
                     w.waiting.insert((m.start(), t.id));
                 }

@@ -11,8 +11,8 @@
 //!   where nobody was writing, that is the reader that notes it.
 //! - G3: what a reader finds at its read point is so whatever the state of memtables and tables: its view has all that may be read there.
 //! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other trees leave of what is there for all
-//!   ([`Room`]), and `FLOOR` in any case; who needs more forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no bound is longer
-//!   than `LONGEST`.
+//!   ([`Room`]), and `FLOOR` in any case; who needs more forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`,
+//!   and no bound is longer than `LONGEST`.
 //!
 //! A queue has one gap, so thousands of queues in one tree have thousands. A change copies no more than the way to it
 //! (`base/version_map.rs`), and readers keep the version that they hold.
@@ -117,6 +117,11 @@ fn meets(gap: (&Key, &Rest), first: &[u8], until: &[u8]) -> bool {
     **gap.0 < *until && *first < *gap.1.until
 }
 
+/// What a sure gap takes.
+fn bytes(first: &[u8], rest: &Rest) -> u64 {
+    NODE + (first.len() + rest.until.len()) as u64
+}
+
 impl Gap {
     fn new(first: &[u8], until: &[u8], since: Seq, steps: u64) -> Gap {
         Gap { first: first.into(), rest: Rest { until: until.into(), since, steps } }
@@ -134,17 +139,17 @@ impl Gap {
         *self.first <= *first && *until <= *self.rest.until
     }
 
+    /// What it takes among the sure ones.
+    fn bytes(&self) -> u64 {
+        bytes(&self.first, &self.rest)
+    }
+
     /// What is left without `[first, until)`.
     fn without(&self, first: &[u8], until: &[u8]) -> impl Iterator<Item = Gap> {
         let part = |first: &[u8], until: &[u8]| Gap::new(first, until, self.rest.since, self.rest.steps / 2);
         let left = (*self.first < *first).then(|| part(&self.first, first));
         let right = (*until < *self.rest.until).then(|| part(until, &self.rest.until));
         left.into_iter().chain(right).filter(|g| g.rest.steps >= WORTH)
-    }
-
-    /// What it takes among the sure ones.
-    fn bytes(&self) -> u64 {
-        NODE + (self.first.len() + self.rest.until.len()) as u64
     }
 }
 
@@ -173,10 +178,14 @@ impl Known {
         self.last_in(first, until).is_some() || self.tried.iter().any(|g| g.meets(first, until))
     }
 
+    /// Puts a sure gap in, in place of one with the same first key.
     fn put(&mut self, gap: Gap) {
         self.count += 1;
         self.bytes += gap.bytes();
-        self.sure.insert(&gap.first, gap.rest);
+        if let Some(replaced) = self.sure.insert(&gap.first, gap.rest) {
+            self.count -= 1;
+            self.bytes -= bytes(&gap.first, &replaced);
+        }
     }
 
     fn take(&mut self, gap: &Gap) {
@@ -189,11 +198,7 @@ impl Known {
     fn add(&mut self, mut gap: Gap) {
         while let Some(other) = self.last_near(&gap.first, &gap.rest.until).map(Gap::of) {
             let is_first = other.first <= gap.first;
-            if is_first {
-                // It is replaced, without being taken out first, which is what happens to a queue's again and again.
-                self.count -= 1;
-                self.bytes -= other.bytes();
-            } else {
+            if !is_first {
                 self.take(&other);
             }
             gap.first = gap.first.min(other.first);
@@ -203,7 +208,7 @@ impl Known {
                 steps: gap.rest.steps.saturating_add(other.rest.steps),
             };
             if is_first {
-                // Those before lie apart.
+                // Those before lie apart. It is replaced below, without being taken out first: that happens to a queue's again and again.
                 break;
             }
         }
@@ -290,29 +295,24 @@ impl Gaps {
     /// Puts into `to` where a reader at `read` leaves the gap around `key`: going forward at the first key behind it, backward before its
     /// first key. False when no gap is known there.
     pub fn leap(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let guard = epoch::pin();
-        let Some((first, rest)) = self.known.load(&guard).around(key).filter(|(_, rest)| rest.since <= read) else {
-            return false;
-        };
-        to.clear();
-        to.extend_from_slice(if forward { &rest.until } else { first });
-        true
+        self.look(read, to, forward, |known| known.around(key))
     }
 
     /// Puts into `to` where the last gap at `key` or before ends for a reader at `read`. False when there is none.
     pub fn end_before(&self, key: &[u8], read: Seq, to: &mut Vec<u8>) -> bool {
+        self.look(read, to, true, |known| known.at_or_before(key))
+    }
+
+    /// Puts into `to` where the gap that `find` gives ends, or where it begins, for a reader at `read`. False when there is none.
+    #[inline]
+    fn look(&self, read: Seq, to: &mut Vec<u8>, end: bool, find: impl FnOnce(&Known) -> Option<(&Key, &Rest)>) -> bool {
         if self.is_empty() {
             return false;
         }
         let guard = epoch::pin();
-        let Some((_, rest)) = self.known.load(&guard).at_or_before(key).filter(|(_, rest)| rest.since <= read) else {
-            return false;
-        };
+        let Some((first, rest)) = find(self.known.load(&guard)).filter(|(_, rest)| rest.since <= read) else { return false };
         to.clear();
-        to.extend_from_slice(&rest.until);
+        to.extend_from_slice(if end { &rest.until } else { first });
         true
     }
 

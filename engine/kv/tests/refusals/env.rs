@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use firn_kv::MemEnv;
-use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::{Env, LogFile, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
+use firn_testkit::as_inside;
 use parking_lot::Mutex;
 
 /// What is being refused: an operation (`create`, `append`, `open`, `log`, `sync_dir`, `rename`, `link`, `write`, `sync`) on a file.
@@ -69,25 +69,18 @@ impl WriteFile for RefusingWrite {
 }
 
 impl Env for Refusing {
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.inner.create_dir_all(dir)
+    as_inside! {
+        inner: create_dir_all list file_len read_all remove remove_dir lock free_space wall_micros monotonic_nanos sleep
+        spawn random
     }
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.inner.list(dir)
-    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.ask("sync_dir", dir)?;
         self.inner.sync_dir(dir)
     }
-    fn file_len(&self, file: &Path) -> Result<u64> {
-        self.inner.file_len(file)
-    }
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
         self.ask("open", file)?;
         self.inner.open_read(file, map)
-    }
-    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
-        self.inner.read_all(file, cap)
     }
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
         self.ask("create", file)?;
@@ -113,34 +106,7 @@ impl Env for Refusing {
         self.ask("link", to)?;
         self.inner.hard_link(from, to)
     }
-    fn remove(&self, file: &Path) -> Result<()> {
-        self.inner.remove(file)
-    }
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.inner.remove_dir(dir)
-    }
-    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        self.inner.lock(file)
-    }
-    fn free_space(&self, dir: &Path) -> Option<u64> {
-        self.inner.free_space(dir)
-    }
-    fn wall_micros(&self) -> u64 {
-        self.inner.wall_micros()
-    }
-    fn monotonic_nanos(&self) -> u64 {
-        self.inner.monotonic_nanos()
-    }
-    fn sleep(&self, time: Duration) {
-        self.inner.sleep(time)
-    }
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
-        self.inner.spawn(name, work)
-    }
     fn is_forked(&self) -> bool {
         self.forked.load(Ordering::Relaxed)
-    }
-    fn random(&self) -> u64 {
-        self.inner.random()
     }
 }

@@ -17,6 +17,14 @@ fn open(env: Arc<dyn Env>, name: &str, options: DbOptions) -> Db {
     Db::open_in(env, name, options).unwrap()
 }
 
+/// A budget, and the Dbs that share it by their numbers, all in one environment: each call opens one.
+fn sharing() -> (Arc<Budget>, impl Fn(usize) -> Db) {
+    let (memory, env) = (MemoryBudget::new(BUDGET), MemEnv::new(1));
+    let budget = memory.inside(Budget::new);
+    let shared = DbOptions { shared: Some(memory), ..options(0) };
+    (budget, move |i| open(Arc::new(env.clone()), &format!("/{i}"), shared.clone()))
+}
+
 fn trees(db: &Db, n: usize) -> Vec<Tree> {
     db.trees((0..n).map(|i| (format!("t{i}"), TreeOptions::default()))).unwrap()
 }
@@ -48,11 +56,8 @@ fn check(db: &Db) {
 
 #[test]
 fn what_views_name_is_counted() {
-    let memory = MemoryBudget::new(BUDGET);
-    let all: Arc<Budget> = memory.inside(Budget::new);
-    let env = MemEnv::new(1);
-    let shared = DbOptions { shared: Some(memory), ..options(0) };
-    let dbs: Vec<_> = ["/a", "/b"].map(|name| open(Arc::new(env.clone()), name, shared.clone())).into();
+    let (all, opened) = sharing();
+    let dbs = [0, 1].map(&opened);
     let mut seed = 7;
     for round in 0..40 {
         for db in &dbs {
@@ -74,7 +79,7 @@ fn what_views_name_is_counted() {
     assert!(all.total() > 0);
     drop(dbs);
     assert_eq!(all.total(), 0, "who closes gives back what it had");
-    let again = open(Arc::new(env), "/a", shared);
+    let again = opened(0);
     assert!(again.core().memory.own.active() > 0, "what the log gave back is counted");
     check(&again);
 }
@@ -124,14 +129,14 @@ fn a_page_is_left_to_each_tree() {
     };
     (0..10 * TREES).for_each(|_| put(TREES));
     assert_eq!(db.stats().flushes, 0);
-    assert!(budget.pages() > BUDGET as u64 && budget.pages() <= (TREES * LEAST) as u64);
+    assert!(budget.all.pages() > BUDGET as u64 && budget.all.pages() <= (TREES * LEAST) as u64);
     (0..30 * TREES).for_each(|_| put(TREES));
     let flushes = db.stats().flushes;
     assert!(flushes > 0 && flushes <= TREES as u64 * 5 / 2, "{flushes} for 40 puts a tree");
     // Those who have more than one page still have room for many more. (The others' pages are new: the log's bound flushes none.)
     trees.iter().for_each(|t| t.flush().unwrap());
     trees.iter().for_each(|t| t.put("first", "").unwrap());
-    assert!(budget.pages() > BUDGET as u64);
+    assert!(budget.all.pages() > BUDGET as u64);
     let before = db.stats().flushes;
     (0..20_000).for_each(|_| put(4));
     let flushes = db.stats().flushes - before;
@@ -142,14 +147,11 @@ fn a_page_is_left_to_each_tree() {
 /// What one Db's trees have in pages is neither a measure of what another may have, nor taken from them.
 #[test]
 fn pages_of_one_db_are_its_own() {
-    let memory = MemoryBudget::new(BUDGET);
-    let budget: Arc<Budget> = memory.inside(Budget::new);
-    let env = MemEnv::new(1);
-    let shared = DbOptions { shared: Some(memory), ..options(0) };
-    let [many, one] = ["/many", "/one"].map(|name| open(Arc::new(env.clone()), name, shared.clone()));
+    let (budget, opened) = sharing();
+    let [many, one] = [0, 1].map(opened);
     let (many_trees, one_tree) = (trees(&many, 2000), trees(&one, 1));
     many_trees.iter().for_each(|t| t.put("k", "v").unwrap());
-    assert!(budget.pages() > BUDGET as u64);
+    assert!(budget.all.pages() > BUDGET as u64);
     let mut seed = 5;
     for _ in 0..20_000 {
         one_tree[0].put(&random(&mut seed).to_be_bytes(), &[1; 100]).unwrap();
@@ -261,12 +263,9 @@ fn who_finds_no_memory_waits_for_flushes() {
 
 #[test]
 fn fifty_dbs_share_one_budget() {
-    let memory = MemoryBudget::new(BUDGET);
-    let env = MemEnv::new(1);
-    let shared = DbOptions { shared: Some(memory.clone()), ..options(0) };
-    let dbs: Vec<_> = (0..50).map(|i| open(Arc::new(env.clone()), &format!("/{i}"), shared.clone())).collect();
+    let (budget, opened) = sharing();
+    let dbs: Vec<_> = (0..50).map(opened).collect();
     let trees: Vec<_> = dbs.iter().map(|db| db.tree("t", TreeOptions::default()).unwrap()).collect();
-    let budget: Arc<Budget> = memory.inside(Budget::new);
     let mut seed = 13;
     let mut put = |i: usize| trees[i].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
     // One takes all that it can, then the others come.
@@ -303,12 +302,9 @@ fn memory_that_nobody_fills_is_let_go() {
 
 #[test]
 fn a_closed_db_has_no_part_in_the_budget() {
-    let memory = MemoryBudget::new(BUDGET);
-    let env = MemEnv::new(1);
-    let shared = DbOptions { shared: Some(memory.clone()), ..options(0) };
-    let dbs: Vec<_> = ["/a", "/b"].map(|name| open(Arc::new(env.clone()), name, shared.clone())).into();
+    let (budget, opened) = sharing();
+    let dbs = [0, 1].map(opened);
     let tree = dbs[0].tree("t", TreeOptions::default()).unwrap();
-    let budget: Arc<Budget> = memory.inside(Budget::new);
     assert_eq!(budget.members().len(), 2);
     dbs[0].close().unwrap();
     assert_eq!((budget.members().len(), budget.held().len()), (1, 2), "its handles are still there");
