@@ -8,6 +8,7 @@
 
 pub mod ages;
 pub mod check;
+pub mod current;
 pub mod definitions;
 pub mod evidence;
 pub mod filters;

@@ -65,10 +65,14 @@ pub struct Names {
 /// # Errors
 /// What the system says.
 pub fn own_name(path: &Path) -> Result<Option<String>> {
+    own_name_in(&*env(), path)
+}
+
+fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<String>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let file = env().open_read(path, false)?;
+    let file = env.open_read(path, false)?;
     if let Some(at) = file.len().checked_sub(FOOTER as u64) {
         let mut f = [0; FOOTER];
         file.read_at(at, &mut f)?;
@@ -112,7 +116,7 @@ impl Names {
     /// # Errors
     /// What the system says of the directory; files that cannot be read count as what their names say.
     pub fn of(dir: &Path) -> Result<Names> {
-        Names::among(dir, &[])
+        Names::among(env(), dir, &[])
     }
 
     /// The same, with what is found in the folders of `dir`, as `tables` and `lost+found` may be there. Only for a store whose manifest
@@ -120,21 +124,29 @@ impl Names {
     ///
     /// # Errors
     /// As [`of`](Names::of).
-    pub fn with_folders(dir: &Path, more: &[PathBuf]) -> Result<Names> {
+    pub fn with_folders(dir: &Path) -> Result<Names> {
+        Names::in_env(env(), dir, &[])
+    }
+
+    /// The same in an environment, with what is found in the directories `more` and their folders.
+    ///
+    /// # Errors
+    /// As [`of`](Names::of), of all of them.
+    pub fn in_env(env: Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<Names> {
         let mut folders = vec![];
         for root in std::iter::once(dir).chain(more.iter().map(PathBuf::as_path)) {
             if root != dir {
                 folders.push(root.to_path_buf());
             }
-            folders.extend(env().list(root)?.iter().map(|n| root.join(n)).filter(|p| p.is_dir()));
+            folders.extend(env.list(root)?.iter().map(|n| root.join(n)).filter(|p| p.is_dir()));
         }
-        Names::among(dir, &folders)
+        Names::among(env, dir, &folders)
     }
 
-    fn among(dir: &Path, folders: &[PathBuf]) -> Result<Names> {
-        let mut n = Names { env: env(), dir: dir.to_path_buf(), ..Names::empty() };
+    fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<Names> {
+        let mut n = Names { env, dir: dir.to_path_buf(), ..Names::empty() };
         for name in n.env.list(dir)? {
-            match own_name(&dir.join(&name)) {
+            match own_name_in(&*n.env, &dir.join(&name)) {
                 Ok(Some(own)) if own == name => {
                     n.right.insert(name);
                 }
@@ -149,7 +161,7 @@ impl Names {
             for name in n.env.list(folder).unwrap_or_default() {
                 let path = folder.join(&name);
                 let shown = path.strip_prefix(dir).unwrap_or(&path).to_str().map(str::to_owned);
-                if let (Some(shown), Ok(Some(own))) = (shown, own_name(&path)) {
+                if let (Some(shown), Ok(Some(own))) = (shown, own_name_in(&*n.env, &path)) {
                     n.wrong.insert(shown, own);
                 }
             }

@@ -67,7 +67,7 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
         ErrorKind::Locked => Failure::with_next(e.to_string(), "end the program that has the store open, then run this again"),
         _ => e.into(),
     })?;
-    let mut names = Names::with_folders(dir, &[])?;
+    let mut names = Names::with_folders(dir)?;
     let state = match Manifest::load(&names, dir) {
         Ok(Some((state, _))) => state,
         Ok(None) => return Err(no_manifest(Error::new(ErrorKind::NotFound, "there is no manifest").in_file(dir))),

@@ -567,7 +567,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
         Some((state, number)) => {
             let others = other_stores(&names, dir, number, &state)?;
             report.notes.extend(others.iter().map(|e| format!("{e}; `--manifest` takes that one")));
-            names = Names::with_folders(dir, &[])?;
+            names = Names::with_folders(dir)?;
             newstore::write(&mut names, dir, out, state, &mut report)?;
         }
         None => {

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_kv::ErrorKind;
-use firn_kv::internals::manifest::Manifest;
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
 use serde_json::json;
 
-use crate::evidence::{foreign, other_stores, outdated};
+use crate::current::{Current, current};
+use crate::evidence::other_stores;
 use crate::from_json::refuse_existing;
-use crate::names::{Names, holds, own_name};
+use crate::names::{holds, own_name};
 use crate::newstore::{self, Report, make_dir, print_losses};
 use crate::rescue::{Loss, rescue};
-use crate::target::{Kind, kind, misnamed, table_file, table_number};
+use crate::target::{Kind, env, kind, misnamed, table_file, table_number};
 use crate::{Screen, logcopy};
 
 /// Examples for `--help`.
@@ -101,19 +101,11 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Don
 }
 
 fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> Done {
-    let mut names = Names::with_folders(dir, more)?;
+    let (mut names, manifest) = current(&env(), dir, more)?;
     let repair = format!("`sstable-dump repair {} --out NEW` goes by the tables and the log", shell::path(dir));
-    let (state, number) = match Manifest::load(&names, dir) {
-        Ok(Some((state, number))) => {
-            let not_its = match foreign(&names, &state) {
-                None => outdated(&names, dir, &state)?,
-                words => words,
-            };
-            if let Some(words) = not_its {
-                return Err(Failure::with_next(words, repair));
-            }
-            (state, number)
-        }
+    let (state, number) = match manifest {
+        Ok(Some(Current { state, number, against: None })) => (state, number),
+        Ok(Some(Current { against: Some((_, words)), .. })) => return Err(Failure::with_next(words, repair)),
         Ok(None) => return Err(Failure::with_next("there is no manifest", repair)),
         Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) => {
             return Err(Failure::with_next(e.to_string(), format!("{repair}, and salvages too")));

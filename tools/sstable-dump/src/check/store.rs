@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use firn_kv::Env as _;
-use firn_kv::internals::manifest::{self, Manifest, State, TableMeta, TreeState, manifest_name};
+use firn_kv::internals::manifest::{self, State, TableMeta, TreeState, manifest_name};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
@@ -11,12 +11,13 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::store::loss;
 
 use super::{Findings, log, table};
-use crate::evidence::{foreign, other_stores, outdated};
+use crate::current::{Current, current};
+use crate::evidence::other_stores;
 use crate::findings::Kind;
 use crate::names::Names;
 use crate::opening;
 use crate::records::definitions;
-use crate::target::table_number;
+use crate::target::{env, table_number};
 
 /// How often a store is read again when its files change underneath.
 const TRIES: usize = 10;
@@ -38,19 +39,12 @@ pub fn check(dir: &Path) -> Done<Findings> {
 
 fn check_once(dir: &Path) -> Done<Findings> {
     let mut f = Findings { dir: Some(dir.to_path_buf()), opens: Some(false), ..Findings::default() };
-    let mut names = Names::with_folders(dir, &[])?;
-    match Manifest::load(&names, dir) {
-        Ok(Some((state, number))) => {
-            let path = dir.join(manifest_name(number));
-            if let Some(words) = foreign(&names, &state) {
-                f.add_as(Kind::Foreign, Error::corruption(words).in_file(path));
-                check_loose_tables(dir, &mut f)?;
-            } else if let Some(words) = outdated(&names, dir, &state)? {
-                f.add_as(Kind::Outdated, Error::corruption(words).in_file(path));
-                check_loose_tables(dir, &mut f)?;
-            } else {
-                check_known(dir, &mut names, &state, number, &mut f)?;
-            }
+    let (mut names, manifest) = current(&env(), dir, &[])?;
+    match manifest {
+        Ok(Some(Current { state, number, against: None })) => check_known(dir, &mut names, &state, number, &mut f)?,
+        Ok(Some(Current { number, against: Some((kind, words)), .. })) => {
+            f.add_as(kind, Error::corruption(words).in_file(dir.join(manifest_name(number))));
+            check_loose_tables(dir, &mut f)?;
         }
         Ok(None) => {
             let all = names.list(dir)?;

@@ -1,0 +1,126 @@
+//! A manifest is read beside a writer that goes on between what is read before it and what after it: nothing is said against it.
+
+mod support;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use firn_kv::internals::manifest::CURRENT;
+use firn_kv::{Db, Env, OsEnv, Result, Tree};
+use firn_testkit::as_inside;
+use sstable_dump::current::{Current, current};
+use support::{Room, options, tree_options};
+
+/// What is done before a file is read or a directory listed; what it gives stands for the file's content.
+type Step = Box<dyn FnMut(&Path) -> Option<Vec<u8>> + Send>;
+
+/// An environment in which a writer does something between two reads.
+struct Between {
+    inner: Arc<dyn Env>,
+    step: Mutex<Step>,
+}
+
+impl Env for Between {
+    as_inside! {
+        inner: create_dir_all sync_dir file_len open_read create append create_log reuse_log rename hard_link remove remove_dir
+        lock free_space wall_micros monotonic_nanos sleep spawn random
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        (self.step.lock().unwrap())(dir);
+        self.inner.list(dir)
+    }
+
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
+        let instead = (self.step.lock().unwrap())(file);
+        instead.map_or_else(|| self.inner.read_all(file, cap), Ok)
+    }
+}
+
+/// Reads the manifest that counts in `dir`, with this done between.
+fn read(dir: &Path, step: impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static) -> Current {
+    let env: Arc<dyn Env> = Arc::new(Between { inner: OsEnv::new(), step: Mutex::new(Box::new(step)) });
+    current(&env, dir, &[]).unwrap().1.unwrap().unwrap()
+}
+
+fn tables(found: &Current) -> usize {
+    found.state.trees.values().flat_map(|t| t.tables()).count()
+}
+
+fn store(dir: &Path) -> (Db, Tree) {
+    let db = Db::open_with(dir, options()).unwrap();
+    let tree = db.tree("t", tree_options()).unwrap();
+    put_and_flush(&tree);
+    (db, tree)
+}
+
+fn put_and_flush(tree: &Tree) {
+    tree.put("k", "v").unwrap();
+    tree.flush().unwrap();
+}
+
+/// So many flushes, each with its table finished when files are listed, and in the manifest only after that was read.
+fn flushes(dir: &Path, tree: Tree, mut left: u32) -> impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static {
+    let (dir, mut as_it_was) = (dir.to_path_buf(), None);
+    move |path| {
+        let is_manifest = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("MANIFEST-"));
+        if path == dir && left > 0 && as_it_was.is_none() {
+            left -= 1;
+            let manifest = OsEnv::new().read_all(&dir.join("MANIFEST-000001"), 1 << 20).unwrap();
+            as_it_was = Some(manifest);
+            put_and_flush(&tree);
+        }
+        if is_manifest { as_it_was.take() } else { None }
+    }
+}
+
+#[test]
+fn a_flush_between_two_reads_makes_no_manifest_old() {
+    let room = Room::new("flush");
+    let dir = room.path("s");
+    let (_db, tree) = store(&dir);
+    let found = read(&dir, flushes(&dir, tree, 1));
+    assert_eq!(found.against, None);
+    assert_eq!(tables(&found), 2);
+}
+
+/// It is another state each time, so that the same words are no proof.
+#[test]
+fn a_writer_that_flushes_all_the_time_makes_no_manifest_old() {
+    let room = Room::new("flushes");
+    let dir = room.path("s");
+    let (_db, tree) = store(&dir);
+    assert_eq!(read(&dir, flushes(&dir, tree, u32::MAX)).against, None);
+}
+
+/// All tables that were listed are gone, and others in their place.
+#[test]
+fn a_merge_between_two_reads_makes_no_manifest_anothers() {
+    let room = Room::new("merge");
+    let dir = room.path("s");
+    let (_db, tree) = store(&dir);
+    put_and_flush(&tree);
+    let mut merged = false;
+    let found = read(&dir, move |path| {
+        if path.ends_with(CURRENT) && !std::mem::replace(&mut merged, true) {
+            tree.compact().unwrap();
+        }
+        None
+    });
+    assert_eq!(found.against, None);
+    assert_eq!(tables(&found), 1);
+}
+
+/// One that stays as it is beside what speaks against it is old: the same as above, with the manifest put back.
+#[test]
+fn a_manifest_that_was_put_back_is_old() {
+    let room = Room::new("old");
+    let dir = room.path("s");
+    let (db, tree) = store(&dir);
+    let manifest = OsEnv::new().read_all(&dir.join("MANIFEST-000001"), 1 << 20).unwrap();
+    put_and_flush(&tree);
+    drop((db, tree));
+    let of_manifest = |path: &Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("MANIFEST-"));
+    let found = read(&dir, move |path| of_manifest(path).then(|| manifest.clone()));
+    assert!(found.against.is_some_and(|(_, words)| words.contains("of an older time")));
+}
