@@ -148,7 +148,7 @@ impl Maker {
         let index = self.markers;
         self.markers += 1;
         let name = self.maybe(|m| Cow::Borrowed(m.pick(&NAMES)));
-        Term { at: AT, kind: TermKind::Marker(Marker { index, name }) }
+        Term { at: AT, kind: TermPrimary::Marker(Marker { index, name }).into() }
     }
 
     fn int(&mut self) -> Term<'static> {
@@ -156,7 +156,7 @@ impl Maker {
             return self.marker();
         }
         let text = Cow::Borrowed(self.pick(&["5", "-7", "0"]));
-        Term { at: AT, kind: TermKind::Constant(Constant { kind: ConstantKind::Integer, text }) }
+        Term { at: AT, kind: TermPrimary::Constant(Constant { kind: ConstantKind::Integer, text }).into() }
     }
 
     fn type_(&mut self, depth: usize) -> Type<'static> {
@@ -206,13 +206,13 @@ impl Maker {
 
     fn simple(&mut self, depth: usize) -> Term<'static> {
         let kind = match self.below(if depth == 0 { 3 } else { 10 }) {
-            0 => TermKind::Null,
-            1 => TermKind::Constant(self.constant()),
+            0 => TermPrimary::Null.into(),
+            1 => TermPrimary::Constant(self.constant()).into(),
             2 => return self.marker(),
             3 => TermKind::List(self.some(0, |m| m.term(depth - 1))),
             4 => TermKind::Set(self.some(0, |m| m.term(depth - 1))),
             5 => TermKind::Map(self.some(1, |m| (m.term(depth - 1), m.term(depth - 1)))),
-            6 => TermKind::User(self.some(1, |m| (m.name(), m.term(depth - 1)))),
+            6 => TermPrimary::User(self.some(1, |m| (m.name(), m.term(depth - 1)))).into(),
             7 => TermKind::Tuple(self.some(1, |m| m.term(depth - 1))),
             8 => {
                 let function = self.function();
@@ -240,12 +240,12 @@ impl Maker {
             // `(a)[1]` is a list of a type.
             let brackets = !matches!(of.kind, SelectorKind::Tuple(_));
             let kind = match self.below(if brackets { 4 } else { 1 }) {
-                0 => SelectorKind::Field(Box::new((of, self.name()))),
-                1 => SelectorKind::Element(Box::new((of, self.term(1)))),
-                2 => SelectorKind::Slice(Box::new((of, None, Some(self.term(1))))),
+                0 => SelectorPrimary::Field(Box::new((of, self.name()))).into(),
+                1 => SelectorPrimary::Element(Box::new((of, self.term(1)))).into(),
+                2 => SelectorPrimary::Slice(Box::new((of, None, Some(self.term(1))))).into(),
                 _ => {
                     let from = self.term(1);
-                    SelectorKind::Slice(Box::new((of, Some(from), self.maybe(|m| m.term(1)))))
+                    SelectorPrimary::Slice(Box::new((of, Some(from), self.maybe(|m| m.term(1))))).into()
                 }
             };
             of = Selector { at: AT, kind };
@@ -255,14 +255,15 @@ impl Maker {
 
     fn simple_selector(&mut self, depth: usize) -> Selector<'static> {
         let kind = match self.below(if depth == 0 { 4 } else { 11 }) {
-            0 => SelectorKind::Column(self.name()),
-            1 => SelectorKind::Term(if self.flag() {
+            0 => SelectorPrimary::Column(self.name()).into(),
+            1 => SelectorPrimary::Term(if self.flag() {
                 self.marker()
             } else {
-                Term { at: AT, kind: TermKind::Constant(self.constant()) }
-            }),
-            2 => SelectorKind::CountRows,
-            3 => SelectorKind::About(self.pick(&[About::WriteTime, About::MaxWriteTime, About::Ttl]), self.name()),
+                Term { at: AT, kind: TermPrimary::Constant(self.constant()).into() }
+            })
+            .into(),
+            2 => SelectorPrimary::CountRows.into(),
+            3 => SelectorPrimary::About(self.pick(&[About::WriteTime, About::MaxWriteTime, About::Ttl]), self.name()).into(),
             4 => SelectorKind::List(self.some(0, |m| m.selector(depth - 1))),
             5 => SelectorKind::Set(self.some(0, |m| m.selector(depth - 1))),
             6 => SelectorKind::Map(self.some(1, |m| (m.selector(depth - 1), m.selector(depth - 1)))),
@@ -273,7 +274,7 @@ impl Maker {
             }
             9 => {
                 let hint = self.hint();
-                let column = Selector { at: AT, kind: SelectorKind::Column(self.name()) };
+                let column = Selector { at: AT, kind: SelectorPrimary::Column(self.name()).into() };
                 SelectorKind::Hint(Box::new((hint, column)))
             }
             _ => SelectorKind::Cast(Box::new(self.selector(depth - 1)), self.pick(&NATIVES)),
@@ -349,7 +350,7 @@ impl Maker {
             }
             1 => {
                 let text = Cow::Borrowed("{\"a\": '1'}");
-                let json = Term { at: AT, kind: TermKind::Constant(Constant { kind: ConstantKind::String, text }) };
+                let json = Term { at: AT, kind: TermPrimary::Constant(Constant { kind: ConstantKind::String, text }).into() };
                 let value = if self.flag() { self.marker() } else { json };
                 let what = Inserted::Json { value, default_unset: self.flag() };
                 Change::Insert(Insert { table, what, if_not_exists: self.flag(), using: self.using() })
@@ -389,7 +390,7 @@ impl Maker {
         let mut selection = self.some(0, |m| Selected { selector: m.selector(2), alias: m.maybe(Self::name) });
         if (json || distinct) && !selection.is_empty() {
             // Behind these words a list would be an element of a column of that name. No markers: they are numbered already.
-            let first = Selector { at: AT, kind: SelectorKind::Column(self.name()) };
+            let first = Selector { at: AT, kind: SelectorPrimary::Column(self.name()).into() };
             selection.insert(0, Selected { selector: first, alias: None });
         }
         Select {

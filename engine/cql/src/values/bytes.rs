@@ -117,6 +117,18 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
     }))
 }
 
+/// The bytes of a collection, tuple or user type of these parts; of a map, keys and values in turns.
+///
+/// # Errors
+/// `Invalid` for a null in a collection, and where it becomes too long.
+pub fn put_many(of: &Type, parts: Vec<Option<Vec<u8>>>) -> Result<Vec<u8>> {
+    if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
+        return put_tuple(&parts);
+    }
+    let all: Option<Vec<_>> = parts.into_iter().collect();
+    put_collection(of, &all.ok_or_else(|| invalid("null is not supported inside collections"))?)
+}
+
 /// The bytes of a tuple or user type of these parts.
 ///
 /// # Errors

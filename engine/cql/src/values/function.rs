@@ -59,6 +59,12 @@ impl Function {
         Function { is_pure: false, ..self }
     }
 
+    /// What is said of an argument that cannot be of its type.
+    pub fn wrong_argument(&self, number: usize, shown: &dyn fmt::Display) -> Error {
+        let of = self.arguments.get(number).map_or_else(String::new, Type::cql_name);
+        invalid(format!("Type error: {shown} cannot be passed as argument {number} of function {} of type {of}", self.name))
+    }
+
     /// What is said of an argument that is unset.
     pub fn unset_argument(&self) -> Error {
         let name = self.name.strip_prefix("system.").unwrap_or(&self.name);

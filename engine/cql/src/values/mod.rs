@@ -20,7 +20,7 @@ mod plain;
 mod term;
 mod value;
 
-pub use bytes::{canonical, put_collection, put_parts, put_tuple, split};
+pub use bytes::{canonical, put_collection, put_many, put_parts, put_tuple, split};
 pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use json::{from_json, is_null, json};

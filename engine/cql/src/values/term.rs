@@ -7,10 +7,10 @@ use firn_wide::ring::Partitioner;
 use firn_wide::types::Type;
 
 use super::function::{self, Function};
-use super::{Bound, ColumnSpec, Env, canonical, put_collection, put_tuple};
+use super::{Bound, ColumnSpec, Env, canonical, put_many, put_tuple};
 use crate::catalog::{Catalog, Column, ColumnType, Table, native_type};
 use crate::error::{Error, Result, invalid};
-use crate::syntax::ast::{self, Constant, ConstantKind, TermKind};
+use crate::syntax::ast::{self, Constant, ConstantKind, TermKind, TermPrimary};
 
 /// What a term is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
 /// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it depends on what is wanted.
 pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
     match &term.kind {
-        TermKind::Constant(c) => Some(match c.kind {
+        TermKind::Primary(TermPrimary::Constant(c)) => Some(match c.kind {
             ConstantKind::String => Type::Utf8,
             ConstantKind::Integer if c.text.parse::<i32>().is_ok() => Type::Int32,
             ConstantKind::Integer if c.text.parse::<i64>().is_ok() => Type::Long,
@@ -221,9 +221,9 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
 pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> bool {
     let all = |terms: &[ast::Term<'_>], of: &Type| terms.iter().all(|t| is_assignable(t, of, context));
     match (&term.kind, of) {
-        (TermKind::Null, _) => !of.is_counter(),
-        (TermKind::Marker(_), _) => true,
-        (TermKind::Constant(c), _) => fits(c.kind, of),
+        (TermKind::Primary(TermPrimary::Null), _) => !of.is_counter(),
+        (TermKind::Primary(TermPrimary::Marker(_)), _) => true,
+        (TermKind::Primary(TermPrimary::Constant(c)), _) => fits(c.kind, of),
         (TermKind::List(terms), Type::List(e)) => all(terms, e),
         (TermKind::Set(terms), Type::Set(e)) => all(terms, e),
         (TermKind::Set(terms), Type::Map(_)) => terms.is_empty(),
@@ -234,7 +234,7 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
             terms.len() <= types.len() && terms.iter().zip(types.iter()).all(|(t, of)| is_assignable(t, of, context))
         }
         (TermKind::Tuple(terms), _) if terms.len() == 1 => is_assignable(&terms[0], of, context),
-        (TermKind::User(fields), Type::Udt(udt)) => fields
+        (TermKind::Primary(TermPrimary::User(fields)), Type::Udt(udt)) => fields
             .iter()
             .all(|(name, t)| udt.fields.iter().find(|f| f.0 == name.text).is_some_and(|f| is_assignable(t, &f.1, context))),
         (TermKind::Binary(b), Type::Timestamp | Type::SimpleDate) if own_type(&b.right, context) == Some(Type::Duration) => {
@@ -258,15 +258,13 @@ fn is_moment(receiver: &Receiver) -> bool {
 
 fn has_marker(term: &ast::Term<'_>) -> bool {
     match &term.kind {
-        TermKind::Marker(_) => true,
-        TermKind::Null | TermKind::Constant(_) => false,
-        TermKind::List(t) | TermKind::Set(t) | TermKind::Tuple(t) => t.iter().any(has_marker),
-        TermKind::Map(pairs) => pairs.iter().any(|(k, v)| has_marker(k) || has_marker(v)),
-        TermKind::User(fields) => fields.iter().any(|f| has_marker(&f.1)),
-        TermKind::Call(call) => call.arguments.iter().any(has_marker),
-        TermKind::Hint(hint) => has_marker(&hint.1),
-        TermKind::Cast(inner, _) | TermKind::Negate(inner) => has_marker(inner),
-        TermKind::Binary(b) => has_marker(&b.left) || has_marker(&b.right),
+        TermKind::Primary(TermPrimary::Marker(_)) => true,
+        TermKind::Primary(TermPrimary::User(fields)) => fields.iter().any(|f| has_marker(&f.1)),
+        made => {
+            let mut found = false;
+            made.operands(&mut |operand| found |= has_marker(operand));
+            found
+        }
     }
 }
 
@@ -277,29 +275,8 @@ impl Term {
     /// `Invalid` with the servers' text.
     pub fn prepare(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
         match &term.kind {
-            TermKind::Null if receiver.of.of.is_counter() => Err(invalid("Invalid null value for counter increment/decrement")),
-            TermKind::Null => Ok(Term::Constant(None)),
-            TermKind::Constant(c)
-                if c.kind == ConstantKind::String && c.text.eq_ignore_ascii_case("now") && is_moment(receiver) =>
-            {
-                Ok(Term::Call(Arc::new(function::current_timestamp()), vec![]))
-            }
-            TermKind::Constant(c) if fits(c.kind, &receiver.of.of) => {
-                Ok(Term::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
-            }
-            TermKind::Constant(c) => Err(invalid(format!(
-                "Invalid {} constant ({}) for \"{}\" of type {}",
-                c.kind.word(),
-                c.text,
-                receiver.name,
-                receiver.of
-            ))),
-            TermKind::Marker(marker) => {
-                context.markers.set(marker, receiver);
-                Ok(Term::Marker(marker.index, receiver.of.of.clone()))
-            }
+            TermKind::Primary(primary) => prepare_primary(primary, receiver, context),
             TermKind::List(_) | TermKind::Set(_) | TermKind::Map(_) => prepare_collection(term, receiver, context),
-            TermKind::User(fields) => prepare_user(fields, receiver, context),
             TermKind::Tuple(parts) => match &receiver.of.of {
                 Type::Tuple(types) => prepare_tuple(parts, &types.clone(), receiver, context),
                 _ if parts.len() == 1 => Term::prepare(&parts[0], receiver, context),
@@ -366,12 +343,7 @@ impl Term {
                         Bound::Unset => return Err(unset_part(of, i)),
                     });
                 }
-                if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
-                    return Ok(Bound::Bytes(put_tuple(&values)?));
-                }
-                let all: Option<Vec<_>> = values.into_iter().collect();
-                let all = all.ok_or_else(|| invalid("null is not supported inside collections"))?;
-                Ok(Bound::Bytes(put_collection(of, &all)?))
+                Ok(Bound::Bytes(put_many(of, values)?))
             }
             Term::Fields(fields) => {
                 let fields = fields.iter().map(|f| Ok(f.eval(env)?.bytes().map(<[u8]>::to_vec)));
@@ -425,6 +397,33 @@ fn unset_part(of: &Type, part: usize) -> Error {
         }
         _ => "unset value is not supported inside collections".to_owned(),
     })
+}
+
+fn prepare_primary(primary: &TermPrimary<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
+    match primary {
+        TermPrimary::Null if receiver.of.of.is_counter() => Err(invalid("Invalid null value for counter increment/decrement")),
+        TermPrimary::Null => Ok(Term::Constant(None)),
+        TermPrimary::Constant(c)
+            if c.kind == ConstantKind::String && c.text.eq_ignore_ascii_case("now") && is_moment(receiver) =>
+        {
+            Ok(Term::Call(Arc::new(function::current_timestamp()), vec![]))
+        }
+        TermPrimary::Constant(c) if fits(c.kind, &receiver.of.of) => {
+            Ok(Term::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
+        }
+        TermPrimary::Constant(c) => Err(invalid(format!(
+            "Invalid {} constant ({}) for \"{}\" of type {}",
+            c.kind.word(),
+            c.text,
+            receiver.name,
+            receiver.of
+        ))),
+        TermPrimary::Marker(marker) => {
+            context.markers.set(marker, receiver);
+            Ok(Term::Marker(marker.index, receiver.of.of.clone()))
+        }
+        TermPrimary::User(fields) => prepare_user(fields, receiver, context),
+    }
 }
 
 fn prepare_collection(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Context<'_>) -> Result<Term> {
@@ -545,11 +544,7 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
             let mut arguments = vec![];
             for (i, (argument, of)) in call.arguments.iter().zip(&function.arguments).enumerate() {
                 if !is_assignable(argument, of, context) {
-                    return Err(invalid(format!(
-                        "Type error: {argument} cannot be passed as argument {i} of function {} of type {}",
-                        function.name,
-                        of.cql_name()
-                    )));
+                    return Err(function.wrong_argument(i, argument));
                 }
                 let wanted = receiver.other(format!("arg{i}({})", function.name), of.clone());
                 arguments.push(Term::prepare(argument, &wanted, context)?);
@@ -576,7 +571,7 @@ fn prepare_computed(term: &ast::Term<'_>, receiver: &Receiver, context: &mut Con
                 |t: &ast::Term<'_>| own_type(t, context).filter(|t| !matches!(t, Type::Utf8)).unwrap_or_else(|| of.clone());
             // Constants take the type that is wanted when they can be of it.
             let exact = |t: &ast::Term<'_>| match &t.kind {
-                TermKind::Constant(_) if is_assignable(t, of, context) => of.clone(),
+                TermKind::Primary(TermPrimary::Constant(_)) if is_assignable(t, of, context) => of.clone(),
                 _ => side(t),
             };
             // To a time only a duration can be added.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::catalog::{ColumnType, Table};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{Marker, Name, Pos, Term as AstTerm, TermKind};
+use crate::syntax::ast::{Marker, Name, Pos, Term as AstTerm, TermPrimary};
 use crate::values::{Bound, Context, Env, Given, Receiver, Term, from_json, is_null};
 
 /// Where the text comes from, and what columns get that it doesn't name.
@@ -20,7 +20,7 @@ pub(super) struct Source {
 
 /// All columns of a table, each with a marker of its number in [`Table::columns`].
 pub(super) fn all_columns(table: &Table) -> Vec<(Name<'static>, AstTerm<'static>)> {
-    let marker = |i: usize| TermKind::Marker(Marker { index: i as u16, name: None });
+    let marker = |i: usize| TermPrimary::Marker(Marker { index: i as u16, name: None }).into();
     let name = |text: &str| Name { text: text.to_owned().into(), at: Pos::default() };
     let each = |(i, c): (usize, &crate::catalog::Column)| (name(&c.name), AstTerm { at: Pos::default(), kind: marker(i) });
     table.columns().iter().enumerate().map(each).collect()

@@ -35,7 +35,7 @@ use super::{Engine, Plan, Request, Rows};
 use crate::analysis::{Purpose, Restrictions};
 use crate::catalog::{Catalog, ColumnKind, ColumnType, Table};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{self, Select, Selected, SelectorKind};
+use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
 use crate::values::{Bound, ColumnSpec, Context, Env, Markers, Receiver, Term};
 
 /// A compiled `SELECT`.
@@ -192,26 +192,15 @@ impl Plan for SelectPlan {
 
 /// The names of the columns that a selector mentions.
 fn mentioned<'s>(selector: &'s ast::Selector<'_>, out: &mut Vec<&'s str>) {
-    match &selector.kind {
-        SelectorKind::Column(name) | SelectorKind::About(_, name) => out.push(&name.text),
-        SelectorKind::Term(_) | SelectorKind::CountRows => {}
-        SelectorKind::Call(call) => call.arguments.iter().for_each(|a| mentioned(a, out)),
-        SelectorKind::Cast(inner, _) | SelectorKind::Negate(inner) => mentioned(inner, out),
-        SelectorKind::Field(field) => mentioned(&field.0, out),
-        SelectorKind::Element(element) => mentioned(&element.0, out),
-        SelectorKind::Slice(slice) => mentioned(&slice.0, out),
-        SelectorKind::Hint(hint) => mentioned(&hint.1, out),
-        SelectorKind::List(items) | SelectorKind::Set(items) | SelectorKind::Tuple(items) => {
-            items.iter().for_each(|i| mentioned(i, out));
-        }
-        SelectorKind::Map(pairs) => pairs.iter().for_each(|(k, v)| {
-            mentioned(k, out);
-            mentioned(v, out);
-        }),
-        SelectorKind::Binary(binary) => {
-            mentioned(&binary.left, out);
-            mentioned(&binary.right, out);
-        }
+    let SelectorKind::Primary(primary) = &selector.kind else {
+        return selector.kind.operands(&mut |operand| mentioned(operand, out));
+    };
+    match primary {
+        SelectorPrimary::Column(name) | SelectorPrimary::About(_, name) => out.push(&name.text),
+        SelectorPrimary::Term(_) | SelectorPrimary::CountRows => {}
+        SelectorPrimary::Field(field) => mentioned(&field.0, out),
+        SelectorPrimary::Element(element) => mentioned(&element.0, out),
+        SelectorPrimary::Slice(slice) => mentioned(&slice.0, out),
     }
 }
 

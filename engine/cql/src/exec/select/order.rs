@@ -5,7 +5,7 @@ use firn_wide::types::Type;
 use crate::analysis::Restrictions;
 use crate::catalog::{Column, ColumnKind, Table};
 use crate::error::{Error, Result, invalid};
-use crate::syntax::ast::{Name, Ordering, Selector, SelectorKind};
+use crate::syntax::ast::{Name, Ordering, Selector, SelectorKind, SelectorPrimary};
 
 /// How rows are ordered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,7 +76,7 @@ pub fn groups(table: &Table, restrictions: &Restrictions, by: &[Selector<'_>], d
     let mut key = table.partition().iter().chain(table.clustering()).peekable();
     let mut clustering = 0;
     for selector in by {
-        let SelectorKind::Column(name) = &selector.kind else {
+        let SelectorKind::Primary(SelectorPrimary::Column(name)) = &selector.kind else {
             return Err(invalid(format!(
                 "Group by is currently only supported on the columns of the PRIMARY KEY, got {selector}"
             )));

@@ -8,7 +8,7 @@ use super::aggregate::Kind;
 use super::selection::{Aggregate, Node, Output, Place, Selection};
 use crate::catalog::{Column, ColumnKind, ColumnType, Table, native_type};
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{self, About, Call, Name, Selected, Selector, SelectorKind, TermKind};
+use crate::syntax::ast::{self, About, Call, Name, Selected, Selector, SelectorKind, SelectorPrimary, TermKind, TermPrimary};
 use crate::values::function::{self, Function};
 use crate::values::{Context, Receiver, Term, is_assignable, own_type};
 
@@ -121,20 +121,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     fn selector(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Known> {
-        let frozen = |node: Node, of: Type, name: String| Known { node, of: ColumnType::frozen(of), name };
         Ok(match &selector.kind {
-            SelectorKind::Column(name) => {
-                let column = self.number(name)?;
-                self.select(column)
-            }
-            SelectorKind::Term(term) => {
-                let constant = matches!(term.kind, TermKind::Constant(_)) && self.in_aggregate;
-                let own = if constant { own_type(term, self.context) } else { None };
-                let of = wanted.cloned().or(own).ok_or_else(|| unknown_type(term))?;
-                frozen(Node::Term(self.term(term, "[selection]", of.clone())?), of, term.to_string())
-            }
-            SelectorKind::CountRows => self.aggregate(Kind::CountRows, &[])?,
-            SelectorKind::About(about, name) => self.about(*about, name)?,
+            SelectorKind::Primary(primary) => self.primary(primary, wanted)?,
             SelectorKind::Call(call) => self.call(call, wanted)?,
             SelectorKind::Cast(inner, to) => {
                 let inner = self.selector(inner, None)?;
@@ -147,26 +135,6 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     function.map_err(|_| invalid(format!("{} cannot be cast to {}", inner.name, to_type.cql_name())))?;
                 let name = format!("cast({} as {})", inner.name, to_type.cql_name());
                 frozen(Node::Call(Arc::new(function), vec![inner.node]), to_type, name)
-            }
-            SelectorKind::Field(field) => self.field(&field.0, &field.1)?,
-            SelectorKind::Element(element) => {
-                let of = self.collection(&element.0, "Element")?;
-                let (key, result) = key_and_value(&of.of.of);
-                let term = self.term(&element.1, &format!("key({})", of.name), key)?;
-                let name = format!("{}[{}]", of.name, element.1);
-                frozen(Node::Element(Box::new(of.node), of.of.of, of.name, term), result, name)
-            }
-            SelectorKind::Slice(slice) => {
-                let (of, from, to) = &**slice;
-                let of = self.collection(of, "Slice")?;
-                let (key, _) = key_and_value(&of.of.of);
-                let shown = |t: &Option<ast::Term<'_>>| t.as_ref().map_or(String::new(), ToString::to_string);
-                let name = format!("{}[{}..{}]", of.name, shown(from), shown(to));
-                let mut side = |t: &Option<ast::Term<'_>>| {
-                    t.as_ref().map(|t| self.term(t, &format!("key({})", of.name), key.clone())).transpose()
-                };
-                let (from, to) = (side(from)?, side(to)?);
-                Known { node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to), of: of.of, name }
             }
             SelectorKind::Hint(hint) => {
                 let (of, inner) = &**hint;
@@ -197,15 +165,52 @@ impl<'a, 'c> Preparer<'a, 'c> {
         })
     }
 
+    fn primary(&mut self, primary: &SelectorPrimary<'_>, wanted: Option<&Type>) -> Result<Known> {
+        Ok(match primary {
+            SelectorPrimary::Column(name) => {
+                let column = self.number(name)?;
+                self.select(column)
+            }
+            SelectorPrimary::Term(term) => {
+                let constant = is_constant(term) && self.in_aggregate;
+                let own = if constant { own_type(term, self.context) } else { None };
+                let of = wanted.cloned().or(own).ok_or_else(|| unknown_type(term))?;
+                frozen(Node::Term(self.term(term, "[selection]", of.clone())?), of, term.to_string())
+            }
+            SelectorPrimary::CountRows => self.aggregate(Kind::CountRows, &[])?,
+            SelectorPrimary::About(about, name) => self.about(*about, name)?,
+            SelectorPrimary::Field(field) => self.field(&field.0, &field.1)?,
+            SelectorPrimary::Element(element) => {
+                let of = self.collection(&element.0, "Element")?;
+                let (key, result) = key_and_value(&of.of.of);
+                let term = self.term(&element.1, &format!("key({})", of.name), key)?;
+                let name = format!("{}[{}]", of.name, element.1);
+                frozen(Node::Element(Box::new(of.node), of.of.of, of.name, term), result, name)
+            }
+            SelectorPrimary::Slice(slice) => {
+                let (of, from, to) = &**slice;
+                let of = self.collection(of, "Slice")?;
+                let (key, _) = key_and_value(&of.of.of);
+                let shown = |t: &Option<ast::Term<'_>>| t.as_ref().map_or(String::new(), ToString::to_string);
+                let name = format!("{}[{}..{}]", of.name, shown(from), shown(to));
+                let mut side = |t: &Option<ast::Term<'_>>| {
+                    t.as_ref().map(|t| self.term(t, &format!("key({})", of.name), key.clone())).transpose()
+                };
+                let (from, to) = (side(from)?, side(to)?);
+                Known { node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to), of: of.of, name }
+            }
+        })
+    }
+
     /// Both sides of an operator: a constant takes the type of the other side where it can be of it.
     fn sides(&mut self, left: &Selector<'_>, right: &Selector<'_>, wanted: Option<&Type>) -> Result<(Known, Known)> {
         let (lt, rt) = (self.type_of(left), self.type_of(right));
-        let of = |me: &Selector<'_>, own: &Option<Type>, other: &Option<Type>, context: &Context<'_>| match &me.kind {
-            SelectorKind::Term(term) => {
+        let of = |me: &Selector<'_>, own: &Option<Type>, other: &Option<Type>, context: &Context<'_>| match term_of(me) {
+            Some(term) => {
                 let fitting = other.as_ref().or(wanted).filter(|t| is_assignable(term, t, context)).cloned();
                 fitting.or_else(|| own_type(term, context))
             }
-            _ => own.clone(),
+            None => own.clone(),
         };
         let (left_type, right_type) = (of(left, &lt, &rt, self.context), of(right, &rt, &lt, self.context));
         Ok((self.selector(left, left_type.as_ref())?, self.selector(right, right_type.as_ref())?))
@@ -214,13 +219,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
     /// The type of a selector by itself; `None` where it depends on what is wanted, and where it is wrong.
     fn type_of(&self, selector: &Selector<'_>) -> Option<Type> {
         match &selector.kind {
-            SelectorKind::Column(name) => self.table.column(&name.text).map(|c| c.of.of.clone()),
-            SelectorKind::Term(_) | SelectorKind::Map(_) => None,
+            SelectorKind::Primary(primary) => self.type_of_primary(primary),
+            SelectorKind::Map(_) => None,
             SelectorKind::List(items) => items.iter().find_map(|i| self.type_of(i)).map(|of| Type::List(Arc::new(of))),
             SelectorKind::Set(items) => items.iter().find_map(|i| self.type_of(i)).map(|of| Type::Set(Arc::new(of))),
-            SelectorKind::CountRows => Some(Type::Long),
-            SelectorKind::About(About::Ttl, _) => Some(Type::Int32),
-            SelectorKind::About(..) => Some(Type::Long),
             SelectorKind::Call(call) => match aggregate_of(call) {
                 Some(kind) => {
                     let of = call.arguments.first().and_then(|a| self.type_of(a));
@@ -229,15 +231,6 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 None => self.function(call, None).ok().map(|f| f.result),
             },
             SelectorKind::Cast(_, to) => Some(native_type(*to)),
-            SelectorKind::Field(field) => match self.type_of(&field.0)? {
-                Type::Udt(udt) => udt.fields.iter().find(|f| f.0 == field.1.text).map(|f| f.1.clone()),
-                _ => None,
-            },
-            SelectorKind::Element(element) => match self.type_of(&element.0)? {
-                of @ (Type::Map(_) | Type::Set(_)) => Some(key_and_value(&of).1),
-                _ => None,
-            },
-            SelectorKind::Slice(slice) => self.type_of(&slice.0),
             SelectorKind::Hint(hint) => self.context.catalog.resolve_type(self.context.keyspace, &hint.0).ok().map(|t| t.of),
             SelectorKind::Tuple(items) if items.len() == 1 => self.type_of(&items[0]),
             SelectorKind::Tuple(items) => {
@@ -251,12 +244,28 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
     }
 
+    fn type_of_primary(&self, primary: &SelectorPrimary<'_>) -> Option<Type> {
+        match primary {
+            SelectorPrimary::Column(name) => self.table.column(&name.text).map(|c| c.of.of.clone()),
+            SelectorPrimary::Term(_) => None,
+            SelectorPrimary::CountRows => Some(Type::Long),
+            SelectorPrimary::About(About::Ttl, _) => Some(Type::Int32),
+            SelectorPrimary::About(..) => Some(Type::Long),
+            SelectorPrimary::Field(field) => match self.type_of(&field.0)? {
+                Type::Udt(udt) => udt.fields.iter().find(|f| f.0 == field.1.text).map(|f| f.1.clone()),
+                _ => None,
+            },
+            SelectorPrimary::Element(element) => match self.type_of(&element.0)? {
+                of @ (Type::Map(_) | Type::Set(_)) => Some(key_and_value(&of).1),
+                _ => None,
+            },
+            SelectorPrimary::Slice(slice) => self.type_of(&slice.0),
+        }
+    }
+
     /// The type of an argument: of a constant, that which it would have by itself.
     fn argument_type(&self, selector: &Selector<'_>) -> Option<Type> {
-        match &selector.kind {
-            SelectorKind::Term(term) => own_type(term, self.context),
-            _ => self.type_of(selector),
-        }
+        term_of(selector).map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
     }
 
     fn function(&self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Function> {
@@ -271,21 +280,14 @@ impl<'a, 'c> Preparer<'a, 'c> {
         let function = self.function(call, wanted)?;
         let (mut nodes, mut names) = (vec![], vec![]);
         for (i, (argument, of)) in call.arguments.iter().zip(&function.arguments).enumerate() {
-            let wrong = |shown: &str| {
-                invalid(format!(
-                    "Type error: {shown} cannot be passed as argument {i} of function {} of type {}",
-                    function.name,
-                    of.cql_name()
-                ))
-            };
-            if let SelectorKind::Term(term) = &argument.kind
+            if let Some(term) = term_of(argument)
                 && !is_assignable(term, of, self.context)
             {
-                return Err(wrong(&term.to_string()));
+                return Err(function.wrong_argument(i, term));
             }
             let known = self.selector(argument, Some(of))?;
             if !function::is_value_of(&known.of.of, of) {
-                return Err(wrong(&known.name));
+                return Err(function.wrong_argument(i, &known.name));
             }
             nodes.push(known.node);
             names.push(known.name);
@@ -306,9 +308,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 return Err(invalid(format!("{text} system.{}: 1 required but {} provided", kind.name(), arguments.len())));
             };
             // `count(1)` counts rows.
-            let counts_rows =
-                kind == Kind::Count && matches!(&only.kind, SelectorKind::Term(t) if matches!(t.kind, TermKind::Constant(_)));
-            if counts_rows {
+            if kind == Kind::Count && term_of(only).is_some_and(is_constant) {
                 return self.aggregate(Kind::CountRows, &[]);
             }
             self.in_aggregate = true;
@@ -446,7 +446,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         let mut values: Vec<Option<Known>> = udt.fields.iter().map(|_| None).collect();
         let mut names = vec![];
         for (field, value) in pairs {
-            let SelectorKind::Column(name) = &field.kind else { return Err(unknown_type(field)) };
+            let SelectorKind::Primary(SelectorPrimary::Column(name)) = &field.kind else { return Err(unknown_type(field)) };
             let Some(at) = udt.fields.iter().position(|f| f.0 == name.text) else {
                 return Err(invalid(format!("Unknown field '{name}' in value of user defined type {}", udt.name)));
             };
@@ -468,6 +468,22 @@ impl<'a, 'c> Preparer<'a, 'c> {
         let name = format!("{{{}}}", names.join(", "));
         Ok(Known { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
     }
+}
+
+fn frozen(node: Node, of: Type, name: String) -> Known {
+    Known { node, of: ColumnType::frozen(of), name }
+}
+
+/// The term that a selector is, where it is one.
+fn term_of<'s, 't>(selector: &'s Selector<'t>) -> Option<&'s ast::Term<'t>> {
+    match &selector.kind {
+        SelectorKind::Primary(SelectorPrimary::Term(term)) => Some(term),
+        _ => None,
+    }
+}
+
+fn is_constant(term: &ast::Term<'_>) -> bool {
+    matches!(term.kind, TermKind::Primary(TermPrimary::Constant(_)))
 }
 
 fn aggregate_of(call: &Call<'_, Selector<'_>>) -> Option<Kind> {

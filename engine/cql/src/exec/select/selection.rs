@@ -11,7 +11,7 @@ use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
 use crate::error::{Result, invalid};
 use crate::exec::row::Row;
 use crate::values::function::Function;
-use crate::values::{Bound, Env, Term, put_collection, put_parts, put_tuple, split};
+use crate::values::{Bound, Env, Term, put_many, put_parts, split};
 
 /// Where a column's value is found in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,12 +197,7 @@ impl Node {
             }
             Node::Many(of, nodes) => {
                 let values = nodes.iter().map(|n| Ok(n.eval(source)?.map(Cow::into_owned))).collect::<Result<Vec<_>>>()?;
-                if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
-                    return Ok(Some(Cow::Owned(put_tuple(&values)?)));
-                }
-                let all: Option<Vec<_>> = values.into_iter().collect();
-                let all = all.ok_or_else(|| invalid("null is not supported inside collections"))?;
-                Some(Cow::Owned(put_collection(of, &all)?))
+                Some(Cow::Owned(put_many(of, values)?))
             }
             Node::Aggregate(number) => source.aggregates.get(*number).and_then(Option::as_deref).map(Cow::Borrowed),
         })

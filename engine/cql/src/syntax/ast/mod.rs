@@ -6,6 +6,7 @@
 
 mod change;
 mod define;
+mod expression;
 mod select;
 mod term;
 
@@ -14,6 +15,7 @@ use std::fmt;
 
 pub use change::*;
 pub use define::*;
+pub use expression::*;
 pub use select::*;
 pub use term::*;
 

@@ -1,8 +1,6 @@
 //! `SELECT`: selectors; relations, which changes have as well.
 
-use std::fmt;
-
-use super::{Binary, Call, Comparison, Name, Native, Ordering, Pos, QualifiedName, Term, Type, Values};
+use super::{Comparison, Expression, ExpressionKind, Name, Ordering, Pos, QualifiedName, Term, Values};
 
 /// `SELECT …`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,23 +30,14 @@ pub struct Selected<'a> {
 }
 
 /// What is made of a row.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Selector<'a> {
-    /// Where it begins.
-    pub at: Pos,
-    /// What it is.
-    pub kind: SelectorKind<'a>,
-}
-
-impl fmt::Debug for Selector<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
-    }
-}
+pub type Selector<'a> = Expression<'a, SelectorPrimary<'a>>;
 
 /// The kinds of selectors.
+pub type SelectorKind<'a> = ExpressionKind<'a, SelectorPrimary<'a>>;
+
+/// What only selectors have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SelectorKind<'a> {
+pub enum SelectorPrimary<'a> {
     /// A column.
     Column(Name<'a>),
     /// A constant, `NULL` or a marker.
@@ -57,30 +46,18 @@ pub enum SelectorKind<'a> {
     CountRows,
     /// `writetime(c)` and the like
     About(About, Name<'a>),
-    /// `function(a, b)`
-    Call(Box<Call<'a, Selector<'a>>>),
-    /// `CAST(a AS type)`
-    Cast(Box<Selector<'a>>, Native),
     /// `a.field`
     Field(Box<(Selector<'a>, Name<'a>)>),
     /// `a[key]`
     Element(Box<(Selector<'a>, Term<'a>)>),
     /// `a[from..to]`, at least one of the two.
     Slice(Box<(Selector<'a>, Option<Term<'a>>, Option<Term<'a>>)>),
-    /// `(type) a`
-    Hint(Box<(Type<'a>, Selector<'a>)>),
-    /// `[a, b]`
-    List(Vec<Selector<'a>>),
-    /// `{a, b}`
-    Set(Vec<Selector<'a>>),
-    /// `{a: b}`, at least one. Whether a key that is a name is a column or a field of a user-defined type the analysis decides.
-    Map(Vec<(Selector<'a>, Selector<'a>)>),
-    /// `(a, b)`; with one only, parentheses or a tuple, as the analysis decides.
-    Tuple(Vec<Selector<'a>>),
-    /// `- a`
-    Negate(Box<Selector<'a>>),
-    /// `a + b`
-    Binary(Box<Binary<Selector<'a>>>),
+}
+
+impl<'a> From<SelectorPrimary<'a>> for SelectorKind<'a> {
+    fn from(primary: SelectorPrimary<'a>) -> SelectorKind<'a> {
+        ExpressionKind::Primary(primary)
+    }
 }
 
 /// What is asked about a cell.

@@ -1,54 +1,33 @@
-//! Terms and constants.
+//! Terms: what only they have, and constants.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{Name, Native, Pos, QualifiedName, Type};
+use super::{Expression, ExpressionKind, Name};
 
 /// A value in a statement.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Term<'a> {
-    /// Where it begins.
-    pub at: Pos,
-    /// What it is.
-    pub kind: TermKind<'a>,
-}
-
-impl fmt::Debug for Term<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
-    }
-}
+pub type Term<'a> = Expression<'a, TermPrimary<'a>>;
 
 /// The kinds of terms.
+pub type TermKind<'a> = ExpressionKind<'a, TermPrimary<'a>>;
+
+/// What only terms have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TermKind<'a> {
+pub enum TermPrimary<'a> {
     /// `NULL`
     Null,
     /// A constant.
     Constant(Constant<'a>),
     /// `?` or `:name`
     Marker(Marker<'a>),
-    /// `[a, b]`
-    List(Vec<Term<'a>>),
-    /// `{a, b}`; `{}` also means an empty map where a map is wanted.
-    Set(Vec<Term<'a>>),
-    /// `{a: b, c: d}`, at least one.
-    Map(Vec<(Term<'a>, Term<'a>)>),
     /// `{field: a, other: b}`, at least one.
     User(Vec<(Name<'a>, Term<'a>)>),
-    /// `(a, b)`, at least one.
-    Tuple(Vec<Term<'a>>),
-    /// `function(a, b)`
-    Call(Box<Call<'a, Term<'a>>>),
-    /// `(type) a`: no conversion, only a word about which type is meant.
-    Hint(Box<(Type<'a>, Term<'a>)>),
-    /// `CAST(a AS type)`
-    Cast(Box<Term<'a>>, Native),
-    /// `- a`
-    Negate(Box<Term<'a>>),
-    /// `a + b`
-    Binary(Box<Binary<Term<'a>>>),
+}
+
+impl<'a> From<TermPrimary<'a>> for TermKind<'a> {
+    fn from(primary: TermPrimary<'a>) -> TermKind<'a> {
+        ExpressionKind::Primary(primary)
+    }
 }
 
 /// A constant, unread: its text is what the messages quote, and which type it can be the analysis decides.
@@ -106,46 +85,5 @@ pub struct Marker<'a> {
 impl fmt::Debug for Marker<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {self}", self.index)
-    }
-}
-
-/// A call of a function.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Call<'a, T> {
-    pub function: QualifiedName<'a>,
-    pub arguments: Vec<T>,
-}
-
-/// `left operator right`
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Binary<T> {
-    pub operator: Operator,
-    pub left: T,
-    pub right: T,
-}
-
-/// An arithmetic operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-}
-
-impl Operator {
-    /// Its sign.
-    pub fn sign(self) -> char {
-        match self {
-            Operator::Add => '+',
-            Operator::Subtract => '-',
-            Operator::Multiply => '*',
-            Operator::Divide => '/',
-            Operator::Modulo => '%',
-        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Expect, Parser, Rule};
 use crate::syntax::ast::{
     Assign, Assignment, Batch, BatchKind, Change, Condition, Constant, ConstantKind, Delete, Guard, Insert, Inserted, Name,
-    Part, Pos, Target, Term, TermKind, Test, Update, Using,
+    Part, Pos, Target, Term, TermPrimary, Test, Update, Using,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Tok, Token};
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
         let at = Pos(self.token.start);
         self.note(Expect::What("a bind marker"));
         let text = self.string("a JSON object in quotes")?;
-        Ok(Term { at, kind: TermKind::Constant(Constant { kind: ConstantKind::String, text }) })
+        Ok(Term { at, kind: TermPrimary::Constant(Constant { kind: ConstantKind::String, text }).into() })
     }
 
     /// `[USING TIMESTAMP n AND TTL n]`
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
                     return self.only(start, if negative { "X = X - <value>" } else { "X = X + <value>" });
                 }
                 self.leaf()?;
-                Ok(Assign::Append(Term { at, kind: TermKind::Constant(constant) }))
+                Ok(Assign::Append(Term { at, kind: TermPrimary::Constant(constant).into() }))
             }
             _ => {
                 self.note(Expect::Tok(Tok::Plus));

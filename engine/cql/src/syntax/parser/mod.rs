@@ -1,14 +1,16 @@
 //! Recursive descent over two tokens of lookahead.
 //!
 //! Every rule of the grammar is a method, in the file of its kind. A rule that does not apply is an error at the token that does not
-//! fit; nothing is tried twice but a type in parentheses before a term (`term.rs`). What could have stood at a token is only noted
+//! fit; nothing is tried twice but a type in parentheses before an expression (`expression.rs`). What could have stood at a token is only noted
 //! while `expected` is there, which is when a statement that is known to be wrong is parsed a second time.
 
 mod change;
 mod define;
+mod expression;
 mod fault;
 mod property;
 mod select;
+mod selector;
 mod term;
 mod types;
 
@@ -16,7 +18,7 @@ use std::borrow::Cow;
 
 use fault::{Expect, Rule};
 
-use super::ast::{Constant, ConstantKind, Name, Pos, QualifiedName, Statement, Term, TermKind};
+use super::ast::{Constant, ConstantKind, Name, Pos, QualifiedName, Statement, Term, TermPrimary};
 use super::keyword::{Class, Keyword};
 use super::lexer::{Lexer, Tok, Token};
 use super::{MAX_DEPTH, MAX_TERMS, Parsed, SyntaxError};
@@ -399,7 +401,7 @@ impl<'a> Parser<'a> {
         let at = Pos(self.token.start);
         match self.token.kind {
             Tok::Integer => match self.constant() {
-                Some(constant) => Ok(Term { at, kind: TermKind::Constant(constant) }),
+                Some(constant) => Ok(Term { at, kind: TermPrimary::Constant(constant).into() }),
                 None => self.unexpected(),
             },
             Tok::Question | Tok::Colon => self.marker(),

@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 use super::{Joined, list, opt};
 use crate::syntax::ast::{
     Assign, Assignment, Batch, BatchKind, Change, Condition, Delete, Guard, Insert, Inserted, Part, Relation, Target, Term,
-    TermKind, Test, Update, Using, Values,
+    TermKind, TermPrimary, Test, Update, Using, Values,
 };
 
 impl Display for Change<'_> {
@@ -45,7 +45,7 @@ impl Display for Using<'_> {
 
 /// The number of a marker: markers are printed in their order.
 fn marker(term: &Term<'_>) -> Option<u16> {
-    if let TermKind::Marker(marker) = &term.kind { Some(marker.index) } else { None }
+    if let TermKind::Primary(TermPrimary::Marker(marker)) = &term.kind { Some(marker.index) } else { None }
 }
 
 pub(super) fn where_clause(f: &mut Formatter<'_>, relations: &[Relation<'_>]) -> Result {

@@ -3,6 +3,7 @@
 
 mod change;
 mod define;
+mod expression;
 mod select;
 mod term;
 

@@ -3,8 +3,8 @@
 use std::fmt::{Display, Formatter, Result};
 
 use super::change::where_clause;
-use super::{Pairs, list, opt};
-use crate::syntax::ast::{About, Relation, Select, Selected, Selector, SelectorKind};
+use super::{list, opt};
+use crate::syntax::ast::{About, Relation, Select, Selected, SelectorKind, SelectorPrimary};
 
 impl Display for Select<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -35,22 +35,20 @@ impl Display for Selected<'_> {
     }
 }
 
-impl Display for Selector<'_> {
+impl Display for SelectorPrimary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match &self.kind {
-            SelectorKind::Column(name) => name.fmt(f),
-            SelectorKind::Term(term) => term.fmt(f),
-            SelectorKind::CountRows => f.write_str("count(*)"),
-            SelectorKind::About(about, column) => write!(f, "{about}({column})"),
-            SelectorKind::Call(call) => call.fmt(f),
-            SelectorKind::Cast(of, native) => write!(f, "CAST({of} AS {native})"),
+        match self {
+            SelectorPrimary::Column(name) => name.fmt(f),
+            SelectorPrimary::Term(term) => term.fmt(f),
+            SelectorPrimary::CountRows => f.write_str("count(*)"),
+            SelectorPrimary::About(about, column) => write!(f, "{about}({column})"),
             // Without the space, a number's dot and this one would be a range.
-            SelectorKind::Field(field) if matches!(field.0.kind, SelectorKind::Term(_)) => {
+            SelectorPrimary::Field(field) if matches!(field.0.kind, SelectorKind::Primary(SelectorPrimary::Term(_))) => {
                 write!(f, "{} .{}", field.0, field.1)
             }
-            SelectorKind::Field(field) => write!(f, "{}.{}", field.0, field.1),
-            SelectorKind::Element(element) => write!(f, "{}[{}]", element.0, element.1),
-            SelectorKind::Slice(slice) => {
+            SelectorPrimary::Field(field) => write!(f, "{}.{}", field.0, field.1),
+            SelectorPrimary::Element(element) => write!(f, "{}[{}]", element.0, element.1),
+            SelectorPrimary::Slice(slice) => {
                 let (of, from, to) = &**slice;
                 write!(f, "{of}[")?;
                 from.iter().try_for_each(|from| from.fmt(f))?;
@@ -58,13 +56,6 @@ impl Display for Selector<'_> {
                 to.iter().try_for_each(|to| to.fmt(f))?;
                 f.write_str("]")
             }
-            SelectorKind::Hint(hint) => write!(f, "({}) {}", hint.0, hint.1),
-            SelectorKind::List(items) => write!(f, "[{}]", list(items)),
-            SelectorKind::Set(items) => write!(f, "{{{}}}", list(items)),
-            SelectorKind::Map(pairs) => write!(f, "{{{}}}", Pairs(pairs)),
-            SelectorKind::Tuple(items) => write!(f, "({})", list(items)),
-            SelectorKind::Negate(of) => write!(f, "- {of}"),
-            SelectorKind::Binary(binary) => binary.fmt(f),
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Pairs, list, qualified, quote_if_needed, string};
-use crate::syntax::ast::{Binary, Call, Constant, ConstantKind, Marker, Term, TermKind};
-use crate::syntax::keyword::{Class, Keyword};
+use super::{Pairs, quote_if_needed, string};
+use crate::syntax::ast::{Constant, ConstantKind, Marker, TermPrimary};
 
 impl Display for Constant<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -21,39 +20,13 @@ impl Display for Marker<'_> {
     }
 }
 
-impl<T: Display> Display for Call<'_, T> {
+impl Display for TermPrimary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match (&self.function.keyspace, &*self.function.name.text) {
-            // Reserved, but a function's name.
-            (None, "token") => f.write_str("token")?,
-            _ => qualified(f, &self.function, |k| k.class() == Class::Name && k != Keyword::Count)?,
-        }
-        write!(f, "({})", list(&self.arguments))
-    }
-}
-
-impl<T: Display> Display for Binary<T> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} {} {}", self.left, self.operator.sign(), self.right)
-    }
-}
-
-impl Display for Term<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match &self.kind {
-            TermKind::Null => f.write_str("NULL"),
-            TermKind::Constant(constant) => constant.fmt(f),
-            TermKind::Marker(marker) => marker.fmt(f),
-            TermKind::List(items) => write!(f, "[{}]", list(items)),
-            TermKind::Set(items) => write!(f, "{{{}}}", list(items)),
-            TermKind::Map(pairs) => write!(f, "{{{}}}", Pairs(pairs)),
-            TermKind::User(fields) => write!(f, "{{{}}}", Pairs(fields)),
-            TermKind::Tuple(items) => write!(f, "({})", list(items)),
-            TermKind::Call(call) => call.fmt(f),
-            TermKind::Hint(hint) => write!(f, "({}) {}", hint.0, hint.1),
-            TermKind::Cast(of, native) => write!(f, "CAST({of} AS {native})"),
-            TermKind::Negate(of) => write!(f, "- {of}"),
-            TermKind::Binary(binary) => binary.fmt(f),
+        match self {
+            TermPrimary::Null => f.write_str("NULL"),
+            TermPrimary::Constant(constant) => constant.fmt(f),
+            TermPrimary::Marker(marker) => marker.fmt(f),
+            TermPrimary::User(fields) => write!(f, "{{{}}}", Pairs(fields)),
         }
     }
 }

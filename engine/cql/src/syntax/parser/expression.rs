@@ -1,0 +1,280 @@
+//! Expressions: the grammar that terms and selectors share.
+
+use super::{Expect, Parser, Rule};
+use crate::syntax::ast::{Binary, Call, Expression, ExpressionKind, Operator, Pos, QualifiedName, Type, TypeKind};
+use crate::syntax::keyword::{Class, Keyword};
+use crate::syntax::lexer::{Tok, Token};
+
+/// What one sort of expression has of its own.
+pub(super) trait Primary<'a>: Sized {
+    /// What is none of the expressions that all sorts have, with its height.
+    fn primary(parser: &mut Parser<'a>) -> Rule<ExpressionKind<'a, Self>>;
+
+    /// What `{` begins, whose token has been taken, where no other sort has it.
+    fn in_braces(_: &mut Parser<'a>) -> Rule<Option<Self>> {
+        Ok(None)
+    }
+
+    /// An expression with what is behind it.
+    fn with_suffixes(_: &mut Parser<'a>, of: Expression<'a, Self>) -> Rule<Expression<'a, Self>> {
+        Ok(of)
+    }
+
+    /// What `-` stands before.
+    fn negated(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>>;
+
+    /// What is cast.
+    fn cast(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>>;
+
+    /// Whether these two tokens begin what a type in parentheses can be about.
+    fn begins(token: Token, ahead: Token, hint: &Type) -> bool;
+}
+
+impl<'a> Parser<'a> {
+    /// A sum. `prepending`: it may be followed by `+ column`, which is left alone.
+    pub(super) fn sum<P: Primary<'a>>(&mut self, prepending: bool) -> Rule<Expression<'a, P>> {
+        self.enter()?;
+        let mut left = self.product()?;
+        loop {
+            let operator = match self.token.kind {
+                Tok::Plus if prepending && self.column_is_ahead() => break,
+                Tok::Plus => Operator::Add,
+                Tok::Minus => Operator::Subtract,
+                _ if self.signed_number() => Operator::Subtract,
+                _ => break,
+            };
+            self.take_sign();
+            let highest = self.height;
+            let right = self.product()?;
+            left = self.binary(operator, left, right, highest)?;
+        }
+        self.leave();
+        Ok(left)
+    }
+
+    fn expression<P: Primary<'a>>(&mut self) -> Rule<Expression<'a, P>> {
+        self.sum(false)
+    }
+
+    fn product<P: Primary<'a>>(&mut self) -> Rule<Expression<'a, P>> {
+        let mut left = self.factor()?;
+        while let Some(operator) = self.product_operator() {
+            let highest = self.height;
+            let right = self.factor()?;
+            left = self.binary(operator, left, right, highest)?;
+        }
+        Ok(left)
+    }
+
+    fn binary<P>(
+        &mut self,
+        operator: Operator,
+        left: Expression<'a, P>,
+        right: Expression<'a, P>,
+        highest: u32,
+    ) -> Rule<Expression<'a, P>> {
+        self.grow(highest.max(self.height))?;
+        Ok(Expression { at: left.at, kind: ExpressionKind::Binary(Box::new(Binary { operator, left, right })) })
+    }
+
+    /// `*`, `/` or `%`, taken.
+    #[inline]
+    fn product_operator(&mut self) -> Option<Operator> {
+        let operator = match self.token.kind {
+            Tok::Star => Operator::Multiply,
+            Tok::Slash => Operator::Divide,
+            Tok::Percent => Operator::Modulo,
+            _ => {
+                for kind in [Tok::Plus, Tok::Minus, Tok::Star, Tok::Slash, Tok::Percent] {
+                    self.note(Expect::Tok(kind));
+                }
+                return None;
+            }
+        };
+        self.bump();
+        Some(operator)
+    }
+
+    /// Whether the token is a number with a sign. Behind an operand the sign is an operator: `v -3`.
+    #[inline]
+    fn signed_number(&self) -> bool {
+        matches!(self.token.kind, Tok::Integer | Tok::Float | Tok::Duration) && self.slice().starts_with('-')
+    }
+
+    /// Takes `+`, `-`, or the sign of a number.
+    #[inline]
+    fn take_sign(&mut self) {
+        match self.token.kind {
+            Tok::Plus | Tok::Minus => {
+                self.bump();
+            }
+            _ => self.token.start += 1,
+        }
+    }
+
+    /// Whether a column follows the `+` at hand: a name that is not called.
+    fn column_is_ahead(&self) -> bool {
+        let mut lexer = self.lexer;
+        Self::is_name(self.ahead.kind)
+            && match lexer.next_token().kind {
+                Tok::LParen => false,
+                Tok::Dot => !(Self::is_name(lexer.next_token().kind) && lexer.next_token().kind == Tok::LParen),
+                _ => true,
+            }
+    }
+
+    /// An operand, or its negation.
+    pub(super) fn factor<P: Primary<'a>>(&mut self) -> Rule<Expression<'a, P>> {
+        if self.token.kind != Tok::Minus {
+            let operand = self.operand()?;
+            return P::with_suffixes(self, operand);
+        }
+        let at = Pos(self.bump().start);
+        let of = P::negated(self)?;
+        self.grow(self.height)?;
+        Ok(Expression { at, kind: ExpressionKind::Negate(Box::new(of)) })
+    }
+
+    /// What stands between operators.
+    pub(super) fn operand<P: Primary<'a>>(&mut self) -> Rule<Expression<'a, P>> {
+        let at = Pos(self.token.start);
+        let kind = match self.token.kind {
+            Tok::LBracket => {
+                self.bump();
+                ExpressionKind::List(self.items_until(Tok::RBracket)?)
+            }
+            Tok::LBrace => self.braces()?,
+            Tok::LParen => match self.hint(P::begins) {
+                Some(hint) => {
+                    self.enter()?;
+                    let highest = self.height;
+                    let of = self.operand()?;
+                    self.leave();
+                    self.grow(highest.max(self.height))?;
+                    ExpressionKind::Hint(Box::new((hint, of)))
+                }
+                None => {
+                    self.bump();
+                    let items = self.list(Self::expression)?;
+                    self.expect(Tok::RParen)?;
+                    self.grow(self.height)?;
+                    ExpressionKind::Tuple(items)
+                }
+            },
+            Tok::Kw(Keyword::Cast) if self.ahead.kind == Tok::LParen => {
+                self.bump();
+                self.bump();
+                let of = P::cast(self)?;
+                self.grow(self.height)?;
+                self.expect_kw(Keyword::As)?;
+                let native = self.native_type()?;
+                self.expect(Tok::RParen)?;
+                ExpressionKind::Cast(Box::new(of), native)
+            }
+            _ => P::primary(self)?,
+        };
+        Ok(Expression { at, kind })
+    }
+
+    /// The call of a function whose name and `(` have been taken.
+    pub(super) fn call<P: Primary<'a>>(&mut self, function: QualifiedName<'a>) -> Rule<ExpressionKind<'a, P>> {
+        let arguments = self.items_until(Tok::RParen)?;
+        Ok(ExpressionKind::Call(Box::new(Call { function, arguments })))
+    }
+
+    /// Expressions up to `close`, as the children of a node.
+    fn items_until<P: Primary<'a>>(&mut self, close: Tok) -> Rule<Vec<Expression<'a, P>>> {
+        self.leaf()?;
+        let items = self.list_until(close, Self::expression)?;
+        self.grow(self.height)?;
+        Ok(items)
+    }
+
+    /// What `{` begins.
+    fn braces<P: Primary<'a>>(&mut self) -> Rule<ExpressionKind<'a, P>> {
+        self.bump();
+        self.leaf()?;
+        if let Some(own) = P::in_braces(self)? {
+            return Ok(ExpressionKind::Primary(own));
+        }
+        if self.eat(Tok::RBrace) {
+            return Ok(ExpressionKind::Set(Vec::new()));
+        }
+        let first = self.expression()?;
+        let mut highest = self.height;
+        if !self.eat(Tok::Colon) {
+            let mut elements = vec![first];
+            while self.eat(Tok::Comma) {
+                elements.push(self.expression()?);
+                highest = highest.max(self.height);
+            }
+            self.expect(Tok::RBrace)?;
+            self.grow(highest)?;
+            return Ok(ExpressionKind::Set(elements));
+        }
+        let mut pairs = Vec::new();
+        let mut key = first;
+        loop {
+            let value = self.expression()?;
+            highest = highest.max(self.height);
+            pairs.push((key, value));
+            if !self.eat(Tok::Comma) {
+                break;
+            }
+            key = self.expression()?;
+            highest = highest.max(self.height);
+            self.expect(Tok::Colon)?;
+        }
+        self.expect(Tok::RBrace)?;
+        self.grow(highest)?;
+        Ok(ExpressionKind::Map(pairs))
+    }
+
+    /// The name of a function that is called here, up to its `(`; nothing when there is none.
+    pub(super) fn function_name(&mut self) -> Option<QualifiedName<'a>> {
+        let may_call = |kind: Tok| match kind {
+            Tok::Kw(Keyword::Token | Keyword::Count) => true,
+            Tok::Kw(k) => matches!(k.class(), Class::Type | Class::Free),
+            kind => matches!(kind, Tok::Ident | Tok::Quoted),
+        };
+        if may_call(self.token.kind) && self.ahead.kind == Tok::LParen {
+            return Some(QualifiedName { keyspace: None, name: self.take_name() });
+        }
+        if !(Self::is_name(self.token.kind) && self.ahead.kind == Tok::Dot) {
+            return None;
+        }
+        let mut lexer = self.lexer;
+        if !may_call(lexer.next_token().kind) || lexer.next_token().kind != Tok::LParen {
+            return None;
+        }
+        let keyspace = self.take_name();
+        self.bump();
+        Some(QualifiedName { keyspace: Some(keyspace), name: self.take_name() })
+    }
+
+    /// `(type)`, if that is what stands here and something that it can be about follows; else nothing is taken.
+    fn hint(&mut self, follows: fn(Token, Token, &Type) -> bool) -> Option<Type<'a>> {
+        let may_be_type = match self.ahead.kind {
+            Tok::Kw(Keyword::Set) => true,
+            kind => Self::is_name(kind) || matches!(kind, Tok::Str | Tok::DollarStr),
+        };
+        if !may_be_type {
+            return None;
+        }
+        let (place, depth) = (self.place(), self.depth);
+        self.bump();
+        if let Ok(hint) = self.type_()
+            && self.token.kind == Tok::RParen
+        {
+            self.bump();
+            // `(v) -3` is a difference, `(int) -3` a number.
+            let difference = self.signed_number() && matches!(hint.kind, TypeKind::User(_) | TypeKind::Custom(_));
+            if !difference && follows(self.token, self.ahead, &hint) {
+                return Some(hint);
+            }
+        }
+        self.depth = depth;
+        self.go_back(place);
+        None
+    }
+}

@@ -1,0 +1,150 @@
+//! Selectors: what only they have.
+
+use super::expression::Primary;
+use super::{Expect, Parser, Rule};
+use crate::syntax::ast::{About, Expression, ExpressionKind, Pos, Selector, SelectorPrimary, Term, TermPrimary, Type};
+use crate::syntax::keyword::Keyword;
+use crate::syntax::lexer::{Tok, Token};
+
+impl<'a> Primary<'a> for SelectorPrimary<'a> {
+    fn primary(parser: &mut Parser<'a>) -> Rule<ExpressionKind<'a, Self>> {
+        let called = parser.ahead.kind == Tok::LParen;
+        match parser.token.kind {
+            Tok::Kw(Keyword::WriteTime) if called => parser.about(About::WriteTime),
+            Tok::Kw(Keyword::MaxWriteTime) if called => parser.about(About::MaxWriteTime),
+            Tok::Kw(Keyword::Ttl) if called => parser.about(About::Ttl),
+            _ => parser.selector_word(),
+        }
+    }
+
+    /// Fields, elements and slices.
+    fn with_suffixes(parser: &mut Parser<'a>, mut of: Expression<'a, Self>) -> Rule<Expression<'a, Self>> {
+        loop {
+            let (at, highest) = (of.at, parser.height);
+            let suffixed = if parser.eat(Tok::Dot) {
+                let field = parser.name("a field")?;
+                parser.grow(highest)?;
+                SelectorPrimary::Field(Box::new((of, field)))
+            } else if parser.eat(Tok::LBracket) {
+                parser.subscript(of, highest)?
+            } else {
+                return Ok(of);
+            };
+            of = Selector { at, kind: suffixed.into() };
+        }
+    }
+
+    fn negated(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>> {
+        parser.enter()?;
+        let of = parser.factor()?;
+        parser.leave();
+        Ok(of)
+    }
+
+    fn cast(parser: &mut Parser<'a>) -> Rule<Expression<'a, Self>> {
+        parser.selector()
+    }
+
+    fn begins(token: Token, ahead: Token, _: &Type) -> bool {
+        match token.kind {
+            // `(v) AS x`, `GROUP BY (v) PER PARTITION LIMIT 1`
+            Tok::Kw(Keyword::As) => false,
+            Tok::Kw(Keyword::Per) => ahead.kind != Tok::Kw(Keyword::Partition),
+            Tok::Kw(Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity) => true,
+            Tok::Kw(Keyword::Token) => true,
+            Tok::Str | Tok::DollarStr | Tok::Integer | Tok::Float | Tok::Duration | Tok::Uuid | Tok::Hex => true,
+            Tok::NegNan | Tok::NegInfinity | Tok::Question | Tok::LBracket | Tok::LBrace | Tok::LParen => true,
+            // In a map `{(k): v}` this is no marker.
+            Tok::Colon => false,
+            kind => Parser::is_name(kind),
+        }
+    }
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn selector(&mut self) -> Rule<Selector<'a>> {
+        self.sum(false)
+    }
+
+    /// What stands between `[` and `]` behind a selector.
+    fn subscript(&mut self, of: Selector<'a>, mut highest: u32) -> Rule<SelectorPrimary<'a>> {
+        let mut bound = |p: &mut Self| -> Rule<Term<'a>> {
+            let term = p.term()?;
+            highest = highest.max(p.height);
+            Ok(term)
+        };
+        let kind = if self.eat(Tok::Range) {
+            SelectorPrimary::Slice(Box::new((of, None, Some(bound(self)?))))
+        } else {
+            let first = bound(self)?;
+            if !self.eat(Tok::Range) {
+                SelectorPrimary::Element(Box::new((of, first)))
+            } else if self.at(Tok::RBracket) {
+                SelectorPrimary::Slice(Box::new((of, Some(first), None)))
+            } else {
+                SelectorPrimary::Slice(Box::new((of, Some(first), Some(bound(self)?))))
+            }
+        };
+        self.expect(Tok::RBracket)?;
+        self.grow(highest)?;
+        Ok(kind)
+    }
+
+    /// A call, a column or a term without structure.
+    fn selector_word(&mut self) -> Rule<ExpressionKind<'a, SelectorPrimary<'a>>> {
+        let at = Pos(self.token.start);
+        let counts = self.token.kind == Tok::Kw(Keyword::Count);
+        if let Some(function) = self.function_name() {
+            self.bump();
+            if counts && self.eat(Tok::Star) {
+                self.expect(Tok::RParen)?;
+                self.leaf()?;
+                return Ok(SelectorPrimary::CountRows.into());
+            }
+            return self.call(function);
+        }
+        if Self::is_name(self.token.kind) {
+            let column = self.take_name();
+            self.leaf()?;
+            return Ok(SelectorPrimary::Column(column).into());
+        }
+        let term = match self.token.kind {
+            Tok::Question | Tok::Colon => return Ok(SelectorPrimary::Term(self.marker()?).into()),
+            Tok::Kw(Keyword::Null) => {
+                self.bump();
+                TermPrimary::Null
+            }
+            _ => match self.constant() {
+                Some(constant) => TermPrimary::Constant(constant),
+                None => return self.no_selector(),
+            },
+        };
+        self.leaf()?;
+        Ok(SelectorPrimary::Term(Term { at, kind: term.into() }).into())
+    }
+
+    #[cold]
+    fn no_selector<T>(&mut self) -> Rule<T> {
+        self.note(Expect::What("something to select"));
+        let hint = match self.token.kind {
+            Tok::Star => Some("'*' stands alone, without other columns".to_owned()),
+            Tok::Kw(Keyword::From) => Some("all columns are selected with '*'".to_owned()),
+            Tok::Kw(_) => return self.no_name("something to select"),
+            _ => None,
+        };
+        self.unexpected_with(hint)
+    }
+
+    /// `word(column)`
+    fn about(&mut self, about: About) -> Rule<ExpressionKind<'a, SelectorPrimary<'a>>> {
+        self.bump();
+        self.bump();
+        let column = self.column()?;
+        self.leaf()?;
+        if !self.at(Tok::RParen) {
+            return self.unexpected_with(Some("this is asked of a whole column, not of a part of it".to_owned()));
+        }
+        self.bump();
+        Ok(SelectorPrimary::About(about, column).into())
+    }
+}

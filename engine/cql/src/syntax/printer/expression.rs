@@ -1,0 +1,41 @@
+//! What terms and selectors have in common.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::{Pairs, list, qualified};
+use crate::syntax::ast::{Binary, Call, Expression, ExpressionKind};
+use crate::syntax::keyword::{Class, Keyword};
+
+impl<T: Display> Display for Call<'_, T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match (&self.function.keyspace, &*self.function.name.text) {
+            // Reserved, but a function's name.
+            (None, "token") => f.write_str("token")?,
+            _ => qualified(f, &self.function, |k| k.class() == Class::Name && k != Keyword::Count)?,
+        }
+        write!(f, "({})", list(&self.arguments))
+    }
+}
+
+impl<T: Display> Display for Binary<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{} {} {}", self.left, self.operator.sign(), self.right)
+    }
+}
+
+impl<P: Display> Display for Expression<'_, P> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match &self.kind {
+            ExpressionKind::Primary(primary) => primary.fmt(f),
+            ExpressionKind::List(items) => write!(f, "[{}]", list(items)),
+            ExpressionKind::Set(items) => write!(f, "{{{}}}", list(items)),
+            ExpressionKind::Map(pairs) => write!(f, "{{{}}}", Pairs(pairs)),
+            ExpressionKind::Tuple(items) => write!(f, "({})", list(items)),
+            ExpressionKind::Call(call) => call.fmt(f),
+            ExpressionKind::Hint(hint) => write!(f, "({}) {}", hint.0, hint.1),
+            ExpressionKind::Cast(of, native) => write!(f, "CAST({of} AS {native})"),
+            ExpressionKind::Negate(of) => write!(f, "- {of}"),
+            ExpressionKind::Binary(binary) => binary.fmt(f),
+        }
+    }
+}
