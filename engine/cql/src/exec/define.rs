@@ -8,8 +8,8 @@ use crate::catalog::keyspace_of;
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 
-/// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is chosen; `random` gives the new table its
-/// identity; `stop` ends the building of an index.
+/// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is chosen; `stop` ends the
+/// building of an index.
 ///
 /// # Errors
 /// What can't be defined, with the servers' texts, and `Stopped`. Nothing was changed then.
@@ -17,7 +17,6 @@ pub fn define(
     engine: &Engine,
     keyspace: Option<&str>,
     statement: &Statement<'_>,
-    random: u128,
     stop: Option<&Arc<AtomicBool>>,
 ) -> Result<Option<Rows>> {
     let home = |name: &QualifiedName<'_>| keyspace_of(name, keyspace).map(str::to_owned);
@@ -44,7 +43,7 @@ pub fn define(
         }
         Statement::CreateTable(s) => {
             let home = home(&s.name)?;
-            let done = engine.change(stop, |c| c.create_table(s, &home, random))?;
+            let done = engine.change(stop, |c| c.create_table(s, &home, engine.random_bits()))?;
             told(done, "CREATED", "TABLE", &home, Some(&s.name.name.text))
         }
         Statement::AlterTable(s) => {

@@ -28,7 +28,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Class, Error, Result};
 use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define};
-use crate::syntax::parse;
+use crate::syntax::{Parsed, parse};
 use crate::values::{ColumnSpec, Values, check_amount};
 use cache::Cache;
 pub use walk::{OwnedRow, Typed, Walk};
@@ -112,6 +112,13 @@ enum Begun {
     Done(Rows),
     /// It is about rows.
     Compiled(Prepared),
+}
+
+/// A statement's text in the keyspace that is chosen, and the digest of both.
+struct Asked<'t> {
+    id: [u8; 16],
+    keyspace: Option<Arc<str>>,
+    text: &'t str,
 }
 
 fn id_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
@@ -222,23 +229,22 @@ impl Session {
 
     /// Compiles a statement about rows, or finds it compiled; carries out any other.
     fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
-        if let Some(found) = self.cached(cql) {
+        let asked = self.asked(cql);
+        if let Some(found) = self.cached(&asked.id) {
             return Ok(Begun::Compiled(found));
         }
         let parsed = parse(cql)?;
-        let keyspace = self.keyspace();
         if parsed.markers == 0 {
             // Before a definition, which takes none, is made.
             values.bind(&[])?;
         }
-        let (random, stop) = (self.engine.random_bits(), how.stop.as_ref());
-        if let Some(rows) = define(&self.engine, keyspace.as_deref(), &parsed.statement, random, stop)? {
+        if let Some(rows) = define(&self.engine, asked.keyspace.as_deref(), &parsed.statement, how.stop.as_ref())? {
             if let Kind::SetKeyspace(chosen) = rows.kind() {
                 *self.keyspace.write() = Some(chosen.as_str().into());
             }
             return Ok(Begun::Done(rows));
         }
-        self.prepare(cql).map(Begun::Compiled)
+        self.compile(asked, &parsed).map(Begun::Compiled)
     }
 
     /// Runs a statement and walks through its rows, a page at a time.
@@ -270,9 +276,13 @@ impl Session {
         Walk::over(self.clone(), prepared, bound, how.clone())
     }
 
-    fn cached(&self, cql: &str) -> Option<Prepared> {
-        let id = id_of(self.keyspace.read().as_deref(), cql);
-        let found = self.cache.lock().get(&id)?;
+    fn asked<'t>(&self, text: &'t str) -> Asked<'t> {
+        let keyspace = self.keyspace();
+        Asked { id: id_of(keyspace.as_deref(), text), keyspace, text }
+    }
+
+    fn cached(&self, id: &[u8; 16]) -> Option<Prepared> {
+        let found = self.cache.lock().get(id)?;
         (found.0.version == self.engine.catalog().version()).then_some(found)
     }
 
@@ -281,18 +291,18 @@ impl Session {
     /// # Errors
     /// What is wrong with it, or that it is a definition.
     pub fn prepare(&self, cql: &str) -> Result<Prepared> {
-        match self.cached(cql) {
+        let asked = self.asked(cql);
+        match self.cached(&asked.id) {
             Some(found) => Ok(found),
-            None => self.compile(cql, self.keyspace()),
+            None => self.compile(asked, &parse(cql)?),
         }
     }
 
-    fn compile(&self, cql: &str, keyspace: Option<Arc<str>>) -> Result<Prepared> {
-        let parsed = parse(cql)?;
+    fn compile(&self, asked: Asked<'_>, parsed: &Parsed<'_>) -> Result<Prepared> {
+        let Asked { id, keyspace, text } = asked;
         let catalog = self.engine.catalog();
-        let plan = compile(&self.engine, &catalog, keyspace.as_deref(), &parsed)?;
-        let id = id_of(keyspace.as_deref(), cql);
-        let prepared = Prepared(Arc::new(Compiled { id, text: cql.to_owned(), keyspace, version: catalog.version(), plan }));
+        let plan = compile(&self.engine, &catalog, keyspace.as_deref(), parsed)?;
+        let prepared = Prepared(Arc::new(Compiled { id, text: text.to_owned(), keyspace, version: catalog.version(), plan }));
         self.cache.lock().put(prepared.clone());
         Ok(prepared)
     }
@@ -313,7 +323,9 @@ impl Session {
         if prepared.0.version == self.engine.catalog().version() {
             return Ok(Cow::Borrowed(prepared));
         }
-        self.compile(&prepared.0.text, prepared.0.keyspace.clone()).map(Cow::Owned)
+        let Compiled { id, text, keyspace, .. } = &*prepared.0;
+        let asked = Asked { id: *id, keyspace: keyspace.clone(), text };
+        self.compile(asked, &parse(text)?).map(Cow::Owned)
     }
 
     /// Runs a compiled statement.
