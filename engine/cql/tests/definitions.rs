@@ -6,13 +6,14 @@
 //!
 //! After every `cql` the records that are stored must give the definitions that are in use.
 
-use firn_cql::catalog::{Catalog, Keyspace};
+use firn_cql::catalog::{Catalog, Homeless, Keyspace};
 use firn_cql::exec::Kind;
 use firn_cql::syntax::Script;
 use firn_cql::{Rows, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ impl World {
         let now = self.session().engine().catalog();
         let keyspaces = now.keyspaces().map(|k| Keyspace::with(k.name.clone(), k.replication.clone(), k.durable_writes));
         let records = now.records();
-        let read = Catalog::load(keyspaces, records.iter().map(|(k, v)| (&**k, &**v))).unwrap();
+        let read = Catalog::load(keyspaces, records.iter().map(|(k, v)| (&**k, &**v))).unwrap().catalog;
         assert_eq!(read.records(), records);
         for (a, b) in now.tables().zip(read.tables()) {
             assert_eq!(a, b);
@@ -114,4 +115,27 @@ fn definitions() {
         let mut world = World { env, session };
         walk(&file, |case| world.run(case));
     }
+}
+
+#[test]
+fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
+    let session = open(&MemEnv::new(1));
+    let definitions = [
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (a int PRIMARY KEY, b frozen<u>)",
+    ];
+    definitions.iter().for_each(|cql| drop(session.execute(cql, ()).unwrap()));
+    let catalog = session.engine().catalog();
+    let mut records = catalog.records();
+    let load = |records: &BTreeMap<Vec<u8>, Vec<u8>>| Catalog::load([], records.iter().map(|(k, v)| (&**k, &**v)));
+    let loaded = load(&records).unwrap();
+    let table = catalog.tables().next().unwrap();
+    let of = |key: String, table| Homeless { key: key.into_bytes(), keyspace: "k".into(), table };
+    let key = format!("cql/table/{:010}", table.id);
+    assert_eq!(loaded.homeless, [of(key.clone(), Some(table.id)), of("cql/type/k/u".into(), None)]);
+    assert_eq!(loaded.catalog.tables().count(), 0);
+    let record = records.remove(key.as_bytes()).unwrap();
+    records.insert(format!("cql/table/+{}", table.id).into_bytes(), record);
+    assert!(load(&records).unwrap_err().to_string().contains("its number is not written as it should be"));
 }

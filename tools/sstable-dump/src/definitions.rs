@@ -205,20 +205,14 @@ impl Definitions {
     }
 
     fn read_tables(&mut self, records: &[(Vec<u8>, Vec<u8>)], registry: &Arc<Registry>, partitioner: Partitioner) {
-        let keyspaces = || {
-            let own = records.iter().filter(|(k, _)| k.starts_with(b"schema/") && !k.starts_with(b"schema/family/"));
-            let schema = Schema::from_records(registry.clone(), own.map(|(k, v)| (&**k, &**v)));
-            let schema = schema.unwrap_or_else(|_| Schema::new(registry.clone()));
-            let each = |k: &Arc<firn_wide::schema::Keyspace>| Keyspace::with(k.name().to_owned(), BTreeMap::new(), true);
-            schema.keyspaces().map(each).collect::<Vec<_>>()
-        };
-        let of_cql: Vec<_> = records.iter().filter(|(k, _)| k.starts_with(firn_cql::catalog::RECORD_PREFIX)).collect();
-        // One by one, so that one that can't be read doesn't take the others with it.
-        let is_table = |k: &[u8]| k.starts_with(b"cql/table/");
-        for (key, _) in of_cql.iter().filter(|(k, _)| is_table(k)) {
-            let with_it = of_cql.iter().filter(|(k, _)| !is_table(k) || k == key);
-            match Tables::load(keyspaces(), with_it.map(|(k, v)| (&**k, &**v))) {
-                Ok(tables) => tables.tables().for_each(|t| self.add_table(t, partitioner)),
+        let own = records.iter().filter(|(k, _)| k.starts_with(b"schema/") && !k.starts_with(b"schema/family/"));
+        let schema = Schema::from_records(registry.clone(), own.map(|(k, v)| (&**k, &**v)));
+        let schema = schema.unwrap_or_else(|_| Schema::new(registry.clone()));
+        let each = |k: &Arc<firn_wide::schema::Keyspace>| Keyspace::with(k.name().to_owned(), BTreeMap::new(), true);
+        let keyspaces: Vec<_> = schema.keyspaces().map(each).collect();
+        for table in Tables::load_each(&keyspaces, records) {
+            match table {
+                Ok(table) => self.add_table(&table, partitioner),
                 Err(e) => self.problems.push(e.to_string()),
             }
         }

@@ -15,10 +15,12 @@ use firn_kv::{Db, DbOptions};
 use firn_tools::escape::{self, Show};
 use firn_tools::output::{Done, count};
 use firn_wide::cell::Facts;
+use firn_wide::store::SCHEMA_TREE;
 use firn_wide::types::Registry;
 use firn_wide_text::files::{Catalog, Described, Typed};
 use serde_json::{Map, Value, json};
 
+use crate::opening::pairs;
 use crate::target::{dir_of, env};
 use crate::text;
 
@@ -36,21 +38,14 @@ pub struct Families {
 
 fn records(dir: &Path) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let db = Db::open_with(dir, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
-    let mut cursor = db.existing_tree("system.schema")?.cursor(..)?;
-    let mut out = vec![];
-    cursor.first()?;
-    while cursor.valid() {
-        out.push((cursor.key().to_vec(), cursor.value().to_vec()));
-        cursor.next()?;
-    }
-    Ok(out)
+    pairs(&db.existing_tree(SCHEMA_TREE)?)
 }
 
 impl Families {
     /// Those of the store in `dir`; none where there is no schema. Why one can't be read is told on standard error.
     pub fn of_store(dir: &Path) -> Families {
         let Ok(Some((state, _))) = Manifest::load(&*env(), dir) else { return Families::default() };
-        if !state.trees.values().any(|t| t.name == "system.schema") {
+        if !state.trees.values().any(|t| t.name == SCHEMA_TREE) {
             return Families::default();
         }
         let catalog = match records(dir) {

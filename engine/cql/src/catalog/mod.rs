@@ -25,7 +25,7 @@ use firn_wide::types::UserType;
 
 pub use column::{Column, ColumnKind, ColumnType};
 pub use options::{TableOptions, quoted_map};
-pub use record::{Diff, RECORD_PREFIX, place_of_record};
+pub use record::{Diff, Homeless, Loaded, RECORD_PREFIX};
 pub use resolve::native_type;
 pub use table::{DroppedColumn, Index, IndexTarget, PartitionKey, Table};
 

@@ -177,8 +177,12 @@ impl Table {
             indexes: self.indexes.iter().map(index).collect(),
             options: self.options.clone(),
         };
-        (format!("{TABLE}{:010}", self.id).into_bytes(), json(&record))
+        (table_key(self.id).into_bytes(), json(&record))
     }
+}
+
+fn table_key(id: u32) -> String {
+    format!("{TABLE}{id:010}")
 }
 
 fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
@@ -248,43 +252,56 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
     Ok(table)
 }
 
-/// The keyspace that a record of a table or type belongs to, and the table's number.
-///
-/// # Errors
-/// `Server` with the name of a record that is neither.
-pub fn place_of_record(key: &[u8], value: &[u8]) -> Result<(String, Option<u32>)> {
-    let key = String::from_utf8_lossy(key).into_owned();
-    let wrong = || corrupt(format!("system.schema, record {key}: it is of no table and of no type"));
-    if let Some(id) = key.strip_prefix(TABLE) {
-        let table = load_table(&key, id.parse().map_err(|_| wrong())?, value)?;
-        return Ok((table.keyspace, Some(table.id)));
-    }
-    let (keyspace, _) = key.strip_prefix(TYPE).and_then(|k| k.split_once('/')).ok_or_else(wrong)?;
-    Ok((keyspace.to_owned(), None))
+/// Definitions as they are recorded.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Those of the keyspaces that are there.
+    pub catalog: Catalog,
+    /// Those of other keyspaces.
+    pub homeless: Vec<Homeless>,
+}
+
+/// A record of a table or type whose keyspace isn't there.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Homeless {
+    /// The record's key.
+    pub key: Vec<u8>,
+    /// The keyspace that it names.
+    pub keyspace: String,
+    /// The table's number; of a type there is none.
+    pub table: Option<u32>,
 }
 
 impl Catalog {
-    /// The definitions that these records describe, over these keyspaces. Tables and types of a keyspace that isn't there are left
-    /// out.
+    /// The definitions that these records describe, over these keyspaces.
     ///
     /// # Errors
     /// `Server` with the name of the record that can't be read or contradicts another one.
     pub fn load<'a>(
         keyspaces: impl IntoIterator<Item = Keyspace>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<Catalog> {
+    ) -> Result<Loaded> {
         let mut all: BTreeMap<String, Keyspace> = keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
         let mut next_id = FIRST_ID;
         let mut largest = 0;
-        for (key, value) in records {
-            let key = String::from_utf8_lossy(key).into_owned();
+        let mut homeless = vec![];
+        for (raw, value) in records {
+            let key = String::from_utf8_lossy(raw).into_owned();
+            let left_out = |keyspace: &str, table| Homeless { key: raw.to_vec(), keyspace: keyspace.to_owned(), table };
             let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
             if key == HEAD {
                 next_id = parse::<HeadRecord>(&key, value)?.next_id;
             } else if let Some(id) = key.strip_prefix(TABLE) {
-                let table = load_table(&key, id.parse().map_err(|_| wrong("no number"))?, value)?;
+                let id = id.parse().map_err(|_| wrong("no number"))?;
+                if table_key(id) != key {
+                    return Err(wrong("its number is not written as it should be"));
+                }
+                let table = load_table(&key, id, value)?;
                 largest = table.indexes.iter().map(|i| i.id).chain([table.id, largest]).max().unwrap_or(largest);
-                let Some(keyspace) = all.get_mut(&table.keyspace) else { continue };
+                let Some(keyspace) = all.get_mut(&table.keyspace) else {
+                    homeless.push(left_out(&table.keyspace, Some(table.id)));
+                    continue;
+                };
                 if keyspace.tables.insert(table.name.clone(), Arc::new(table)).is_some() {
                     return Err(wrong("another table has the same name"));
                 }
@@ -292,8 +309,9 @@ impl Catalog {
                 let record: TypeRecord = parse(&key, value)?;
                 let fields: Result<Vec<_>> = record.fields.into_iter().map(|(n, t)| Ok((n, typed(&t, &key)?))).collect();
                 let def = TypeDef { name: name.to_owned(), fields: fields? };
-                if let Some(keyspace) = all.get_mut(keyspace) {
-                    keyspace.types.insert(name.to_owned(), Arc::new(def));
+                match all.get_mut(keyspace) {
+                    Some(keyspace) => drop(keyspace.types.insert(name.to_owned(), Arc::new(def))),
+                    None => homeless.push(left_out(keyspace, None)),
                 }
             } else {
                 return Err(wrong("unknown kind of record"));
@@ -303,7 +321,21 @@ impl Catalog {
             return Err(corrupt(format!("system.schema, record {HEAD}: number {largest} was given, the next is {next_id}")));
         }
         let keyspaces = all.into_iter().map(|(name, k)| (name, Arc::new(k))).collect();
-        Ok(Catalog { keyspaces, next_id, version: 0 })
+        Ok(Loaded { catalog: Catalog { keyspaces, next_id, version: 0 }, homeless })
+    }
+
+    /// As [`load`](Catalog::load), each table by itself, so that one that can't be read doesn't take the others with it.
+    ///
+    /// # Errors
+    /// Those of `load`, each of a table.
+    pub fn load_each(keyspaces: &[Keyspace], records: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = Result<Arc<Table>>> {
+        let is_table = |key: &[u8]| key.starts_with(TABLE.as_bytes());
+        let of_cql = || records.iter().filter(|(key, _)| key.starts_with(RECORD_PREFIX));
+        of_cql().filter(move |(key, _)| is_table(key)).filter_map(move |(key, _)| {
+            let with_it = of_cql().filter(|(k, _)| !is_table(k) || k == key);
+            let loaded = Catalog::load(keyspaces.iter().cloned(), with_it.map(|(k, v)| (&**k, &**v)));
+            loaded.map(|l| l.catalog.tables().next().cloned()).transpose()
+        })
     }
 
     /// All records, by key.

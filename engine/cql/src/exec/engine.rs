@@ -12,7 +12,7 @@ use firn_wide::store::{Dropped, Family, FamilySpec, Store, TreeName};
 use parking_lot::{Mutex, RwLock};
 
 use super::change::lists::ListClock;
-use crate::catalog::{Catalog, FIRST_ID, Keyspace, RECORD_PREFIX, Table, place_of_record};
+use crate::catalog::{Catalog, FIRST_ID, Homeless, Keyspace, Loaded, RECORD_PREFIX, Table};
 use crate::error::{Result, corrupt, invalid};
 
 /// An open database. Cheap to clone; all clones are one.
@@ -54,17 +54,11 @@ impl Engine {
     /// `Server` when the records can't be understood; errors of the engine beneath.
     pub fn open(wide: Wide) -> Result<Engine> {
         let store = wide.store();
-        let mut records = vec![];
-        let mut cursor = store.schema_tree().cursor(RECORD_PREFIX.to_vec()..).map_err(firn_wide::Error::from)?;
-        cursor.first()?;
-        while cursor.valid() && cursor.key().starts_with(RECORD_PREFIX) {
-            records.push((cursor.key().to_vec(), cursor.value().to_vec()));
-            cursor.next()?;
-        }
-        let catalog = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
-        let gone = gone(store, &catalog, &records)?;
+        let records = store.records(RECORD_PREFIX)?;
+        let Loaded { catalog, homeless } = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
+        check_dropped(store, &homeless)?;
         if !store.db().is_read_only() {
-            clean(store, &catalog, gone)?;
+            clean(store, &catalog, &homeless)?;
         }
         store.open_families(catalog.tables().map(|t| spec(t, wide.partitioner())).collect())?;
         let catalog = RwLock::new(Arc::new(catalog));
@@ -237,35 +231,28 @@ fn spec(table: &Table, partitioner: Partitioner) -> FamilySpec {
     }
 }
 
-/// The records of tables and types that went with their keyspaces, each with the keyspace and the table's number.
-type Gone<'a> = Vec<(&'a [u8], String, Option<u32>)>;
-
-/// The records of keyspaces that were dropped with the older interface. A keyspace that isn't there and was not dropped lost its record.
-fn gone<'a>(store: &Store, catalog: &Catalog, records: &'a [(Vec<u8>, Vec<u8>)]) -> Result<Gone<'a>> {
-    let kept = catalog.records();
-    let mut all = vec![];
-    for (key, value) in records.iter().filter(|(k, _)| !kept.contains_key(k)) {
-        let (keyspace, table) = place_of_record(key, value)?;
-        if !store.was_dropped(Dropped::Keyspace(&keyspace))? {
+/// That keyspaces that aren't there were dropped, with the older interface. One that was not lost its record.
+fn check_dropped(store: &Store, homeless: &[Homeless]) -> Result<()> {
+    for Homeless { key, keyspace, .. } in homeless {
+        if !store.was_dropped(Dropped::Keyspace(keyspace))? {
             let key = String::from_utf8_lossy(key);
             return Err(corrupt(format!(
                 "system.schema, record {key}: its keyspace {keyspace} is not there, and nobody dropped it; make it again with `firn cli`, \
                  and what it held is there again"
             )));
         }
-        all.push((&key[..], keyspace, table));
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Carries out what a crash has left undone.
-fn clean(store: &Store, catalog: &Catalog, gone: Gone<'_>) -> Result<()> {
+fn clean(store: &Store, catalog: &Catalog, homeless: &[Homeless]) -> Result<()> {
     let mut batch = Batch::new();
-    for (key, keyspace, table) in gone {
+    for Homeless { key, keyspace, table } in homeless {
         batch.delete(store.schema_tree(), key)?;
-        store.forget_dropped(&mut batch, Dropped::Keyspace(&keyspace))?;
+        store.forget_dropped(&mut batch, Dropped::Keyspace(keyspace))?;
         if let Some(id) = table {
-            store.note_dropped(&mut batch, Dropped::Family(id))?;
+            store.note_dropped(&mut batch, Dropped::Family(*id))?;
         }
     }
     store.db().with(Durability::Power).write(batch)?;

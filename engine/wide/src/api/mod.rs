@@ -316,13 +316,7 @@ fn fixed_partitioner(store: &Store, given: Option<&str>) -> Result<Partitioner> 
 }
 
 fn stored_schema(store: &Store, registry: Arc<Registry>) -> Result<Schema> {
-    let mut records = vec![];
-    let mut cursor = store.schema_tree().cursor(RECORD_PREFIX.to_vec()..)?;
-    cursor.first()?;
-    while cursor.valid() && cursor.key().starts_with(RECORD_PREFIX) {
-        records.push((cursor.key().to_vec(), cursor.value().to_vec()));
-        cursor.next()?;
-    }
+    let records = store.records(RECORD_PREFIX)?;
     Schema::from_records(registry, records.iter().map(|(k, v)| (&**k, &**v)))
 }
 

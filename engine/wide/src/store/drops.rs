@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use firn_kv::{Batch, Db};
+use firn_kv::{Batch, Db, Tree};
 
 use super::{Store, TreeName};
 use crate::base::error::{Error, Result};
@@ -22,7 +22,7 @@ pub enum Dropped<'a> {
     Keyspace(&'a str),
 }
 
-pub(super) fn note(of: Dropped<'_>) -> Vec<u8> {
+fn note(of: Dropped<'_>) -> Vec<u8> {
     match of {
         Dropped::Family(id) => [&b"\0drop"[..], &id.to_be_bytes()].concat(),
         Dropped::Keyspace(name) => [&b"\0gone"[..], name.as_bytes()].concat(),
@@ -61,22 +61,21 @@ impl Store {
     /// # Errors
     /// Errors of the engine.
     pub fn drop_undefined(&self, numbers: Range<u32>, defined: impl Fn(TreeName) -> bool) -> Result<Vec<TreeName>> {
-        let mut left = vec![];
+        let of_family = |id| !numbers.contains(&id) || defined(TreeName::Family(id));
+        let found = undefined(self.db(), Some(self.schema_tree()), of_family)?;
+        for (name, id) in found.unfinished {
+            self.db().drop_tree(&name)?;
+            self.forget_family(id)?;
+        }
         for name in self.db().tree_names() {
-            match TreeName::parse(&name) {
-                Some(it @ TreeName::Family(id)) if numbers.contains(&id) && !defined(it) => {
-                    if !self.was_dropped(Dropped::Family(id))? && !is_empty(self.db(), &name)? {
-                        left.push(it);
-                        continue;
-                    }
-                    self.db().drop_tree(&name)?;
-                    self.forget_family(id)?;
-                }
-                Some(it @ TreeName::Index(id)) if numbers.contains(&id) && !defined(it) => self.drop_lost_index(id)?,
-                _ => {}
+            if let Some(it @ TreeName::Index(id)) = TreeName::parse(&name)
+                && numbers.contains(&id)
+                && !defined(it)
+            {
+                self.drop_lost_index(id)?;
             }
         }
-        Ok(left)
+        Ok(found.lost.into_iter().map(|(_, id)| TreeName::Family(id)).collect())
     }
 
     /// That no data is there of a family that is about to be made.
@@ -96,7 +95,33 @@ impl Store {
     }
 }
 
+/// The trees of families that no definition names, with their numbers.
+#[derive(Default)]
+pub(super) struct Undefined {
+    /// Their families were being dropped or made: the next opening drops them.
+    pub unfinished: Vec<(String, u32)>,
+    /// They hold data whose definition was lost.
+    pub lost: Vec<(String, u32)>,
+}
+
+/// Those of the families that are not `defined`, by the notes of the tree of definitions, where it is there.
+pub(super) fn undefined(db: &Db, schema: Option<&Tree>, is_defined: impl Fn(u32) -> bool) -> Result<Undefined> {
+    let mut all = Undefined::default();
+    for name in db.tree_names() {
+        // Most are defined, and need no look into them.
+        let Some(TreeName::Family(id)) = TreeName::parse(&name) else { continue };
+        if is_defined(id) {
+            continue;
+        }
+        let was_dropped = |schema: &Tree| schema.contains(&note(Dropped::Family(id)));
+        let unfinished = is_empty(db, &name)? || schema.map(was_dropped).transpose()?.unwrap_or(false);
+        let of = if unfinished { &mut all.unfinished } else { &mut all.lost };
+        of.push((name, id));
+    }
+    Ok(all)
+}
+
 /// Whether a tree holds nothing. An error of reading it says that it does.
-pub(super) fn is_empty(db: &Db, name: &str) -> Result<bool> {
+fn is_empty(db: &Db, name: &str) -> Result<bool> {
     Ok(db.existing_tree(name)?.iter().next().is_none())
 }

@@ -5,10 +5,9 @@
 
 use firn_kv::{Batch, Db, Durability, ErrorKind, TreeOptions};
 
-use super::drops::{Dropped, is_empty, note};
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS};
 use super::index::built_record;
-use super::{SCHEMA_TREE, TreeName, kind_record, stripes};
+use super::{SCHEMA_TREE, drops, kind_record, stripes};
 use crate::base::error::{Error, Result};
 use crate::cell::Stored;
 
@@ -22,19 +21,7 @@ pub fn undefined(db: &Db, is_defined: impl Fn(u32) -> bool) -> Result<Vec<String
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         schema => Some(schema?),
     };
-    let mut all = vec![];
-    for name in db.tree_names() {
-        // Most are defined, and need no look into them.
-        let Some(TreeName::Family(id)) = TreeName::parse(&name) else { continue };
-        if is_defined(id) || is_empty(db, &name).unwrap_or(false) {
-            continue;
-        }
-        let was_dropped = schema.as_ref().map(|s| s.contains(&note(Dropped::Family(id)))).transpose()?;
-        if was_dropped != Some(true) {
-            all.push(name);
-        }
-    }
-    Ok(all)
+    Ok(drops::undefined(db, schema.as_ref(), is_defined)?.lost.into_iter().map(|(name, _)| name).collect())
 }
 
 /// What is said of such a tree, and what to do.

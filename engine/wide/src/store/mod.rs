@@ -153,6 +153,15 @@ impl Store {
         &self.0.schema
     }
 
+    /// The records of the tree of definitions whose keys begin so, in their order.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub fn records(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let all = self.0.schema.prefix(prefix).map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())));
+        Ok(all.collect::<firn_kv::Result<_>>()?)
+    }
+
     /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
     pub fn timestamp(&self) -> i64 {
         self.0.ticker.next(self.0.clock.micros())
