@@ -6,8 +6,7 @@ use std::sync::Arc;
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide_text::cli::{Session, Source, Splitter, SyntaxError, parse};
-use firn_wide::store::{self, ManualClock};
-use firn_wide::{Options, Wide};
+use firn_wide::{ManualClock, Options, StoreOptions, Wide};
 use libfuzzer_sys::fuzz_target;
 
 /// Statements of a script that are run.
@@ -28,7 +27,7 @@ fn session(strict: bool) -> Session {
         ..DbOptions::default()
     };
     let clock = Arc::new(ManualClock::new(1_600_000_000_000_000));
-    let options = Options { store: store::Options { db, clock: Some(clock) }, ..Options::default() };
+    let options = Options { store: StoreOptions { db, clock: Some(clock) }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(env.clone()), "db", options).expect("a fresh database opens");
     Session::new(wide, Arc::new(env), strict)
 }

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use firn_cql::Value;
-use firn_wide::types::Type;
+use firn_wide::Type;
 use num_bigint::BigInt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

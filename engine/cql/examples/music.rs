@@ -322,8 +322,7 @@ mod tests {
     use std::sync::Arc;
 
     use firn_kv::MemEnv;
-    use firn_wide::store::{self, ManualClock};
-    use firn_wide::{Options, Wide};
+    use firn_wide::{ManualClock, Options, StoreOptions, Wide};
 
     use super::*;
 
@@ -331,7 +330,7 @@ mod tests {
     fn site() -> (Site, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(1_300_000_000_000_000));
         let options =
-            Options { store: store::Options { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
+            Options { store: StoreOptions { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
         let site = Site::new(Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap()).unwrap();
         songs().iter().for_each(|song| site.add(song).unwrap());
         (site, clock)

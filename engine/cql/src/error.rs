@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use firn_kv::ErrorKind;
-use firn_wide::types::TypeError;
+use firn_wide::TypeError;
 
 use crate::syntax::SyntaxError;
 

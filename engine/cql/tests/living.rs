@@ -312,7 +312,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
 fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_rows() {
     // Small, so that copies of it cost little.
     let db = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
-    let options = || Options { store: firn_wide::store::Options { db: db.clone(), clock: None }, ..Options::default() };
+    let options = || Options { store: firn_wide::StoreOptions { db: db.clone(), clock: None }, ..Options::default() };
     let env = MemEnv::new(1);
     let session = open_with(&env, options());
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int, w int)");

@@ -14,7 +14,7 @@ use firn_wide::{Options, Wide};
 
 fn open(env: &MemEnv) -> Session {
     let db = DbOptions { background_threads: 0, wal_segment: 1 << 20, ..DbOptions::default() };
-    let options = Options { store: firn_wide::store::Options { db, clock: None }, ..Options::default() };
+    let options = Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 

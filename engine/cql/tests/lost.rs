@@ -5,8 +5,7 @@ use std::sync::Arc;
 use firn_cql::Session;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Db, DbOptions};
-use firn_wide::schema::{CfDef, KsDef};
-use firn_wide::{Column, ColumnParent, ColumnPath, Options, Wide};
+use firn_wide::{CfDef, Column, ColumnParent, ColumnPath, KsDef, Options, Wide};
 
 mod common;
 use common::session_in;

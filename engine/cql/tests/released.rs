@@ -12,9 +12,8 @@ use firn_cql::session::Run;
 use firn_cql::values::{Bound, literal};
 use firn_cql::{Result, Rows, Session};
 use firn_kv::MemEnv;
-use firn_wide::store::{self, ManualClock};
-use firn_wide::types::hex_to_bytes;
-use firn_wide::{Options, Wide};
+use firn_wide::internals::types::hex_to_bytes;
+use firn_wide::{ManualClock, Options, StoreOptions, Wide};
 use serde_json::{Value as Json, json};
 
 use common::type_name;
@@ -22,7 +21,7 @@ use common::type_name;
 const DIFFERENCES: &str = include_str!("vectors/differences-5.0.txt");
 
 fn open(env: &MemEnv, clock: &Arc<ManualClock>, partitioner: &str) -> Session {
-    let store = store::Options { clock: Some(clock.clone()), ..Default::default() };
+    let store = StoreOptions { clock: Some(clock.clone()), ..Default::default() };
     let options = Options { partitioner: Some(partitioner.to_owned()), store, ..Options::default() };
     Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
 }

@@ -10,8 +10,8 @@ use firn_cql::values::{Bound, split};
 use firn_cql::{Session, Value};
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::types::{Registry, Type, hex_to_bytes};
-use firn_wide::{Options, Wide, store};
+use firn_wide::internals::types::hex_to_bytes;
+use firn_wide::{Options, Registry, StoreOptions, Type, Wide};
 use serde_json::Value as Json;
 
 fn lines(text: &str) -> impl Iterator<Item = Json> + '_ {
@@ -24,7 +24,7 @@ fn bytes(hex: &Json) -> Vec<u8> {
 
 fn open(env: &MemEnv, partitioner: &str) -> Session {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    let store = store::Options { db, clock: None };
+    let store = StoreOptions { db, clock: None };
     let options = Options { partitioner: Some(partitioner.to_owned()), store, ..Options::default() };
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "ks")
 }

@@ -12,8 +12,7 @@ use firn_cql::values::{Bound, Context, Env, Markers, Receiver, Term, from_json, 
 use firn_cql::{FromValue, Named, Result, Session, ToValue, Value, Values};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
-use firn_wide::types::Type;
-use firn_wide::{Options, Wide};
+use firn_wide::{Options, Type, Wide};
 use serde_json::value::RawValue;
 
 fn session() -> Session {

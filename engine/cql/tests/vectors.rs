@@ -15,9 +15,7 @@ use firn_cql::syntax::{ast, parse};
 use firn_cql::values::{Bound, Context, Env, Markers, Receiver, Term};
 use firn_cql::{Error, Result, Row, Rows, Session, Value};
 use firn_kv::MemEnv;
-use firn_wide::store::{self, ManualClock};
-use firn_wide::types::Type;
-use firn_wide::{Options, Wide};
+use firn_wide::{ManualClock, Options, StoreOptions, Type, Wide};
 use serde_json::{Value as Json, json};
 
 use common::type_name;
@@ -185,7 +183,7 @@ fn differences() -> BTreeMap<usize, (&'static str, &'static str)> {
 }
 
 fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> Session {
-    let options = Options { store: store::Options { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
+    let options = Options { store: StoreOptions { clock: Some(clock.clone()), ..Default::default() }, ..Options::default() };
     Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
 }
 

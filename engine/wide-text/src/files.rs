@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::cell::{State, Stored};
-use firn_wide::key::{AFTER, BEFORE, DELETION, Layout, Place, RANGES, ROWS, STATIC};
-use firn_wide::ring::Partitioner;
-use firn_wide::schema::{Family, RECORD_PREFIX, Schema};
-use firn_wide::store::{Body, TreeName};
-use firn_wide::types::{NEXT, NULL, Registry, Type};
-use firn_wide::{Error, PARTITIONER, Result};
+use firn_wide::internals::api::PARTITIONER;
+use firn_wide::internals::cell::{State, Stored};
+use firn_wide::internals::key::{AFTER, BEFORE, DELETION, Layout, Place, RANGES, ROWS, STATIC};
+use firn_wide::internals::schema::{Family, RECORD_PREFIX, Schema};
+use firn_wide::internals::store::{Body, TreeName};
+use firn_wide::internals::types::{NEXT, NULL};
+use firn_wide::{Error, Partitioner, Registry, Result, Type};
 
 use crate::text;
 
@@ -270,7 +270,7 @@ impl Described {
         let row = super_column.map(|s| read(self.def.comparator(), s)).transpose()?;
         if row.is_some() != self.def.is_super() && (row.is_some() || column.is_some()) {
             let name = self.def.name();
-            return Err(firn_wide::base::error::invalid(if row.is_some() {
+            return Err(firn_wide::internals::base::error::invalid(if row.is_some() {
                 format!("{name} is a Standard family: it has no super columns")
             } else {
                 format!("{name} is a Super family: name the super column too")

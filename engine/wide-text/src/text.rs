@@ -9,7 +9,8 @@
 
 use std::borrow::Cow;
 
-use firn_wide::types::{Source, Type, TypeError, Wording, hex_to_bytes, uuids};
+use firn_wide::internals::types::hex_to_bytes;
+use firn_wide::{TimeSource, Type, TypeError, Wording, uuids};
 
 /// A value as JSON shows it.
 pub struct Shown<'a> {
@@ -35,7 +36,7 @@ fn to_hex(bytes: &[u8]) -> String {
 /// Times for texts that were written by [`show`], which never ask for any.
 struct NoTime;
 
-impl Source for NoTime {
+impl TimeSource for NoTime {
     fn millis(&mut self) -> i64 {
         0
     }
@@ -52,7 +53,7 @@ impl Source for NoTime {
 /// Times for texts like `now`: each a microsecond later than the one before.
 pub struct Ticks(pub i64);
 
-impl Source for Ticks {
+impl TimeSource for Ticks {
     fn millis(&mut self) -> i64 {
         self.0.div_euclid(1000)
     }

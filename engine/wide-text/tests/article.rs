@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
-use firn_wide::types::uuids::time_uuid;
-use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
+use firn_wide::uuids::time_uuid;
 use firn_wide::*;
+use firn_wide::{CfDef, ColumnDef, Comparator, KsDef, Malformed, Registry, TypeError};
 use firn_wide_text::storage_conf::StorageConf;
 
 fn open() -> Wide {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap()
 }
 
@@ -307,7 +306,7 @@ fn a16_a_comparator_of_ones_own() {
     let env = MemEnv::new(1);
     let open = |registry: Registry| {
         let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-        let options = Options { store: store::Options { db, clock: None }, registry: Arc::new(registry), ..Options::default() };
+        let options = Options { store: StoreOptions { db, clock: None }, registry: Arc::new(registry), ..Options::default() };
         Wide::open_in(Arc::new(env.clone()), "/wide", options)
     };
     let mut registry = Registry::new();

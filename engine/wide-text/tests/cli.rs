@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use firn_testkit::datadriven::{Case, walk};
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
+use firn_wide::{CfDef, ColumnDef, KsDef};
 use firn_wide_text::cli::attributes::{FamilyChange, KeyspaceChange};
 use firn_wide_text::cli::complete::{Names, complete};
 use firn_wide_text::cli::format;

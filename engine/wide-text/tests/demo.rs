@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::{Options, Wide, store};
+use firn_wide::{Options, StoreOptions, Wide};
 use firn_wide_text::demo;
 
 fn open(env: &Arc<MemEnv>) -> Wide {
     let db = DbOptions { memory_budget: 16 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    Wide::open_in(env.clone(), "/demo", Options { store: store::Options { db, clock: None }, ..Options::default() }).unwrap()
+    Wide::open_in(env.clone(), "/demo", Options { store: StoreOptions { db, clock: None }, ..Options::default() }).unwrap()
 }
 
 fn check(name: &str, told: &str) {

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::schema::{CfDef, KsDef};
-use firn_wide::store::ManualClock;
-use firn_wide::types::{Registry, Type};
 use firn_wide::*;
+use firn_wide::{CfDef, KsDef, ManualClock, Registry, Type};
 use firn_wide_text::json::{Failure, ImportOptions, Notation, Times, dump, export, import};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -18,7 +16,7 @@ const NOW: i64 = 1_700_000_000;
 fn open(families: &[CfDef]) -> Keyspace {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
     let clock = Arc::new(ManualClock::new(NOW * 1_000_000));
-    let options = Options { store: store::Options { db, clock: Some(clock) }, ..Options::default() };
+    let options = Options { store: StoreOptions { db, clock: Some(clock) }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families.to_vec(), ..KsDef::new("K") }).unwrap();
     wide.keyspace("K").unwrap()

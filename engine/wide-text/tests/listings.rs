@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::schema::KsDef;
+use firn_wide::KsDef;
 use firn_wide::*;
 use firn_wide_text::json::{Failure, ImportOptions, Notation, export, import};
 use firn_wide_text::storage_conf::StorageConf;
@@ -27,7 +27,7 @@ const FAMILIES: &str = r#"
 
 fn open() -> Keyspace {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     let families = StorageConf::parse_families(FAMILIES, "K", wide.registry()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::*;
+use firn_wide::{CfDef, KsDef};
 use firn_wide_text::cli::{Session, Source};
 use firn_wide_text::json::{ImportOptions, Notation, export, import};
 
 fn open(env: &MemEnv) -> Wide {
     let db = DbOptions { background_threads: 0, memory_budget: 32 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     Wide::open_in(Arc::new(env.clone()), "/wide", options).unwrap()
 }
 

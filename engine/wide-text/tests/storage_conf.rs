@@ -12,8 +12,8 @@ use common::registry;
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
-use firn_wide::schema::{CfDef, Schema};
-use firn_wide::{Error, Options, Wide};
+use firn_wide::internals::schema::Schema;
+use firn_wide::{CfDef, Error, Options, Wide};
 use firn_wide_text::storage_conf::{Settings, StorageConf};
 use proptest::prelude::*;
 

@@ -6,8 +6,7 @@
 //! A keyspace holds column families; a family holds rows by key; a row holds columns, always sorted by name as the family's comparator says:
 //!
 //! ```
-//! use firn_wide::schema::{CfDef, KsDef};
-//! use firn_wide::{Column, Wide};
+//! use firn_wide::{CfDef, Column, KsDef, Wide};
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-tour-1-{}", std::process::id()));
 //! let wide = Wide::open(&dir)?;
 //! wide.system_add_keyspace(&KsDef::new("Article"))?;
@@ -27,8 +26,7 @@
 //! In a Super family the columns of a row are super columns, which hold columns:
 //!
 //! ```
-//! # use firn_wide::schema::{CfDef, KsDef};
-//! # use firn_wide::Wide;
+//! # use firn_wide::{CfDef, KsDef, Wide};
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-tour-2-{}", std::process::id()));
 //! # let wide = Wide::open(&dir)?;
 //! # wide.system_add_keyspace(&KsDef::new("Article"))?;
@@ -51,8 +49,7 @@
 //! Writes carry timestamps, and the larger one counts, whatever came first. A deletion is a write too:
 //!
 //! ```
-//! # use firn_wide::schema::{CfDef, KsDef};
-//! # use firn_wide::Wide;
+//! # use firn_wide::{CfDef, KsDef, Wide};
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-tour-3-{}", std::process::id()));
 //! # let wide = Wide::open(&dir)?;
 //! # wide.system_add_keyspace(&KsDef::new("Article"))?;
@@ -69,11 +66,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Wide`] opens a database; [`Options`] has partitioner, durability, comparators of one's own.
+//! - [`Wide`] opens a database; [`Options`] has partitioner, durability, comparators of one's own ([`Registry`], [`Comparator`]).
+//! - [`KsDef`], [`CfDef`], [`ColumnDef`] define keyspaces, families, and columns with indexes.
 //! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface; [`Keyspace::update`] reads and writes
-//!   alone on its rows.
+//!   alone on its rows; [`Chunks`] writes many rows.
 //! - [`Keyspace`] also has Thrift's operations by their names: `get_slice`, `batch_mutate`, `get_indexed_slices`, …
-//! - [`types`] are the comparators and validators. [`Chunks`] writes many rows.
 //! - [`ColumnFamily::purge_report`] says what keeps tombstones from going.
 //! - The crate `firn-wide-text` has the texts around the model: cassandra-cli's language, families as JSON, `storage-conf.xml`, and whole
 //!   applications.
@@ -85,20 +82,29 @@
 //! is Murmur3; CollatingOrderPreservingPartitioner is refused; deleted counters are gone at once and begin at 0 again; a `batch_mutate` over
 //! many rows is atomic; there is one node, and no consistency level.
 //!
-//! # The rooms
-//! Data flows downwards, and a module imports only lower floors: [`base`], [`types`], [`ring`] (0) < [`key`], [`cell`] (where cells
-//! know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3), whose names are re-exported here.
+//! What is here stays; the rooms of the model are behind [`internals`], without promises.
 
 #![warn(missing_debug_implementations)]
 
-pub mod api;
-pub mod base;
-pub mod cell;
-pub mod key;
-pub mod ring;
-pub mod schema;
-pub mod store;
-pub mod types;
+mod api;
+mod base;
+mod cell;
+pub mod internals;
+mod key;
+mod ring;
+mod schema;
+mod store;
+mod types;
 
-pub use api::*;
+pub use api::{Batch, Chunks, ColumnFamily, Columns, Counts, Find, FromBytes, Keyspace, Options, Row, RowIter, Rows, Slice};
+pub use api::{
+    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn, Deletion, IndexClause,
+    IndexExpression, IndexOperator, KeyBound, KeyRange, KeySlice, Mutation, PredicateParts, RowMutation, SlicePredicate,
+    SliceRange, SuperColumn, TokenRange,
+};
+pub use api::{MAX_SHORT, MAX_TTL, ToBytes, Wide};
 pub use base::error::{Error, Result};
+pub use ring::Partitioner;
+pub use schema::{CfDef, ColumnDef, IndexType, KsDef};
+pub use store::{Blocker, Clock, Grace, ManualClock, PurgeReport, StoreOptions, TablePurge};
+pub use types::{Comparator, Custom, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids};

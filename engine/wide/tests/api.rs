@@ -9,12 +9,12 @@ use firn_kv::DbOptions;
 use firn_kv::internals::env::fault::{FaultEnv, OpClass};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::*;
+use firn_wide::{CfDef, ColumnDef, KsDef};
 
 fn options() -> Options {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    Options { store: store::Options { db, clock: None }, ..Options::default() }
+    Options { store: StoreOptions { db, clock: None }, ..Options::default() }
 }
 
 fn open(env: &MemEnv, options: Options) -> Result<Wide> {
@@ -398,7 +398,7 @@ fn found(ks: &Keyspace, value: &str) -> Result<usize> {
 }
 
 fn indexed() -> CfDef {
-    let index_type = Some(firn_wide::schema::IndexType::Keys);
+    let index_type = Some(firn_wide::IndexType::Keys);
     let column = ColumnDef { index_type, ..ColumnDef::new("v", "UTF8Type") };
     CfDef { column_metadata: vec![column], ..utf8("F") }
 }

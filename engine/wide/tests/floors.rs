@@ -6,7 +6,17 @@ use firn_testkit::floors::{Plan, check};
 
 /// Siblings that know each other: tokens are of types, and what compactions may forget depends on where keys lie.
 const PLAN: Plan<'_> = Plan {
-    floors: &[("base", 0), ("types", 0), ("ring", 0), ("key", 1), ("cell", 1), ("schema", 1), ("store", 2), ("api", 3)],
+    floors: &[
+        ("base", 0),
+        ("types", 0),
+        ("ring", 0),
+        ("key", 1),
+        ("cell", 1),
+        ("schema", 1),
+        ("store", 2),
+        ("api", 3),
+        ("internals", 4),
+    ],
     neighbours: &[("types", "base"), ("ring", "base"), ("ring", "types"), ("cell", "key")],
 };
 

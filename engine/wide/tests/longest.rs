@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::{Cut, MemEnv};
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
-use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
 use firn_wide::*;
+use firn_wide::{CfDef, ColumnDef, Comparator, KsDef, Malformed, Registry, TypeError};
 
 fn options(partitioner: &str) -> Options {
     let db = DbOptions { background_threads: 0, memory_budget: 32 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
-    Options { store: store::Options { db, clock: None }, partitioner: Some(partitioner.into()), ..Options::default() }
+    Options { store: StoreOptions { db, clock: None }, partitioner: Some(partitioner.into()), ..Options::default() }
 }
 
 fn open(env: &MemEnv, partitioner: &str) -> Wide {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use common::registry;
 use firn_testkit::datadriven::{Arg, Case, files, walk};
-use firn_wide::Error;
-use firn_wide::schema::{CfDef, ColumnDef, Family, IndexType, KsDef, Schema};
+use firn_wide::internals::schema::{Family, Schema};
+use firn_wide::{CfDef, ColumnDef, Error, IndexType, KsDef};
 use proptest::prelude::*;
 
 struct World {

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
 use firn_wide::{
-    Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Error, IndexClause, IndexExpression,
-    IndexOperator, KeyRange, Keyspace, Mutation, Options, RowMutation, SlicePredicate, SliceRange, Wide,
+    CfDef, Column, ColumnDef, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Error, IndexClause,
+    IndexExpression, IndexOperator, KeyRange, Keyspace, KsDef, Mutation, Options, RowMutation, SlicePredicate, SliceRange,
+    Wide,
 };
 
 const THREADS: u64 = 4;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::schema::{CfDef, ColumnDef, IndexType, KsDef};
-use firn_wide::store::{self, ManualClock};
 use firn_wide::*;
+use firn_wide::{CfDef, ColumnDef, IndexType, KsDef, ManualClock};
 use serde_json::{Value, json};
 
 const VECTORS: &str = include_str!("vectors/thrift.jsonl");
@@ -43,7 +42,7 @@ impl Server {
         let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
         let options = Options {
             partitioner: Some(partitioner(scenario).into()),
-            store: store::Options { db, clock: Some(clock.clone()) },
+            store: StoreOptions { db, clock: Some(clock.clone()) },
             ..Options::default()
         };
         let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use firn_wide::types::{Comparator, EMPTY, Malformed, Registry, Source, Type, TypeError, UserType, Wording, uuids};
+use firn_wide::internals::types::EMPTY;
+use firn_wide::{Comparator, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids};
 use proptest::prelude::*;
 
 /// Text in the order of its length, then its bytes.
@@ -246,7 +247,7 @@ fn readable(t: &Type) -> bool {
 
 struct Fixed;
 
-impl Source for Fixed {
+impl TimeSource for Fixed {
     fn millis(&mut self) -> i64 {
         1000
     }

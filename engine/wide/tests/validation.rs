@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::*;
+use firn_wide::{CfDef, KsDef};
 use serde_json::Value;
 
 const VECTORS: &str = include_str!("vectors/validation.jsonl");
@@ -30,7 +30,7 @@ fn kept(t: &str, bytes: &[u8], theirs: &Option<String>, ours: &Option<String>) -
 #[test]
 fn names_values_and_keys_are_accepted_and_refused_as_by_the_server() {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     wide.system_add_keyspace(&KsDef::new("val")).unwrap();
     let ks = wide.keyspace("val").unwrap();
@@ -38,7 +38,7 @@ fn names_values_and_keys_are_accepted_and_refused_as_by_the_server() {
     for line in VECTORS.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()).filter(|l| l["server"] == "1.1.12") {
         let (t, place) = (line["type"].as_str().unwrap(), line["where"].as_str().unwrap());
         let Some(hex) = line["hex"].as_str() else { continue };
-        let bytes = firn_wide::types::hex_to_bytes(hex).unwrap();
+        let bytes = firn_wide::internals::types::hex_to_bytes(hex).unwrap();
         let class = |at: &str| if place == at { t.to_owned() } else { "BytesType".to_owned() };
         let name = format!("{}_{}", &place[..1], t.replace(|c: char| !c.is_alphanumeric(), "_"));
         families.entry(name.clone()).or_insert_with(|| {

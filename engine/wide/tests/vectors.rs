@@ -7,10 +7,7 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
-use firn_wide::ring::Partitioner;
-use firn_wide::schema::{CfDef, KsDef};
-use firn_wide::types::{Registry, Source, Type, Wording};
-use firn_wide::{Options, Slice, Wide, store};
+use firn_wide::{CfDef, KsDef, Options, Partitioner, Registry, Slice, StoreOptions, TimeSource, Type, Wide, Wording};
 use serde_json::Value;
 
 fn lines(text: &str) -> Vec<Value> {
@@ -18,7 +15,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
-    firn_wide::types::hex_to_bytes(hex).unwrap()
+    firn_wide::internals::types::hex_to_bytes(hex).unwrap()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -107,7 +104,7 @@ fn comparators_order_the_columns_of_a_store() {
         let env = Arc::new(MemEnv::new(3));
         let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
         let open = || {
-            let store = store::Options { db: db.clone(), clock: None };
+            let store = StoreOptions { db: db.clone(), clock: None };
             Wide::open_in(env.clone(), "/wide", Options { store, ..Options::default() }).unwrap()
         };
         let mut wide = open();
@@ -203,15 +200,15 @@ fn validation() {
 
 struct Fixed;
 
-impl Source for Fixed {
+impl TimeSource for Fixed {
     fn millis(&mut self) -> i64 {
         1_234_567_890_123
     }
     fn time_uuid(&mut self) -> [u8; 16] {
-        firn_wide::types::uuids::time_uuid(1_234_567_890_123_000, 0, 1, 2)
+        firn_wide::uuids::time_uuid(1_234_567_890_123_000, 0, 1, 2)
     }
     fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
-        firn_wide::types::uuids::time_uuid(millis * 1000, 0, 1, 2)
+        firn_wide::uuids::time_uuid(millis * 1000, 0, 1, 2)
     }
 }
 

@@ -11,10 +11,9 @@ use clap::Args;
 use firn_kv::DbOptions;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
-use firn_wide::ring::Partitioner;
-use firn_wide::schema::{CfDef, KsDef, Registry, Schema};
-use firn_wide::types::PACKAGE;
-use firn_wide::{Error, Options, Wide, store};
+use firn_wide::internals::schema::Schema;
+use firn_wide::internals::types::PACKAGE;
+use firn_wide::{CfDef, Error, KsDef, Options, Partitioner, Registry, StoreOptions, Wide};
 use firn_wide_text::storage_conf::{Settings, StorageConf};
 use serde_json::json;
 
@@ -122,7 +121,7 @@ fn open(global: &Global, settings: &Settings) -> Done<Wide> {
     let options = Options {
         partitioner: settings.partitioner.clone(),
         cluster_name: named.then(|| settings.cluster_name.clone()),
-        store: store::Options { db, clock: None },
+        store: StoreOptions { db, clock: None },
         ..Options::default()
     };
     Wide::open_with(&global.store.db, options).map_err(|e| match e {

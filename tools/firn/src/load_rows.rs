@@ -4,8 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use firn_kv::ErrorKind;
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
-use firn_wide::{Chunks, Counts, Error, Wide};
+use firn_wide::{CfDef, Chunks, ColumnDef, Counts, Error, KsDef, Wide};
 use firn_wide_text::json::bytes_of;
 use serde_json::json;
 

@@ -8,9 +8,10 @@ use firn_cql::catalog::{PartitionKey, Table};
 use firn_cql::syntax::quote_if_needed;
 use firn_cql::values::literal;
 use firn_kv::Db;
-use firn_wide::key::{AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC};
-use firn_wide::store::{TreeName, loss};
-use firn_wide::types::{EMPTY, Type};
+use firn_wide::Type;
+use firn_wide::internals::key::{AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC};
+use firn_wide::internals::store::{TreeName, loss};
+use firn_wide::internals::types::EMPTY;
 use firn_wide_text::files::Described;
 use serde_json::{Value, json};
 

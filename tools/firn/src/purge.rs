@@ -5,8 +5,7 @@ use std::io::Write;
 use clap::Args;
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table, things};
-use firn_wide::store::{Blocker, Grace, PurgeReport, TablePurge};
-use firn_wide::types::{Type, Wording};
+use firn_wide::{Blocker, Grace, PurgeReport, TablePurge, Type, Wording};
 use serde_json::{Value, json};
 
 use crate::store::Global;

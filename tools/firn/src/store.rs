@@ -12,7 +12,7 @@ use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree};
 use firn_tools::options::{EVERYWHERE, StoreArgs};
 use firn_tools::output::{Done, Failure, Style, things};
 use firn_wide::Wide;
-use firn_wide::store::{SCHEMA_TREE, TreeName};
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::cli::wide_failure;
 use crate::names::Names;
@@ -112,7 +112,7 @@ impl Global {
 
     /// Opens the database of keyspaces, families and tables in this way.
     pub fn wide(&self, db: DbOptions) -> Done<Wide> {
-        let options = firn_wide::Options { store: firn_wide::store::Options { db, clock: None }, ..Default::default() };
+        let options = firn_wide::Options { store: firn_wide::StoreOptions { db, clock: None }, ..Default::default() };
         Wide::open_with(&self.store.db, options).map_err(|e| wide_failure(e, &self.store.db))
     }
 
@@ -186,7 +186,7 @@ impl Global {
 /// A database without anything in it, in memory.
 pub fn empty() -> Done<Wide> {
     let db = DbOptions { background_threads: 0, memory_budget: 16 << 20, wal_segment: 1 << 20, ..DbOptions::default() };
-    let options = firn_wide::Options { store: firn_wide::store::Options { db, clock: None }, ..Default::default() };
+    let options = firn_wide::Options { store: firn_wide::StoreOptions { db, clock: None }, ..Default::default() };
     let env = std::sync::Arc::new(MemEnv::new(OsEnv::new().random()));
     Wide::open_in(env, "empty", options).map_err(|e| wide_failure(e, Path::new("empty")))
 }

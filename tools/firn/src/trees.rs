@@ -7,7 +7,7 @@ use clap::Args;
 use firn_kv::OsEnv;
 use firn_kv::internals::manifest::{Manifest, PersistedOptions};
 use firn_kv::{Policy, TreeOptions};
-use firn_wide::store::{SCHEMA_TREE, TreeName, loss};
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName, loss};
 use serde_json::{Map, Value, json};
 
 use crate::inspect::sums;

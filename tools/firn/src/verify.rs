@@ -15,7 +15,7 @@ use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::merge::run::{TableHandle, TableOpener};
 use firn_kv::internals::wal::TornTail;
 use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
-use firn_wide::store::loss;
+use firn_wide::internals::store::loss;
 use serde_json::json;
 
 use crate::names::Names;

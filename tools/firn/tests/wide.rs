@@ -7,10 +7,9 @@ use common::Temp;
 use std::collections::BTreeMap;
 use std::fs;
 
-use firn_wide::schema::{CfDef, KsDef};
 use firn_wide::{
-    ColumnOrSuperColumn, ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyRange, Keyspace, SlicePredicate,
-    SliceRange, Wide,
+    CfDef, ColumnOrSuperColumn, ColumnParent, IndexClause, IndexExpression, IndexOperator, KeyRange, Keyspace, KsDef,
+    SlicePredicate, SliceRange, Wide,
 };
 
 impl Temp {

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use firn_cql::catalog::{Catalog as Tables, Column, Keyspace, PartitionKey, Table};
 use firn_cql::values::literal;
 use firn_kv::TreeOptions;
-use firn_wide::cell::{Cell, State};
-use firn_wide::key::Layout;
-use firn_wide::ring::Partitioner;
-use firn_wide::schema::Schema;
-use firn_wide::store::{Body, IndexPart, TreeName, hooks};
-use firn_wide::types::{Registry, Type};
+use firn_wide::internals::cell::{Cell, State};
+use firn_wide::internals::key::Layout;
+use firn_wide::internals::schema::Schema;
+use firn_wide::internals::store::{Body, IndexPart, TreeName, hooks};
+use firn_wide::{Partitioner, Registry, Type};
 use firn_wide_text::files::{Catalog, Described, read_entry};
 
 use crate::text;
@@ -175,7 +174,7 @@ fn has_column(table: &Table, name: &[u8]) -> bool {
 }
 
 impl Definitions {
-    /// Those that these records of [`SCHEMA_TREE`](firn_wide::store::SCHEMA_TREE) tell of.
+    /// Those that these records of [`SCHEMA_TREE`](firn_wide::internals::store::SCHEMA_TREE) tell of.
     pub fn read(records: &[(Vec<u8>, Vec<u8>)]) -> Definitions {
         let mut all = Definitions::default();
         let registry = Arc::new(Registry::new());
@@ -208,7 +207,7 @@ impl Definitions {
         let own = records.iter().filter(|(k, _)| k.starts_with(b"schema/") && !k.starts_with(b"schema/family/"));
         let schema = Schema::from_records(registry.clone(), own.map(|(k, v)| (&**k, &**v)));
         let schema = schema.unwrap_or_else(|_| Schema::new(registry.clone()));
-        let each = |k: &Arc<firn_wide::schema::Keyspace>| Keyspace::with(k.name().to_owned(), BTreeMap::new(), true);
+        let each = |k: &Arc<firn_wide::internals::schema::Keyspace>| Keyspace::with(k.name().to_owned(), BTreeMap::new(), true);
         let keyspaces: Vec<_> = schema.keyspaces().map(each).collect();
         for table in Tables::load_each(&keyspaces, records) {
             match table {

@@ -15,7 +15,7 @@ use firn_kv::{Error, ErrorKind};
 use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
 use firn_tools::output::{Done, Failure, listing, print_table};
-use firn_wide::store::TreeName;
+use firn_wide::internals::store::TreeName;
 use firn_wide_text::files::{Described, Typed};
 use serde_json::{Map, Value};
 

@@ -17,9 +17,9 @@ use firn_kv::internals::base::ops::{Op, Ops, TreeId};
 use firn_kv::internals::manifest::PersistedOptions;
 use firn_kv::internals::sstable::Table;
 use firn_tools::output::Done;
-use firn_wide::api::PARTITIONER;
-use firn_wide::schema::FOREIGN_IDS;
-use firn_wide::store::{SCHEMA_TREE, TreeName};
+use firn_wide::internals::api::PARTITIONER;
+use firn_wide::internals::schema::FOREIGN_IDS;
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::definitions::{Defined, Definitions};
 use crate::evidence::Evidence;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use firn_kv::internals::manifest::{Manifest, PersistedOptions};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
 use firn_tools::output::Progress;
-use firn_wide::cell::{CounterMerge, PartitionPrefix, StoredFacts};
-use firn_wide::store::{SCHEMA_TREE, TreeName, hooks, loss};
+use firn_wide::internals::cell::{CounterMerge, PartitionPrefix, StoredFacts};
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
 use crate::definitions::{Definitions, NEVER};
 use crate::shadow::Shadow;

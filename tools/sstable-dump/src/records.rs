@@ -11,7 +11,7 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::{Op, Ops, TreeId};
 use firn_kv::internals::manifest::{State, TableMeta};
 use firn_kv::internals::sstable::Table;
-use firn_wide::store::SCHEMA_TREE;
+use firn_wide::internals::store::SCHEMA_TREE;
 
 use crate::definitions::Definitions;
 use crate::logcopy;

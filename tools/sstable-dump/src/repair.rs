@@ -27,7 +27,7 @@ use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::{Properties, Table, TableOptions};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
-use firn_wide::store::TreeName;
+use firn_wide::internals::store::TreeName;
 
 use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
 use crate::matching::{self, Content};

@@ -10,7 +10,7 @@ use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::manifest::{CURRENT, Manifest, PersistedOptions, State, manifest_name};
 use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_tools::output::Done;
-use firn_wide::store::{SCHEMA_TREE, TreeName, hooks, loss};
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
 use crate::definitions::{Definitions, NEVER};
 use crate::newstore::Report;

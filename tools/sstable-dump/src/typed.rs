@@ -14,9 +14,9 @@ use firn_kv::internals::sstable::Properties;
 use firn_kv::{Db, DbOptions};
 use firn_tools::escape::{self, Show};
 use firn_tools::output::{Done, count};
-use firn_wide::cell::Facts;
-use firn_wide::store::SCHEMA_TREE;
-use firn_wide::types::Registry;
+use firn_wide::Registry;
+use firn_wide::internals::cell::Facts;
+use firn_wide::internals::store::SCHEMA_TREE;
 use firn_wide_text::files::{Catalog, Described, Typed};
 use serde_json::{Map, Value, json};
 

@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use firn_kv::{Db, DbOptions, Tree};
 use firn_testkit::datadriven::{Case, files, walk};
-use firn_wide::schema::{CfDef, KsDef};
-use firn_wide::store::ManualClock;
-use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
-use firn_wide::{ColumnParent, CounterColumn, Options, Wide};
+use firn_wide::{
+    CfDef, ColumnParent, Comparator, CounterColumn, KsDef, Malformed, ManualClock, Options, Registry, TypeError, Wide,
+};
 use firn_wide_text::json::{ImportOptions, import};
 use support::{Room, dump, options, tree_options};
 
@@ -74,7 +73,7 @@ fn wide(dir: &Path, case: &Case) -> String {
     let mut registry = Registry::new();
     registry.register(Arc::new(Own));
     let clock = Arc::new(ManualClock::new(1_700_000_000_000_000));
-    let store = firn_wide::store::Options { db: DbOptions { create: true, ..options() }, clock: Some(clock) };
+    let store = firn_wide::StoreOptions { db: DbOptions { create: true, ..options() }, clock: Some(clock) };
     let wide = Wide::open_with(dir, Options { registry: Arc::new(registry), store, ..Options::default() }).unwrap();
     let (mut families, mut document, mut later) = (vec![], String::new(), vec![]);
     for line in case.input.lines() {

@@ -12,8 +12,7 @@ use firn_kv::OsEnv;
 use firn_kv::internals::manifest::{Manifest, State};
 use firn_kv::internals::wal::{SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions};
-use firn_wide::schema::{CfDef, KsDef};
-use firn_wide::{ColumnParent, CounterColumn, Wide};
+use firn_wide::{CfDef, ColumnParent, CounterColumn, KsDef, Wide};
 use support::{Room, arg, content, copy, dump, options, tree_options, wide_options};
 
 fn names(dir: &Path) -> Vec<String> {

@@ -2,9 +2,9 @@
 
 use std::ops::Bound as End;
 
-use firn_wide::key::{Layout, ROWS};
-use firn_wide::ring::{Token, TokenEnd};
-use firn_wide::store::Partitions;
+use firn_wide::internals::key::{Layout, ROWS};
+use firn_wide::internals::ring::{Token, TokenEnd};
+use firn_wide::internals::store::Partitions;
 
 use super::filter::{Condition, Filter, Test};
 use super::intervals::Intervals;

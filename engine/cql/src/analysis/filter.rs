@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::error::Result;
 use crate::values::split;

@@ -1,7 +1,7 @@
 //! Which rows of a partition: intervals of places.
 
-use firn_wide::key::{END, ROWS};
-use firn_wide::store::Slice;
+use firn_wide::internals::key::{END, ROWS};
+use firn_wide::internals::store::Slice;
 
 /// From one place to before another.
 type Interval = (Vec<u8>, Vec<u8>);
@@ -85,7 +85,7 @@ impl Intervals {
         }
     }
 
-    /// Whether the row with these components ([`firn_wide::key::Place::row`]) is in one. `place` is a buffer to work in.
+    /// Whether the row with these components ([`firn_wide::internals::key::Place::row`]) is in one. `place` is a buffer to work in.
     pub fn contains(&self, row: &[u8], place: &mut Vec<u8>) -> bool {
         let Some(parts) = &self.0 else { return true };
         place.clear();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::catalog::{Column, ColumnType, Table};
 use crate::error::{Result, invalid};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use firn_wide::ring::Partitioner;
+use firn_wide::Partitioner;
 
 use super::merge::{add, add_token};
 use super::relation::{Known, Lookup, Restriction, TokenRestriction, What};

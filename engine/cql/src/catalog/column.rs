@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::syntax::quote_type_if_needed;
 

@@ -21,7 +21,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::types::UserType;
+use firn_wide::UserType;
 
 pub use column::{Column, ColumnKind, ColumnType};
 pub use options::{TableOptions, quoted_map};
@@ -33,7 +33,7 @@ use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::QualifiedName;
 
 /// The first number of a table or index. Those of Thrift families are smaller.
-pub const FIRST_ID: u32 = firn_wide::schema::FOREIGN_IDS;
+pub const FIRST_ID: u32 = firn_wide::internals::schema::FOREIGN_IDS;
 /// The longest name of a keyspace, table, index or type.
 pub const MAX_NAME: usize = 48;
 /// Keyspaces that nobody may define or change.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_wide::types::{Registry, Type, UserType};
+use firn_wide::{Registry, Type, UserType};
 
 use super::{Catalog, ColumnType, Keyspace};
 use crate::error::{Result, invalid};

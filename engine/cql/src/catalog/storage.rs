@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use firn_kv::policy::{TimeWindow, Unified};
 use firn_kv::{Compression, Policy, TreeOptions};
-use firn_wide::schema;
+use firn_wide::internals::schema;
 
 use super::options::TableOptions;
 use crate::error::{Error, Result, configuration};

@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use firn_wide::key::Layout;
-use firn_wide::ring::Partitioner;
-use firn_wide::store::{IndexPart, IndexSpec};
-use firn_wide::types::Type;
+use firn_wide::internals::key::Layout;
+use firn_wide::internals::store::{IndexPart, IndexSpec};
+use firn_wide::{Partitioner, Type};
 use uuid::Uuid;
 
 use super::{Column, ColumnKind, ColumnType, TableOptions};
@@ -90,7 +89,7 @@ impl Index {
         })
     }
 
-    /// Whether the store maintains it, so that [`View::index`](firn_wide::store::View::index) answers. All that can be made are, custom ones too.
+    /// Whether the store maintains it, so that [`View::index`](firn_wide::internals::store::View::index) answers. All that can be made are, custom ones too.
     pub fn is_stored(&self, table: &Table) -> bool {
         self.part(table).is_some()
     }
@@ -110,7 +109,7 @@ impl Index {
         Some(IndexSpec { id: self.id, is_static, name, part, value })
     }
 
-    /// What [`View::index`](firn_wide::store::View::index) is asked with for the rows that have this value, serialised by its type: of a
+    /// What [`View::index`](firn_wide::internals::store::View::index) is asked with for the rows that have this value, serialised by its type: of a
     /// column, of an element (`CONTAINS`), of a key (`CONTAINS KEY`); of an index of entries the value, and `key` is the map's key.
     pub fn key_for<'v>(&self, key: Option<&[u8]>, value: &'v [u8]) -> Cow<'v, [u8]> {
         let Some(key) = key.filter(|_| self.target == IndexTarget::Entries) else { return Cow::Borrowed(value) };

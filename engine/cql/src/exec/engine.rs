@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use firn_kv::{Batch, Durability};
-use firn_wide::Wide;
-use firn_wide::ring::Partitioner;
-use firn_wide::schema::KsDef;
-use firn_wide::store::{Dropped, Family, FamilySpec, Store, TreeName};
+use firn_wide::internals::store::{Dropped, Family, FamilySpec, Store, TreeName};
+use firn_wide::{KsDef, Partitioner, Wide};
 use parking_lot::{Mutex, RwLock};
 
 use super::change::lists::ListClock;

@@ -9,9 +9,9 @@
 
 use std::ops::Range;
 
-use firn_wide::cell::{Cell, State};
-use firn_wide::store::{Item, Reader};
-use firn_wide::types::Type;
+use firn_wide::Type;
+use firn_wide::internals::cell::{Cell, State};
+use firn_wide::internals::store::{Item, Reader};
 
 use crate::catalog::{Column, Table};
 use crate::error::{Result, corrupt};
@@ -149,7 +149,7 @@ impl Row {
         self.exists
     }
 
-    /// The components of the row's place ([`firn_wide::key::Place::row`]).
+    /// The components of the row's place ([`firn_wide::internals::key::Place::row`]).
     pub fn place(&self) -> &[u8] {
         &self.place
     }

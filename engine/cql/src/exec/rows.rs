@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::catalog::ColumnType;
 use crate::error::{Error, Result, invalid};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::error::{Result, invalid};
 

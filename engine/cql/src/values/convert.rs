@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::net::IpAddr;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 use uuid::Uuid;
 
 use super::{Bound, ColumnSpec, Value};

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use firn_wide::ring::Partitioner;
-use firn_wide::types::{Type, Wording, after, duration_parts, uuids};
+use firn_wide::internals::types::{after, duration_parts};
+use firn_wide::{Partitioner, Type, Wording, uuids};
 use serde_json::value::RawValue;
 
 use super::{Bound, Context, Env, number};

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_wide::types::{Type, Wording};
+use firn_wide::{Type, Wording};
 use serde_json::value::RawValue;
 
 use super::{Bound, Value, put_collection, put_tuple, split};
@@ -136,7 +136,7 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
         },
         Type::Bytes => {
             let text: Option<String> = parsed(value).ok();
-            let hex = text.as_deref().and_then(|s| s.strip_prefix("0x")).map(firn_wide::types::hex_to_bytes);
+            let hex = text.as_deref().and_then(|s| s.strip_prefix("0x")).map(firn_wide::internals::types::hex_to_bytes);
             match hex {
                 Some(Ok(bytes)) => Ok(Bound::Bytes(bytes)),
                 _ => Err(invalid(format!(

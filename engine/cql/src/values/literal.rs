@@ -1,6 +1,6 @@
 //! A value as CQL writes it.
 
-use firn_wide::types::{Type, Wording};
+use firn_wide::{Type, Wording};
 
 use super::split;
 use crate::syntax::quote_if_needed;

@@ -1,6 +1,6 @@
 //! Numbers of all types, computed with as Java does: whole numbers wrap, decimals divide to 34 digits.
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 use num_bigint::BigInt;
 
 use crate::error::{Result, invalid};

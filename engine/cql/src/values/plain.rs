@@ -1,6 +1,6 @@
 //! Values as text outside of CQL, as in a cell of a CSV file.
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use super::{Context, Markers, Receiver, Term, literal, value::bytes_of_text};
 use crate::catalog::{Catalog, ColumnType};

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use firn_wide::ring::Partitioner;
-use firn_wide::types::Type;
+use firn_wide::{Partitioner, Type};
 
 use super::function::{self, Function};
 use super::{Bound, ColumnSpec, Env, canonical, put_many, put_tuple};

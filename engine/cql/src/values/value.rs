@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
-use firn_wide::types::{Source, Type, Wording};
+use firn_wide::{TimeSource, Type, Wording};
 use num_bigint::BigInt;
 use uuid::Uuid;
 
@@ -71,17 +71,17 @@ pub enum Value {
 /// For texts that never ask for the time.
 struct NoClock;
 
-impl Source for NoClock {
+impl TimeSource for NoClock {
     fn millis(&mut self) -> i64 {
         0
     }
 
     fn time_uuid(&mut self) -> [u8; 16] {
-        firn_wide::types::uuids::min_time_uuid(0)
+        firn_wide::uuids::min_time_uuid(0)
     }
 
     fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
-        firn_wide::types::uuids::min_time_uuid(millis)
+        firn_wide::uuids::min_time_uuid(millis)
     }
 }
 

@@ -2,8 +2,7 @@
 #![allow(dead_code)] // not every test uses all of it
 
 use firn_cql::Session;
-use firn_wide::Wide;
-use firn_wide::types::Type;
+use firn_wide::{Type, Wide};
 
 /// A session that uses a keyspace, which is made where it is not there.
 pub fn session_in(wide: Wide, keyspace: &str) -> Session {

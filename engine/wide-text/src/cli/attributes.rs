@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_wide::schema::IndexType;
+use firn_wide::IndexType;
 
 use super::syntax::{Failure, What};
 

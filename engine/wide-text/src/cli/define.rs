@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
-use firn_wide::types::Type;
+use firn_wide::{CfDef, ColumnDef, KsDef, Type};
 
 use super::ast::Definition;
 use super::attributes::{Attribute, ColumnChange, FamilyChange, KeyspaceChange};

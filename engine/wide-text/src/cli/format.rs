@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use firn_wide::schema::{CfDef, ColumnDef, KsDef};
-use firn_wide::types::PACKAGE;
+use firn_wide::internals::types::PACKAGE;
+use firn_wide::{CfDef, ColumnDef, KsDef};
 
 /// A column with its name and value as text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! The part of a session that reads and writes rows.
 
-use firn_wide::types::Type;
 use firn_wide::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Error, IndexClause, IndexExpression, IndexOperator,
-    KeyRange, KeySlice, SlicePredicate, SliceRange,
+    KeyRange, KeySlice, SlicePredicate, SliceRange, Type,
 };
 
 use super::ast::{Condition, Operator, Path, Term};

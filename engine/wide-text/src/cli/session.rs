@@ -9,9 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use firn_kv::Env;
-use firn_wide::schema::{CfDef, Family, KsDef, NO_SUCH_TYPE};
-use firn_wide::types::{Source as _, Type, Wording};
-use firn_wide::{Error, Keyspace, Wide};
+use firn_wide::internals::schema::{Family, NO_SUCH_TYPE};
+use firn_wide::{CfDef, Error, Keyspace, KsDef, TimeSource as _, Type, Wide, Wording};
 
 use super::ast::{Definition, Statement, Term};
 use super::complete::{LEVELS, Names};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use firn_kv::Env;
-use firn_wide::schema::Family;
-use firn_wide::types::{Registry, Source, Type, Wording, hex_to_bytes, uuids};
-use firn_wide::{ColumnOrSuperColumn, Error, Wide};
+use firn_wide::internals::schema::Family;
+use firn_wide::internals::types::hex_to_bytes;
+use firn_wide::{ColumnOrSuperColumn, Error, Registry, TimeSource, Type, Wide, Wording, uuids};
 
 use super::complete::FUNCTIONS;
 use super::format::{Cell, Column};
@@ -76,7 +76,7 @@ impl Fresh<'_> {
     }
 }
 
-impl Source for Fresh<'_> {
+impl TimeSource for Fresh<'_> {
     fn millis(&mut self) -> i64 {
         self.wide.timestamp() / 1000
     }

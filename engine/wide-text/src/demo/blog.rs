@@ -3,9 +3,8 @@
 //! Where the article says `...`, texts are made up. Its `__notag__` has two columns of one name, `timeuuid_2b`, which would be one column:
 //! here each post has a name of its own, the same in the row of each of its tags.
 
-use firn_wide::types::uuids::{micros_of, time_uuid};
-use firn_wide::types::{Type, Wording};
-use firn_wide::{ColumnFamily, ColumnOrSuperColumn, Error, Keyspace, Result, Row, Wide};
+use firn_wide::uuids::{micros_of, time_uuid};
+use firn_wide::{ColumnFamily, ColumnOrSuperColumn, Error, Keyspace, Result, Row, Type, Wide, Wording};
 use uuid::Uuid;
 
 use super::Story;

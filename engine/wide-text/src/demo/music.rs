@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_kv::Env;
-use firn_wide::types::uuids::time_uuid;
+use firn_wide::uuids::time_uuid;
 use firn_wide::{Error, FromBytes, Keyspace, Result, Wide};
 use uuid::Uuid;
 

@@ -3,10 +3,10 @@
 
 use std::io::{self, Write};
 
-use firn_wide::cell::{Cell, Deletion, State};
-use firn_wide::key::Place;
-use firn_wide::store::Body;
-use firn_wide::types::{Type, Wording};
+use firn_wide::internals::cell::{Cell, Deletion, State};
+use firn_wide::internals::key::Place;
+use firn_wide::internals::store::Body;
+use firn_wide::{Type, Wording};
 
 use super::Failure;
 use super::emit::Emit;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use firn_wide::cell::{Cell, Deletion, State};
-use firn_wide::key::Place;
-use firn_wide::schema::Family;
-use firn_wide::store::{Body, Partitions, Slice, View};
+use firn_wide::internals::cell::{Cell, Deletion, State};
+use firn_wide::internals::key::Place;
+use firn_wide::internals::schema::Family;
+use firn_wide::internals::store::{Body, Partitions, Slice, View};
 use firn_wide::{Counts, Error, Wide};
 
 use super::Failure;
@@ -136,7 +136,7 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    fn item(&mut self, layout: &firn_wide::key::Layout, place: &Place<'_>, body: &Body<'_>) -> Result<(), Failure> {
+    fn item(&mut self, layout: &firn_wide::internals::key::Layout, place: &Place<'_>, body: &Body<'_>) -> Result<(), Failure> {
         self.open_row()?;
         if !place.row.is_empty() && self.super_column != place.row {
             self.close_super_column();
@@ -154,7 +154,7 @@ impl<W: Write> Export<'_, W> {
             }
             Body::RangeDeletion { .. } | Body::ComplexDeletion(_) => {
                 let name = self.def.name();
-                return Err(firn_wide::base::error::invalid(format!(
+                return Err(firn_wide::internals::base::error::invalid(format!(
                     "{name} holds deletions of ranges, which the article's notations can't say; a dump can"
                 ))
                 .into());
@@ -174,7 +174,7 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    fn open_super_column(&mut self, layout: &firn_wide::key::Layout, row: &[u8]) -> Result<(), Failure> {
+    fn open_super_column(&mut self, layout: &firn_wide::internals::key::Layout, row: &[u8]) -> Result<(), Failure> {
         self.super_column.extend_from_slice(row);
         let mut parts = vec![];
         layout.clustering_of(row, &mut parts)?;

@@ -15,10 +15,9 @@
 use std::io::Read;
 
 use firn_kv::Durability;
-use firn_wide::base::error::invalid;
-use firn_wide::cell::{Cell, Deletion, State};
-use firn_wide::types::Type;
-use firn_wide::{Chunks, Counts, Error, Keyspace};
+use firn_wide::internals::base::error::invalid;
+use firn_wide::internals::cell::{Cell, Deletion, State};
+use firn_wide::{Chunks, Counts, Error, Keyspace, Type};
 
 use super::Failure;
 use super::lex::{Lexer, Word};

@@ -35,9 +35,8 @@ pub use dump::{Dump, Times};
 pub use export::{Notation, dump, export};
 pub use import::{ImportOptions, import};
 
-use firn_wide::Error;
-use firn_wide::base::error::invalid;
-use firn_wide::types::Type;
+use firn_wide::internals::base::error::invalid;
+use firn_wide::{Error, Type};
 
 use crate::text::{self, Ticks};
 

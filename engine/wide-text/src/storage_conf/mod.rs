@@ -11,8 +11,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use firn_wide::schema::{self, CfDef, KsDef, Registry, Schema};
-use firn_wide::{Error, Result};
+use firn_wide::internals::schema;
+use firn_wide::internals::schema::Schema;
+use firn_wide::{CfDef, Error, KsDef, Registry, Result};
 use roxmltree::{Document, Node, ParsingOptions};
 
 pub use settings::{CommitLogSync, Settings};

@@ -1,8 +1,7 @@
 //! Rows in Rust's manner, over the operations of [`Keyspace`].
 //!
 //! ```
-//! use firn_wide::schema::{CfDef, KsDef};
-//! use firn_wide::Wide;
+//! use firn_wide::{CfDef, KsDef, Wide};
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-1-{}", std::process::id()));
 //! let wide = Wide::open(&dir)?;
 //! wide.system_add_keyspace(&KsDef::new("Bloggy"))?;
@@ -77,7 +76,7 @@ impl ColumnFamily {
     /// The rows in which columns have certain values, found by an index.
     ///
     /// ```
-    /// # use firn_wide::{Wide, schema::{CfDef, ColumnDef, KsDef}};
+    /// # use firn_wide::{CfDef, ColumnDef, KsDef, Wide};
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-2-{}", std::process::id()));
     /// # let wide = Wide::open(&dir)?;
     /// # wide.system_add_keyspace(&KsDef::new("Music"))?;
@@ -480,7 +479,7 @@ impl Find {
 /// Writes to rows of several families of a keyspace that happen together or not at all.
 ///
 /// ```
-/// # use firn_wide::{Wide, schema::{CfDef, KsDef}};
+/// # use firn_wide::{CfDef, KsDef, Wide};
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-3-{}", std::process::id()));
 /// # let wide = Wide::open(&dir)?;
 /// # wide.system_add_keyspace(&KsDef::new("Bloggy"))?;
@@ -517,7 +516,7 @@ impl Keyspace {
     /// these keys only.
     ///
     /// ```
-    /// # use firn_wide::{Wide, schema::{CfDef, KsDef}};
+    /// # use firn_wide::{CfDef, KsDef, Wide};
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-builder-update-{}", std::process::id()));
     /// # let wide = Wide::open(&dir)?;
     /// # wide.system_add_keyspace(&KsDef::new("Music"))?;

@@ -46,8 +46,7 @@ impl std::ops::AddAssign for Counts {
 /// Collects rows, checks them, and writes them in chunks: the way in for many rows.
 ///
 /// ```
-/// use firn_wide::schema::{CfDef, KsDef};
-/// use firn_wide::{Chunks, Wide};
+/// use firn_wide::{CfDef, Chunks, KsDef, Wide};
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-chunks-{}", std::process::id()));
 /// let wide = Wide::open(&dir)?;
 /// wide.system_add_keyspace(&KsDef::new("K"))?;
@@ -110,7 +109,7 @@ impl Chunks {
         })
     }
 
-    /// The family's definition.
+    /// The family's definition ([`internals::schema`](crate::internals::schema)).
     pub fn family(&self) -> &Arc<Family> {
         &self.table.def
     }

@@ -11,8 +11,7 @@
 //! - Every call works with the definitions of the moment when it began.
 //!
 //! ```
-//! use firn_wide::schema::{CfDef, KsDef};
-//! use firn_wide::{Column, ColumnParent, ColumnPath, SlicePredicate, Wide};
+//! use firn_wide::{CfDef, Column, ColumnParent, ColumnPath, KsDef, SlicePredicate, Wide};
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-wide-mod-1-{}", std::process::id()));
 //! let wide = Wide::open(&dir)?;
 //! wide.system_add_keyspace(&KsDef::new("BloggyAppy"))?;
@@ -47,7 +46,7 @@ use std::sync::atomic::AtomicBool;
 
 use firn_kv::Env;
 use firn_kv::OsEnv;
-use firn_kv::{Batch as KvBatch, Durability, TreeOptions};
+use firn_kv::{Batch as KvBatch, Db, Durability, TreeOptions};
 use parking_lot::{Mutex, RwLock};
 
 pub use builder::{Batch, ColumnFamily, Columns, Find, Row, RowIter, Rows, Slice};
@@ -59,7 +58,7 @@ pub use value::{FromBytes, ToBytes};
 use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
 use crate::schema::{FOREIGN_IDS, RECORD_PREFIX, Schema};
-use crate::store::{self, Store, TreeName};
+use crate::store::{Store, StoreOptions, TreeName};
 use crate::types::Registry;
 use state::{State, Table};
 
@@ -83,7 +82,7 @@ pub struct Options {
     /// The types that definitions can name, custom comparators among them.
     pub registry: Arc<Registry>,
     /// The options of the engine beneath, and the clock.
-    pub store: store::Options,
+    pub store: StoreOptions,
 }
 
 /// An open database of keyspaces. Cheap to clone; all clones are one.
@@ -156,8 +155,7 @@ impl Wide {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicBool, Ordering};
-    /// use firn_wide::schema::{CfDef, KsDef};
-    /// use firn_wide::{ColumnParent, Error, SlicePredicate, Wide};
+    /// use firn_wide::{CfDef, ColumnParent, Error, KsDef, SlicePredicate, Wide};
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-stop-{}", std::process::id()));
     /// let wide = Wide::open(&dir)?;
     /// wide.system_add_keyspace(&KsDef::new("k"))?;
@@ -203,7 +201,8 @@ impl Wide {
         Ok(Keyspace { wide: self.clone(), name: name.into() })
     }
 
-    /// All definitions, as they are now.
+    /// All definitions, as they are now, resolved: for tools, and without promises ([`internals::schema`](crate::internals::schema)).
+    /// An application asks [`describe_keyspace`](Wide::describe_keyspace).
     pub fn schema(&self) -> Schema {
         self.state().schema.clone()
     }
@@ -218,7 +217,21 @@ impl Wide {
         self.shared.durability
     }
 
-    /// The store beneath.
+    /// The engine beneath: its statistics, checkpoints and checks.
+    ///
+    /// ```
+    /// use firn_wide::Wide;
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-db-{}", std::process::id()));
+    /// let wide = Wide::open(&dir)?;
+    /// assert!(wide.db().verify(|_, _| {})?.errors.is_empty());
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_wide::Error>(())
+    /// ```
+    pub fn db(&self) -> &Db {
+        self.store.db()
+    }
+
+    /// The store beneath, without promises ([`internals::store`](crate::internals::store)).
     pub fn store(&self) -> &Store {
         &self.store
     }

@@ -14,7 +14,7 @@ use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
 /// bytes a token has, `gc_grace` for how many seconds tombstones are kept.
 ///
 /// ```
-/// use firn_wide::store::hooks;
+/// use firn_wide::internals::store::hooks;
 /// let plain = hooks::family(Default::default(), false, 8, 864_000);
 /// let counters = hooks::family(Default::default(), true, 8, 864_000);
 /// assert!(plain.purge.is_some() && plain.merge.is_none());

@@ -61,16 +61,16 @@ use stripes::Stripes;
 
 /// How a store is opened.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct StoreOptions {
     /// The engine's options.
     pub db: DbOptions,
     /// The clock; the environment's when there is none.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
-impl std::fmt::Debug for Options {
+impl std::fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("db", &self.db).field("has_clock", &self.clock.is_some()).finish()
+        f.debug_struct("StoreOptions").field("db", &self.db).field("has_clock", &self.clock.is_some()).finish()
     }
 }
 
@@ -98,7 +98,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Db::open_with`].
-    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
+    pub fn open(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         Store::open_in(OsEnv::new(), dir, options)
     }
 
@@ -106,7 +106,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`open`](Store::open).
-    pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Store> {
+    pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         let clock = options.clock.unwrap_or_else(|| Arc::new(EnvClock(env.clone())));
         let db = Db::open_in(env.clone(), dir, options.db)?;
         let schema = db.tree(SCHEMA_TREE, TreeOptions::default())?;

@@ -14,7 +14,7 @@ const INDEX: &str = "ix-";
 /// What a tree of the engine is to the data model.
 ///
 /// ```
-/// use firn_wide::store::TreeName;
+/// use firn_wide::internals::store::TreeName;
 /// assert_eq!(TreeName::parse("cf-7"), Some(TreeName::Family(7)));
 /// assert_eq!(TreeName::Index(9).to_string(), "ix-9");
 /// assert_eq!(TreeName::parse("fruit"), None);

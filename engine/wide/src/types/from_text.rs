@@ -16,7 +16,7 @@ pub enum Wording {
 }
 
 /// What a text like `now` needs.
-pub trait Source {
+pub trait TimeSource {
     /// Milliseconds since 1970.
     fn millis(&mut self) -> i64;
 
@@ -45,7 +45,13 @@ impl Type {
     ///
     /// # Errors
     /// The text that the server of this wording answers with. What was appended stays as it is.
-    pub fn from_text(&self, text: &str, wording: Wording, source: &mut dyn Source, out: &mut Vec<u8>) -> Result<(), TypeError> {
+    pub fn from_text(
+        &self,
+        text: &str,
+        wording: Wording,
+        source: &mut dyn TimeSource,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TypeError> {
         // Dates and times are never empty.
         if text.is_empty() && !matches!(self, Type::Custom(_) | Type::SimpleDate | Type::Time) {
             return Ok(());
@@ -84,7 +90,13 @@ impl Type {
         Ok(())
     }
 
-    fn read_other(&self, text: &str, wording: Wording, source: &mut dyn Source, out: &mut Vec<u8>) -> Result<(), TypeError> {
+    fn read_other(
+        &self,
+        text: &str,
+        wording: Wording,
+        source: &mut dyn TimeSource,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TypeError> {
         match self {
             Type::LexicalUuid | Type::TimeUuid | Type::Uuid => out.extend(self.uuid(text, wording, source)?),
             Type::Date | Type::Timestamp => {
@@ -110,7 +122,7 @@ impl Type {
         Ok(())
     }
 
-    fn uuid(&self, text: &str, wording: Wording, source: &mut dyn Source) -> Result<[u8; 16], TypeError> {
+    fn uuid(&self, text: &str, wording: Wording, source: &mut dyn TimeSource) -> Result<[u8; 16], TypeError> {
         let written = || (text.len() == 36).then(|| text.parse::<uuid::Uuid>().ok()).flatten().map(uuid::Uuid::into_bytes);
         if *self == Type::LexicalUuid {
             return written().ok_or_else(|| TypeError(format!("unable to make UUID from '{text}'")));
@@ -215,7 +227,7 @@ fn composite(
     types: &[Type],
     text: &str,
     wording: Wording,
-    source: &mut dyn Source,
+    source: &mut dyn TimeSource,
     out: &mut Vec<u8>,
 ) -> Result<(), TypeError> {
     let mut parts = split_colons(text);

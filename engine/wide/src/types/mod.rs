@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub use date::after;
 pub use duration::parse as duration_parts;
 pub use encode::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
-pub use from_text::{Source, Wording, hex_to_bytes};
+pub use from_text::{TimeSource, Wording, hex_to_bytes};
 pub use name::PACKAGE;
 pub use registry::{Comparator, Custom, Registry};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_wide::types::{Comparator, Malformed, Registry, TypeError};
+use firn_wide::{Comparator, Malformed, Registry, TypeError};
 
 struct AnyCase;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
-use firn_wide::store::{Family, FamilySpec, Mutation, Slice, Store};
+use firn_wide::internals::store::{Family, FamilySpec, Mutation, Slice, Store};
 
 use super::{cell, open, options, row, spec, super_columns};
 

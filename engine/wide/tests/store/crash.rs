@@ -6,20 +6,15 @@ use std::sync::Arc;
 use firn_kv::Durability;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
-use firn_wide::store::{FamilySpec, IndexPart, IndexSpec, Mutation, Slice, Store};
+use firn_wide::internals::store::{FamilySpec, IndexPart, IndexSpec, Mutation, Slice, Store};
 
 use super::{column, options, spec, standard};
 
 const CALLS: i64 = 60;
 
-fn families(store: &Store) -> Option<[firn_wide::store::Family; 2]> {
-    let index = IndexSpec {
-        id: 9,
-        is_static: false,
-        name: b"n".to_vec(),
-        part: IndexPart::Value,
-        value: firn_wide::types::Type::Bytes,
-    };
+fn families(store: &Store) -> Option<[firn_wide::internals::store::Family; 2]> {
+    let index =
+        IndexSpec { id: 9, is_static: false, name: b"n".to_vec(), part: IndexPart::Value, value: firn_wide::Type::Bytes };
     let first = FamilySpec { indexes: vec![index], ..spec(1, standard()) };
     Some([store.open_family(first).ok()?, store.open_family(spec(2, standard())).ok()?])
 }
@@ -47,7 +42,7 @@ fn history(env: &MemEnv, seed: u64) {
     }
 }
 
-fn value(store: &Store, f: &firn_wide::store::Family, key: &[u8]) -> i64 {
+fn value(store: &Store, f: &firn_wide::internals::store::Family, key: &[u8]) -> i64 {
     let found = store.get(f, key, &column(f, b"n")).unwrap();
     found.map_or(0, |c| i64::from_be_bytes(c.value().try_into().unwrap()))
 }

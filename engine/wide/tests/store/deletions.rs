@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
-use firn_wide::cell::Deletion;
-use firn_wide::store::{Body, Family, Mutation, Partitions, Slice, Store};
+use firn_wide::internals::cell::Deletion;
+use firn_wide::internals::store::{Body, Family, Mutation, Partitions, Slice, Store};
 
 use super::{cell, column, open, row, spec, standard, super_columns};
 

@@ -2,19 +2,17 @@
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
-use firn_wide::base::error::Error;
-use firn_wide::key::Layout;
-use firn_wide::ring::Partitioner;
-use firn_wide::store::{Family, Mutation, Store};
-use firn_wide::types::Type;
+use firn_wide::internals::key::Layout;
+use firn_wide::internals::store::{Family, Mutation, Store};
+use firn_wide::{Error, Partitioner, Type};
 
 use super::{column, open, spec, standard};
 
-fn put(store: &Store, family: &Family, timestamp: i64) -> firn_wide::base::error::Result<()> {
+fn put(store: &Store, family: &Family, timestamp: i64) -> firn_wide::Result<()> {
     store.put(family, b"row", &column(family, b"c"), timestamp, b"value", Durability::Process)
 }
 
-fn refused(done: firn_wide::base::error::Result<()>) {
+fn refused(done: firn_wide::Result<()>) {
     assert!(matches!(done, Err(Error::InvalidRequest(_))), "{done:?}");
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use firn_kv::Durability;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
-use firn_wide::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, Store};
-use firn_wide::types::Type;
+use firn_wide::Type;
+use firn_wide::internals::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Partitions, Slice, Store};
 
 use super::{cell, column, open, row, spec, standard, table};
 

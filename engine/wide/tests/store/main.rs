@@ -15,14 +15,13 @@ use std::sync::Arc;
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{DbOptions, Policy, TreeOptions};
-use firn_wide::key::Layout;
-use firn_wide::ring::Partitioner;
-use firn_wide::store::{Family, FamilySpec, Options, Store};
-use firn_wide::types::Type;
+use firn_wide::internals::key::Layout;
+use firn_wide::internals::store::{Family, FamilySpec, Store};
+use firn_wide::{Partitioner, StoreOptions, Type};
 
-fn options() -> Options {
+fn options() -> StoreOptions {
     let db = DbOptions { background_threads: 0, memory_budget: 8 << 20, wal_segment: 256 << 10, ..DbOptions::default() };
-    Options { db, clock: None }
+    StoreOptions { db, clock: None }
 }
 
 fn open(env: &MemEnv) -> Store {
@@ -71,7 +70,7 @@ fn row(f: &Family, row: &[u8]) -> Vec<u8> {
 #[test]
 fn leaving_the_last_row_of_a_partition_leaves_no_other_partition_out() {
     use firn_kv::Durability;
-    use firn_wide::store::{Mutation, Partitions, Slice};
+    use firn_wide::internals::store::{Mutation, Partitions, Slice};
     let env = MemEnv::new(1);
     let store = open(&env);
     let f = store.open_family(spec(7, Layout::table(Partitioner::ByteOrdered, vec![]))).unwrap();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use firn_kv::Durability;
-use firn_wide::cell::{Cell, State};
-use firn_wide::store::{Body, Family, Mutation, Partitions, Reader, Slice, Store};
-use firn_wide::types::Type;
+use firn_wide::Type;
+use firn_wide::internals::cell::{Cell, State};
+use firn_wide::internals::store::{Body, Family, Mutation, Partitions, Reader, Slice, Store};
 
 use firn_testkit::rng::Rng;
 

@@ -8,8 +8,8 @@ use firn_kv::Durability;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
-use firn_wide::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Store};
-use firn_wide::types::Type;
+use firn_wide::Type;
+use firn_wide::internals::store::{Family, FamilySpec, IndexPart, IndexSpec, Mutation, Store};
 
 use super::oracle::{Oracle, Step, mutate, step};
 use super::{cell, open, row, spec, table};

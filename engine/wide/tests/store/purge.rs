@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
-use firn_wide::store::{Blocker, Family, Grace, Mutation, PurgeReport, Store};
+use firn_wide::internals::store::{Family, Mutation, Store};
+use firn_wide::{Blocker, Grace, PurgeReport};
 
 use super::{column, open, spec, standard};
 

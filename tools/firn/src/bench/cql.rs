@@ -9,9 +9,10 @@ use firn_cql::session::Run;
 use firn_cql::syntax::parse;
 use firn_cql::{Prepared, Session};
 use firn_kv::DbOptions;
-use firn_wide::schema::{CfDef, KsDef};
-use firn_wide::store::Options as StoreOptions;
-use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, Keyspace, Mutation, Options, RowMutation, SlicePredicate, Wide};
+use firn_wide::{
+    CfDef, Column, ColumnOrSuperColumn, ColumnParent, Keyspace, KsDef, Mutation, Options, RowMutation, SlicePredicate,
+    StoreOptions, Wide,
+};
 use firn_workload::process::Usage;
 use serde_json::json;
 

@@ -11,8 +11,8 @@ use clap::{Args, ValueEnum};
 use firn_bench::{BenchArgs, ModelStores, Setting, not_alone, refuse_others};
 use firn_kv::DbOptions;
 use firn_tools::output::Done;
-use firn_wide::Wide;
-use firn_wide::store::{Options as StoreOptions, SCHEMA_TREE, TreeName};
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
+use firn_wide::{StoreOptions, Wide};
 use firn_workload::spec::parse_count;
 
 use crate::cli::wide_failure;

@@ -2,7 +2,7 @@
 
 use firn_cql::syntax::quote_if_needed;
 use firn_cql::values::split;
-use firn_wide::types::{Type, Wording};
+use firn_wide::{Type, Wording};
 
 /// Digits of `float` and `double` that are shown.
 const FLOAT_DIGITS: i32 = 5;

@@ -20,7 +20,7 @@ use firn_cql::values::{Bound, from_json, from_plain, plain};
 use firn_cql::{Prepared, Session};
 use firn_tools::io::{self, Input, Watch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use super::command::Words;
 use crate::fields::{FieldReader, Fields};

@@ -19,8 +19,8 @@ use firn_tools::escape::words;
 use firn_tools::io::stdout;
 use firn_tools::keys::{self, RangeArgs};
 use firn_tools::output::{Done, Failure};
-use firn_wide::cell::{Cell, Stored};
-use firn_wide::store::{SCHEMA_TREE, TreeName};
+use firn_wide::internals::cell::{Cell, Stored};
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::names::Names;
 use crate::store::{self, Global};

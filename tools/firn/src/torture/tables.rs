@@ -9,8 +9,8 @@ use firn_cql::session::{Prepared, Run};
 use firn_cql::{Class, Row, Rows, Session};
 use firn_kv::DbOptions;
 use firn_kv::Env;
-use firn_wide::store::{self, TreeName};
-use firn_wide::{Options, Wide};
+use firn_wide::internals::store::TreeName;
+use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::rng::{Rng, mix};
 
 use super::check::{Checked, Trouble, wrong};
@@ -58,7 +58,7 @@ fn columns(shard: u32, index: u32, version: u64) -> (i32, String, BTreeSet<i32>,
 
 /// Opens the store as one of column families.
 pub fn open(env: Arc<dyn Env>, dir: &std::path::Path, db: DbOptions) -> Checked<Wide> {
-    let options = Options { store: store::Options { db, clock: None }, ..Options::default() };
+    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     Wide::open_in(env, dir, options).map_err(|e| failed(e.into()))
 }
 

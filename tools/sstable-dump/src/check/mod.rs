@@ -20,7 +20,7 @@ use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
-use firn_wide::store::loss;
+use firn_wide::internals::store::loss;
 use serde_json::json;
 
 use crate::Screen;

@@ -8,7 +8,7 @@ use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure, Progress, things};
-use firn_wide::store::loss;
+use firn_wide::internals::store::loss;
 
 use super::{Findings, log, table};
 use crate::current::{Current, current};

@@ -68,7 +68,7 @@ pub fn options() -> DbOptions {
 
 /// The same for stores of the data model.
 pub fn wide_options() -> firn_wide::Options {
-    firn_wide::Options { store: firn_wide::store::Options { db: options(), ..Default::default() }, ..Default::default() }
+    firn_wide::Options { store: firn_wide::StoreOptions { db: options(), ..Default::default() }, ..Default::default() }
 }
 
 pub fn tree_options() -> TreeOptions {

@@ -1,6 +1,6 @@
 //! Indexes: what they may be of, and their names.
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::catalog::{Catalog, Column, ColumnKind, Index, IndexTarget, Keyspace, Table, is_valid_name};
 use crate::error::{Result, invalid};

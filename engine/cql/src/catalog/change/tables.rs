@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use super::{already_there, check_not_system_new};
 use crate::catalog::record::table_uuid;

@@ -1,6 +1,6 @@
 //! `USING TIMESTAMP … AND TTL …`.
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::catalog::ColumnType;
 use crate::error::{Result, invalid};

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::key::{AFTER, ROWS};
-use firn_wide::store::{Body, Family, Slice, View};
-use firn_wide::types::Type;
+use firn_wide::Type;
+use firn_wide::internals::key::{AFTER, ROWS};
+use firn_wide::internals::store::{Body, Family, Slice, View};
 
 use super::statement::{Guard, Verb};
 use super::{ChangePlan, Given, alone, write};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 use serde_json::value::RawValue;
 
 use crate::catalog::{ColumnType, Table};

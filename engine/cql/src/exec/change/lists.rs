@@ -61,7 +61,7 @@ fn uuid(tick: i64, node: u64) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firn_wide::types::Type;
+    use firn_wide::Type;
 
     #[test]
     fn elements_keep_their_order() {

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use firn_kv::ErrorKind;
-use firn_wide::store::{Mutation, View};
+use firn_wide::internals::store::{Mutation, View};
 
 use super::{Engine, Plan, Request, Rows};
 use crate::catalog::Catalog;
@@ -36,8 +36,8 @@ use statement::{Change, Guard};
 
 /// What the place of a cell of this raw name ends with, after the place of its row.
 fn cell_name(raw: &[u8]) -> Vec<u8> {
-    use firn_wide::key::END;
-    use firn_wide::types::{EMPTY, NEXT};
+    use firn_wide::internals::key::END;
+    use firn_wide::internals::types::{EMPTY, NEXT};
     match raw {
         [] => vec![EMPTY, END],
         _ => [&[NEXT], raw, &[END]].concat(),

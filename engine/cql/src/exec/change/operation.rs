@@ -1,7 +1,7 @@
 //! What a statement does to one column of a row (model 3.3).
 
-use firn_wide::store::{Family, Mutation, Slice, View};
-use firn_wide::types::Type;
+use firn_wide::Type;
+use firn_wide::internals::store::{Family, Mutation, Slice, View};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,7 +13,7 @@ use crate::syntax::ast::{self, Assign, Part};
 use crate::values::{Context, Env, Given, Receiver, Term, split};
 
 /// Larger than every path that continues the place of a cell.
-const BEYOND: u8 = firn_wide::key::BEYOND;
+const BEYOND: u8 = firn_wide::internals::key::BEYOND;
 
 /// An operation on a column.
 #[derive(Clone, Debug)]
@@ -492,7 +492,7 @@ fn index_of(term: &Term, env: &Env<'_>) -> Result<Option<i32>> {
 }
 
 /// The number and type of a field.
-fn field_of(user: &firn_wide::types::UserType, column: &str, field: &str) -> Result<(u16, Type)> {
+fn field_of(user: &firn_wide::UserType, column: &str, field: &str) -> Result<(u16, Type)> {
     let found = (0u16..).zip(user.fields.iter()).find(|(_, (name, _))| name == field);
     let (number, (_, of)) = found.ok_or_else(|| invalid(format!("UDT column {column} does not have a field named {field}")))?;
     Ok((number, of.clone()))

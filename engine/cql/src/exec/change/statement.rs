@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::key::{Place, STATIC};
-use firn_wide::store::{Family, Slice, View};
+use firn_wide::internals::key::{Place, STATIC};
+use firn_wide::internals::store::{Family, Slice, View};
 
 use super::Mutations;
 use super::attributes::Attributes;

@@ -1,6 +1,6 @@
 //! Aggregates: what is made of the values of many rows (model 3.4).
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 use num_bigint::BigInt;
 
 use crate::error::{Error, Result, invalid};

@@ -215,7 +215,7 @@ impl<'p> Collector<'p> {
         self.put_values(&self.source(key, statics, row, aggregates), &mut cells)?;
         self.cells = cells;
         if !self.plan.order.sort.is_empty() {
-            let value = |(position, _, _): &(usize, firn_wide::types::Type, bool)| {
+            let value = |(position, _, _): &(usize, firn_wide::Type, bool)| {
                 row.and_then(|r| r.clustering(*position)).unwrap_or_default().to_vec()
             };
             self.sort_keys.push(self.plan.order.sort.iter().map(value).collect());

@@ -24,7 +24,7 @@ mod selection;
 
 use std::sync::Arc;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use self::collect::Groups;
 use self::order::Order;

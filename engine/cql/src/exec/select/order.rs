@@ -1,6 +1,6 @@
 //! `ORDER BY`, `GROUP BY`, `DISTINCT`: what they may ask (model 3.4).
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use crate::analysis::Restrictions;
 use crate::catalog::{Column, ColumnKind, Table};

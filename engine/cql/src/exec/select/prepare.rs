@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use super::aggregate::Kind;
 use super::selection::{Aggregate, Node, Output, Place, Selection};
@@ -442,7 +442,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     /// `{field: selector, …}` of a user type.
-    fn user(&mut self, pairs: &[(Selector<'_>, Selector<'_>)], udt: &Arc<firn_wide::types::UserType>) -> Result<Known> {
+    fn user(&mut self, pairs: &[(Selector<'_>, Selector<'_>)], udt: &Arc<firn_wide::UserType>) -> Result<Known> {
         let mut values: Vec<Option<Known>> = udt.fields.iter().map(|_| None).collect();
         let mut names = vec![];
         for (field, value) in pairs {

@@ -2,8 +2,8 @@
 
 use std::ops::Bound as End;
 
-use firn_wide::key::{AFTER, BEFORE, END, ROWS};
-use firn_wide::store::{Family, IndexScan, Partitions, Reader, Slice, Store, View};
+use firn_wide::internals::key::{AFTER, BEFORE, END, ROWS};
+use firn_wide::internals::store::{Family, IndexScan, Partitions, Reader, Slice, Store, View};
 
 use super::SelectPlan;
 use super::collect::{Collector, Step};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use firn_wide::types::Type;
+use firn_wide::Type;
 
 use super::aggregate::Kind;
 use crate::analysis::RowValues;

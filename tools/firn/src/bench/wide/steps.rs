@@ -1,7 +1,7 @@
 //! What is measured, step by step.
 
 use firn_kv::{Batch, Durability, Tree};
-use firn_wide::store::{Family, Mutation, Slice};
+use firn_wide::internals::store::{Family, Mutation, Slice};
 use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, SlicePredicate, SliceRange};
 use firn_workload::process::Usage;
 

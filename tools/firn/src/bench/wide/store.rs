@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use firn_kv::{DbOptions, Durability, Tree, TreeOptions};
-use firn_wide::schema::{CfDef, KsDef};
-use firn_wide::store::{Family, Options as StoreOptions, Store};
-use firn_wide::{Error, Keyspace, Options, Wide};
+use firn_wide::internals::store::{Family, Store};
+use firn_wide::{CfDef, Error, Keyspace, KsDef, Options, StoreOptions, Wide};
 
 use crate::bench::ModelBenchArgs;
 use firn_bench::duel::scattered;
@@ -131,6 +130,6 @@ pub fn place(family: &Family, name: &[u8]) -> Done<Vec<u8>> {
 /// The bytes that a cell is stored as.
 pub fn stored(timestamp: i64, value: &[u8]) -> Vec<u8> {
     let mut out = vec![];
-    firn_wide::cell::Cell { timestamp, state: firn_wide::cell::State::Live(value) }.encode(&mut out);
+    firn_wide::internals::cell::Cell { timestamp, state: firn_wide::internals::cell::State::Live(value) }.encode(&mut out);
     out
 }
