@@ -5,11 +5,8 @@
 
 use std::sync::Arc;
 
-use firn_cql::catalog::Catalog;
-use firn_cql::session::Run;
-use firn_cql::syntax::Script;
-use firn_cql::values::Bound;
-use firn_cql::{Class, Error, Rows, Session};
+use firn_cql::internals::catalog::Catalog;
+use firn_cql::{Bound, Class, Error, Rows, Run, Script, Session};
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 use libfuzzer_sys::fuzz_target;
@@ -241,7 +238,7 @@ fn execute(session: &Session, statement: &str, bytes: &[u8]) {
 
 /// All that the tables hold.
 fn content(session: &Session, catalog: &Catalog) -> Vec<(String, String)> {
-    let each = |table: &Arc<firn_cql::catalog::Table>| {
+    let each = |table: &Arc<firn_cql::internals::catalog::Table>| {
         let statement = format!("SELECT * FROM \"{}\".\"{}\"", table.keyspace, table.name);
         let rows = session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
         let cells: Vec<_> = rows.iter().map(|row| format!("{row:?}")).collect();

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use firn_cql::syntax::{Script, parse};
+use firn_cql::Script;
+use firn_cql::internals::syntax::parse;
 
 /// Statements from the simplest on.
 const STATEMENTS: [(&str, &str); 8] = [

@@ -2,9 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use firn_cql::session::{OwnedRow, Run};
-use firn_cql::values::{ColumnSpec, from_json, json};
-use firn_cql::{FromValue, Prepared, Session, Value, Walk};
+use firn_cql::internals::values::{from_json, json};
+use firn_cql::{ColumnSpec, FromValue, OwnedRow, Prepared, Run, Session, Value, Walk};
 use firn_wide::Options;
 use serde_json::value::RawValue;
 use uuid::Uuid;

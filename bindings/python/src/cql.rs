@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use firn_cql::session::{OwnedRow, Run};
-use firn_cql::{Named, Prepared, ToValue, Value, Walk};
+use firn_cql::{Named, OwnedRow, Prepared, Run, ToValue, Value, Walk};
 use firn_wide::Options;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError};
 use pyo3::prelude::*;

@@ -17,8 +17,7 @@
 
 use std::collections::BTreeSet;
 
-use firn_cql::session::Run;
-use firn_cql::{FromRow, Prepared, Result, Rows, Session, Values, Walk};
+use firn_cql::{FromRow, Prepared, Result, Rows, Run, Session, Values, Walk};
 use uuid::Uuid;
 
 const SCHEMA: [&str; 10] = [

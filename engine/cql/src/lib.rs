@@ -1,27 +1,45 @@
-//! The language CQL over the data model of `firn-wide`.
+//! CQL 3 over the data model of `firn-wide`: tables with partition keys and clustering columns, collections, user types, counters,
+//! batches, conditions, indexes, JSON.
 //!
-//! - [`syntax`]: text to a syntax tree and back: lexer, parser, printer, and the splitter of scripts. It knows of no schema; names and
-//!   types are only spelled, not looked up.
-//! - [`catalog`]: what is defined. [`values`]: terms, values, functions.
-//! - [`exec`]: statements carried out. [`session`]: what an application uses.
+//! ```
+//! use firn_cql::Session;
+//! let session = Session::in_memory()?; // `Session::open` takes a directory
+//! session.execute("CREATE KEYSPACE music WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+//! session.execute("CREATE TABLE music.songs (album text, track int, title text, PRIMARY KEY (album, track))", ())?;
 //!
-//! # The rooms
-//! A module imports only lower floors: [`syntax`], [`error`] (0) < [`catalog`], [`values`] (1) < `analysis` (2) < [`exec`] (3) <
-//! [`session`] (4), whose names are re-exported here.
+//! let insert = session.prepare("INSERT INTO music.songs (album, track, title) VALUES (?, ?, ?)")?;
+//! for (track, title) in [(2, "Dear Prudence"), (1, "Back in the U.S.S.R.")] {
+//!     session.run(&insert, ("The Beatles", track, title), &Default::default())?;
+//! }
+//! let songs = session.execute("SELECT track, title FROM music.songs WHERE album = ?", ("The Beatles",))?;
+//! let songs: Vec<(i32, String)> = songs.typed()?;
+//! assert_eq!(songs, [(1, "Back in the U.S.S.R.".into()), (2, "Dear Prudence".into())]);
+//! # Ok::<(), firn_cql::Error>(())
+//! ```
+//!
+//! - [`Session`]: runs statements, prepares them ([`Prepared`]), remembers the keyspace. [`Run`] says how: page size, timestamp.
+//! - [`Rows`], [`Row`]: a result, or a page of one. [`Walk`]: rows however many, a page at a time. [`FromRow`] makes rows structs.
+//! - [`ToValue`], [`FromValue`], [`Values`], [`Named`]: Rust's types as values, and back; [`Value`] where no type is known.
+//! - [`Script`] cuts a text into statements; [`quote_if_needed`] writes a name so that it is read again.
+//!
+//! What is here stays; the rooms of the language are behind [`internals`], without promises.
 
 #![warn(missing_debug_implementations)]
 
-pub mod analysis;
-pub mod catalog;
-pub mod error;
-pub mod exec;
-pub mod session;
-pub mod syntax;
-pub mod values;
+mod analysis;
+mod catalog;
+mod error;
+mod exec;
+pub mod internals;
+mod session;
+mod syntax;
+mod values;
 
+pub use catalog::ColumnType;
 pub use error::{Class, Error, Result};
-pub use exec::{FromRow, PagingState, Row, Rows};
+pub use exec::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;
-pub use session::{Prepared, Session, Walk};
-pub use values::{FromValue, Named, ToValue, Value, Values};
+pub use session::{OwnedRow, Prepared, Run, Session, Typed, Walk};
+pub use syntax::{Piece, Script, SyntaxError, quote_if_needed};
+pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};

@@ -9,11 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_cql::exec::Kind;
-use firn_cql::session::Run;
-use firn_cql::syntax::Script;
-use firn_cql::values::{Bound, from_plain, literal};
-use firn_cql::{Class, Rows, Session};
+use firn_cql::internals::values::{from_plain, literal};
+use firn_cql::{Bound, Class, Kind, Rows, Run, Script, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};

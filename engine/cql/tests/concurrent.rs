@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
-use firn_cql::Session;
-use firn_cql::session::Run;
+use firn_cql::{Run, Session};
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};

@@ -6,10 +6,8 @@
 //!
 //! After every `cql` the records that are stored must give the definitions that are in use.
 
-use firn_cql::catalog::{Catalog, Homeless, Keyspace};
-use firn_cql::exec::Kind;
-use firn_cql::syntax::Script;
-use firn_cql::{Rows, Session};
+use firn_cql::internals::catalog::{Catalog, Homeless, Keyspace};
+use firn_cql::{Kind, Rows, Script, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
@@ -101,7 +99,7 @@ impl World {
         let table = catalog.keyspace(&keyspace).unwrap().table(table).unwrap().clone();
         let columns = table.columns().iter().filter(|c| !c.is_primary_key()).map(|c| format!("{} {} {}", c.id, c.name, c.of));
         let dropped = table.dropped().iter().map(|d| format!("{} {} {} dropped", d.id, d.name, d.of));
-        let stored = |i: &firn_cql::catalog::Index| if i.is_stored(&table) { "stored" } else { "declared" };
+        let stored = |i: &firn_cql::internals::catalog::Index| if i.is_stored(&table) { "stored" } else { "declared" };
         let indexes = table.indexes().iter().map(|i| format!("index {} on {}, {}", i.name, i.column, stored(i)));
         columns.chain(dropped).chain(indexes).collect::<Vec<_>>().join("\n")
     }

@@ -6,7 +6,16 @@ use firn_testkit::floors::{Plan, check};
 
 /// On floor 0 errors hold those of the syntax, on floor 1 values know the types of columns.
 const PLAN: Plan<'_> = Plan {
-    floors: &[("syntax", 0), ("error", 0), ("catalog", 1), ("values", 1), ("analysis", 2), ("exec", 3), ("session", 4)],
+    floors: &[
+        ("syntax", 0),
+        ("error", 0),
+        ("catalog", 1),
+        ("values", 1),
+        ("analysis", 2),
+        ("exec", 3),
+        ("session", 4),
+        ("internals", 5),
+    ],
     neighbours: &[("error", "syntax"), ("values", "catalog")],
 };
 

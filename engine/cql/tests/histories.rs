@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_cql::values::literal;
+use firn_cql::internals::values::literal;
 use firn_cql::{Rows, Session};
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;

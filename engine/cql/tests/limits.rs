@@ -1,6 +1,7 @@
 //! Statements that are too deep, too long or too many are errors, found without running out of stack or memory.
 
-use firn_cql::syntax::{MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS, Script, parse};
+use firn_cql::Script;
+use firn_cql::internals::syntax::{MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS, parse};
 
 /// A statement around `n` pieces of text.
 type Shape = fn(usize) -> String;

@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_cql::session::Run;
-use firn_cql::values::{Bound, literal};
-use firn_cql::{Class, Error, Rows, Session};
+use firn_cql::internals::values::literal;
+use firn_cql::{Bound, Class, Error, Rows, Run, Session};
 use firn_kv::Env;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Compression, DbOptions, FilterKind, Policy, TreeOptions};

@@ -5,9 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use firn_cql::session::Run;
-use firn_cql::values::Bound;
-use firn_cql::{Rows, Session};
+use firn_cql::{Bound, Rows, Run, Session};
 use firn_kv::DbOptions;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_wide::{Options, Wide};

@@ -7,10 +7,8 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_cql::exec::Kind;
-use firn_cql::session::Run;
-use firn_cql::values::{Bound, literal};
-use firn_cql::{Result, Rows, Session};
+use firn_cql::internals::values::literal;
+use firn_cql::{Bound, Kind, Result, Rows, Run, Session};
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{ManualClock, Options, StoreOptions, Wide};
@@ -99,7 +97,7 @@ fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
     match pages {
         Ok(pages) if *pages[0].kind() == Kind::Rows => {
             let row = |row: firn_cql::Row<'_>| {
-                let value = |(i, c): (usize, &firn_cql::values::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                let value = |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
                 row.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | ")
             };
             format!("{answer}\n        {}", pages.iter().flat_map(Rows::iter).map(row).collect::<Vec<_>>().join("\n        "))

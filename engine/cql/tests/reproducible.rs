@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::session_in;
 use firn_cql::Session;
-use firn_cql::values::literal;
+use firn_cql::internals::values::literal;
 use firn_kv::{Env, MemEnv};
 use firn_wide::{Options, Wide};
 

@@ -5,8 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use firn_cql::session::Run;
-use firn_cql::{Class, FromRow, Session, Walk};
+use firn_cql::{Class, FromRow, Run, Session, Walk};
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 

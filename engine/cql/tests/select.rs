@@ -6,11 +6,8 @@
 //! - `bound VALUE | VALUE | …`: one statement with these bound to its markers: numbers, texts, `[a, b]`, `(a, b)`, `null`, `unset`;
 //! - `reopen`: closes the database and opens it again.
 
-use firn_cql::exec::{Kind, PagingState};
-use firn_cql::session::Run;
-use firn_cql::syntax::Script;
-use firn_cql::values::literal;
-use firn_cql::{Rows, Session, Value};
+use firn_cql::internals::values::literal;
+use firn_cql::{Kind, PagingState, Rows, Run, Script, Session, Value};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
@@ -33,11 +30,11 @@ fn shown(rows: &Rows, with_columns: bool) -> String {
         Kind::Rows => {
             let mut lines = vec![];
             if with_columns {
-                let column = |c: &firn_cql::values::ColumnSpec| format!("{} {}", c.name, c.of);
+                let column = |c: &firn_cql::ColumnSpec| format!("{} {}", c.name, c.of);
                 lines.push(rows.columns().iter().map(column).collect::<Vec<_>>().join(" | "));
             }
             for row in rows.iter() {
-                let value = |(i, c): (usize, &firn_cql::values::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                let value = |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
                 lines.push(rows.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | "));
             }
             if rows.is_empty() {

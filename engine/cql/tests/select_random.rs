@@ -4,8 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use firn_cql::session::Run;
-use firn_cql::{Rows, Session};
+use firn_cql::{Rows, Run, Session};
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};

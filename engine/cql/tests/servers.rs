@@ -1,6 +1,7 @@
 //! What a real server took for CQL parses, what it took for none does not. `data/statements.txt` holds statements and its verdicts.
 
-use firn_cql::syntax::{Script, parse};
+use firn_cql::Script;
+use firn_cql::internals::syntax::parse;
 
 /// The servers want a line end behind a comment; here it may end with the input.
 const TAKEN_HERE: [&str; 2] = ["SELECT * FROM ba -- comment", "/* c1 */ SELECT v FROM ba // c2"];

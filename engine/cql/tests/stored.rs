@@ -5,9 +5,8 @@ mod common;
 
 use std::sync::Arc;
 
-use firn_cql::session::Run;
-use firn_cql::values::{Bound, split};
-use firn_cql::{Session, Value};
+use firn_cql::internals::values::split;
+use firn_cql::{Bound, Run, Session, Value};
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex_to_bytes;

@@ -6,7 +6,8 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use firn_cql::syntax::{Parsed, Piece, Script, SyntaxError, parse};
+use firn_cql::internals::syntax::{Parsed, parse};
+use firn_cql::{Piece, Script, SyntaxError};
 use firn_testkit::datadriven::{Case, walk};
 
 /// How wide the lines of a tree may be.

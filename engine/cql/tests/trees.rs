@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use firn_cql::syntax::ast::*;
-use firn_cql::syntax::{Script, parse, parse_bytes};
+use firn_cql::Script;
+use firn_cql::internals::syntax::ast::*;
+use firn_cql::internals::syntax::{parse, parse_bytes};
 use firn_testkit::rng::Rng;
 use proptest::prelude::*;
 

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_cql::catalog::ColumnType;
-use firn_cql::syntax::ast::{Inserted, Statement};
-use firn_cql::syntax::{ast, parse};
-use firn_cql::values::{Bound, Context, Env, Markers, Receiver, Term, from_json, json, literal};
-use firn_cql::{FromValue, Named, Result, Session, ToValue, Value, Values};
+use firn_cql::ColumnType;
+use firn_cql::internals::syntax::ast::{Inserted, Statement};
+use firn_cql::internals::syntax::{ast, parse};
+use firn_cql::internals::values::{Context, Env, Markers, Receiver, Term, from_json, json, literal};
+use firn_cql::{Bound, FromValue, Named, Result, Session, ToValue, Value, Values};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::{Options, Type, Wide};
@@ -138,7 +138,7 @@ fn types_of_rust_come_back() {
 
 #[test]
 fn values_are_bound_in_order_or_by_name() {
-    let spec = |name: &str, of| firn_cql::values::ColumnSpec {
+    let spec = |name: &str, of| firn_cql::ColumnSpec {
         keyspace: "ks".into(),
         table: "t".into(),
         name: name.into(),

@@ -7,13 +7,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_cql::catalog::{Catalog, ColumnType};
-use firn_cql::exec::Kind;
-use firn_cql::session::Run;
-use firn_cql::syntax::ast::{Inserted, Statement};
-use firn_cql::syntax::{ast, parse};
-use firn_cql::values::{Bound, Context, Env, Markers, Receiver, Term};
-use firn_cql::{Error, Result, Row, Rows, Session, Value};
+use firn_cql::ColumnType;
+use firn_cql::internals::catalog::Catalog;
+use firn_cql::internals::syntax::ast::{Inserted, Statement};
+use firn_cql::internals::syntax::{ast, parse};
+use firn_cql::internals::values::{Context, Env, Markers, Receiver, Term};
+use firn_cql::{Bound, Error, Kind, Result, Row, Rows, Run, Session, Value};
 use firn_kv::MemEnv;
 use firn_wide::{ManualClock, Options, StoreOptions, Type, Wide};
 use serde_json::{Value as Json, json};
@@ -298,7 +297,7 @@ fn constants_are_the_recorded_bytes() {
         good += 1;
         // What is stored comes back from its literal and from its value.
         let Ok(Some(bytes)) = stored(literal, &of) else { continue };
-        let text = firn_cql::values::literal(&of, Some(&bytes));
+        let text = firn_cql::internals::values::literal(&of, Some(&bytes));
         assert_eq!(stored(&text, &of).unwrap().as_deref(), Some(&*bytes), "{name} {literal} {text}");
         let value = Value::decode(&of, Some(&bytes)).unwrap();
         assert_eq!(value.encode(&of).unwrap(), Bound::Bytes(bytes), "{name} {literal} {value:?}");

@@ -5,8 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_cql::Session;
-use firn_cql::session::Run;
+use firn_cql::{Run, Session};
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};

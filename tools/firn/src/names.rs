@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_cql::Session;
-use firn_cql::catalog::{PartitionKey, Table};
-use firn_cql::syntax::quote_if_needed;
-use firn_cql::values::literal;
+use firn_cql::internals::catalog::{PartitionKey, Table};
+use firn_cql::internals::values::literal;
+use firn_cql::quote_if_needed;
 use firn_kv::Db;
 use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, BEFORE, DELETION, END, Layout, Names as CellNames, RANGES, ROWS, STATIC};
@@ -71,7 +71,7 @@ impl Keys {
             Keys::Table(table, _) => {
                 let mut parts = PartitionKey::default();
                 parts.set(table, &raw).ok()?;
-                let part = |(i, c): (usize, &firn_cql::catalog::Column)| {
+                let part = |(i, c): (usize, &firn_cql::internals::catalog::Column)| {
                     format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, parts.part(i)))
                 };
                 Some(table.partition().iter().enumerate().map(part).collect::<Vec<_>>().join(" AND "))

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_cql::catalog::{Catalog as Tables, Column, Keyspace, PartitionKey, Table};
-use firn_cql::values::literal;
+use firn_cql::internals::catalog::{Catalog as Tables, Column, Keyspace, PartitionKey, Table};
+use firn_cql::internals::values::literal;
 use firn_kv::TreeOptions;
 use firn_wide::internals::cell::{Cell, State};
 use firn_wide::internals::key::Layout;

@@ -177,7 +177,7 @@ impl Session {
         Ok(Session { engine: Engine::open(wide)?, cache, keyspace: RwLock::new(None) })
     }
 
-    /// The database.
+    /// The open database, without promises ([`internals::exec`](crate::internals::exec)).
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

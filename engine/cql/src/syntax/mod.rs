@@ -9,7 +9,8 @@
 //! printed and parsed again is the same tree.
 //!
 //! ```
-//! use firn_cql::syntax::{parse, ast::Statement};
+//! use firn_cql::internals::syntax::ast::Statement;
+//! use firn_cql::internals::syntax::parse;
 //!
 //! let parsed = parse("SELECT v FROM shop.items WHERE k = ? AND c > 3 LIMIT 10").unwrap();
 //! assert!(matches!(parsed.statement, Statement::Select(_)));

@@ -5,9 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use firn_cql::session::Run;
-use firn_cql::syntax::parse;
-use firn_cql::{Prepared, Session};
+use firn_cql::internals::syntax::parse;
+use firn_cql::{Prepared, Run, Session};
 use firn_kv::DbOptions;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, Keyspace, KsDef, Mutation, Options, RowMutation, SlicePredicate,

@@ -1,7 +1,7 @@
 //! Values as the shell shows them, which is as cqlsh does: texts without quotes unless they are part of something, floats with few digits.
 
-use firn_cql::syntax::quote_if_needed;
-use firn_cql::values::split;
+use firn_cql::internals::values::split;
+use firn_cql::quote_if_needed;
 use firn_wide::{Type, Wording};
 
 /// Digits of `float` and `double` that are shown.
@@ -18,9 +18,9 @@ fn show(of: &Type, bytes: Option<&[u8]>, inside: bool) -> String {
     let of = of.unreversed();
     let quoted = |text: String| if inside { format!("'{}'", text.replace('\'', "''")) } else { text };
     match of {
-        _ if of.validate(bytes).is_err() => firn_cql::values::literal(&Type::Bytes, Some(bytes)),
+        _ if of.validate(bytes).is_err() => firn_cql::internals::values::literal(&Type::Bytes, Some(bytes)),
         Type::Utf8 | Type::Ascii => quoted(escaped(&String::from_utf8_lossy(bytes))),
-        Type::Bytes => firn_cql::values::literal(of, Some(bytes)),
+        Type::Bytes => firn_cql::internals::values::literal(of, Some(bytes)),
         Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => many(of, bytes),
         _ if bytes.is_empty() => quoted(String::new()),
         Type::Boolean => if bytes == [0] { "False" } else { "True" }.into(),
@@ -110,14 +110,14 @@ fn many(of: &Type, bytes: &[u8]) -> String {
             format!("{{{}}}", udt.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", "))
         }
         Type::List(e) => format!("[{}]", all(e)),
-        other => firn_cql::values::literal(other, Some(bytes)),
+        other => firn_cql::internals::values::literal(other, Some(bytes)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firn_cql::values::{put_collection, put_tuple};
+    use firn_cql::internals::values::{put_collection, put_tuple};
 
     #[test]
     fn floats_have_few_digits() {

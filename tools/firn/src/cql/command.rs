@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use firn_cql::syntax::lexer::{Lexer, Tok};
+use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
 use super::copy::Copy;
 

@@ -1,9 +1,9 @@
 //! Completion: what could stand at the cursor. It asks the parser what it would take there, so it knows the whole language.
 
-use firn_cql::Session;
-use firn_cql::catalog::{Keyspace, Table};
-use firn_cql::syntax::lexer::{Bad, Lexer, Tok, Token};
-use firn_cql::syntax::{Script, parse, quote_if_needed, quote_type_if_needed};
+use firn_cql::internals::catalog::{Keyspace, Table};
+use firn_cql::internals::syntax::lexer::{Bad, Lexer, Tok, Token};
+use firn_cql::internals::syntax::{parse, quote_type_if_needed};
+use firn_cql::{Script, Session, quote_if_needed};
 
 /// Words that begin a command of the shell.
 const COMMANDS: [&str; 10] =

@@ -13,11 +13,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use csv::{ByteRecord, QuoteStyle, ReaderBuilder, WriterBuilder};
-use firn_cql::catalog::Table;
-use firn_cql::session::Run;
-use firn_cql::syntax::quote_if_needed;
-use firn_cql::values::{Bound, from_json, from_plain, plain};
-use firn_cql::{Prepared, Session};
+use firn_cql::internals::catalog::Table;
+use firn_cql::internals::values::{from_json, from_plain, plain};
+use firn_cql::{Bound, Prepared, Run, Session, quote_if_needed};
 use firn_tools::io::{self, Input, Watch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_wide::Type;
@@ -470,7 +468,7 @@ fn marker_order(table: &Table, names: &[String]) -> Vec<usize> {
 }
 
 fn is_key(table: &Table, name: &str) -> bool {
-    table.column(name).is_some_and(firn_cql::catalog::Column::is_primary_key)
+    table.column(name).is_some_and(firn_cql::internals::catalog::Column::is_primary_key)
 }
 
 /// The statement that writes a row, and what opens a batch of such.

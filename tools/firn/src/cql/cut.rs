@@ -2,8 +2,8 @@
 //!
 //! Invariant: no more than what is waiting for its end is kept, whatever is fed.
 
-use firn_cql::syntax::Script;
-use firn_cql::syntax::lexer::{Lexer, Tok};
+use firn_cql::Script;
+use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
 /// Words that begin a command of the shell that ends with its line.
 const COMMANDS: [&str; 13] =

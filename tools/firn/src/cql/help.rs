@@ -195,7 +195,7 @@ pub fn text(topic: Option<&str>) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::cql::command;
-    use firn_cql::syntax::Script;
+    use firn_cql::Script;
 
     #[test]
     fn every_example_is_a_statement_or_a_command() {

@@ -13,8 +13,7 @@ mod shell;
 mod show;
 
 use clap::Args;
-use firn_cql::Session;
-use firn_cql::syntax::quote_if_needed;
+use firn_cql::{Session, quote_if_needed};
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 

@@ -3,10 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-use firn_cql::session::Run;
-use firn_cql::syntax::SyntaxError;
-use firn_cql::syntax::lexer::{Lexer, Tok};
-use firn_cql::{Error, Session};
+use firn_cql::internals::syntax::lexer::{Lexer, Tok};
+use firn_cql::{Error, Run, Session, SyntaxError};
 use firn_kv::DbOptions;
 use firn_tools::io::{self, Input, screen, stdout_is_terminal};
 use firn_tools::output::{Done, Failure, Style};
@@ -26,7 +24,7 @@ use crate::store::Global;
 const PAGE: usize = 1000;
 const TERMINAL_PAGE: usize = 100;
 /// A statement that is longer is not waited for.
-const MAX_STATEMENT: usize = firn_cql::syntax::MAX_LENGTH;
+const MAX_STATEMENT: usize = firn_cql::internals::syntax::MAX_LENGTH;
 /// How deep files may `SOURCE` files.
 const MAX_DEPTH: u32 = 16;
 

@@ -5,9 +5,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use firn_cql::exec::Kind;
-use firn_cql::values::json;
-use firn_cql::{Row, Rows};
+use firn_cql::internals::values::json;
+use firn_cql::{Kind, Row, Rows};
 use firn_tools::output::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -87,9 +86,8 @@ fn cells(row: Row<'_>) -> Vec<String> {
 
 /// A row as one line of JSON, in the order of its columns.
 pub fn object(row: Row<'_>) -> String {
-    let member = |(i, c): (usize, &firn_cql::values::ColumnSpec)| {
-        format!("{}: {}", serde_json::json!(c.name), json(&c.of.of, row.bytes(i)))
-    };
+    let member =
+        |(i, c): (usize, &firn_cql::ColumnSpec)| format!("{}: {}", serde_json::json!(c.name), json(&c.of.of, row.bytes(i)));
     format!("{{{}}}", row.columns().iter().enumerate().map(member).collect::<Vec<_>>().join(", "))
 }
 
@@ -184,7 +182,7 @@ fn described(page: &Rows, out: &mut dyn Write) -> io::Result<()> {
         return page.iter().try_for_each(|row| writeln!(out, "\n{}", text(row, "create_statement")));
     }
     if !has("keyspace_name") {
-        let line = |(c, t): (&firn_cql::values::ColumnSpec, String)| format!("{}: {t}", c.name);
+        let line = |(c, t): (&firn_cql::ColumnSpec, String)| format!("{}: {t}", c.name);
         return page.iter().try_for_each(|row| {
             writeln!(out, "\n{}", row.columns().iter().zip(cells(row)).map(line).collect::<Vec<_>>().join("\n"))
         });

@@ -10,9 +10,10 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
-use firn_cql::session::Run;
-use firn_cql::syntax::ast::Statement;
-use firn_cql::syntax::{parse, quote_if_needed};
+use firn_cql::Run;
+use firn_cql::internals::syntax::ast::Statement;
+use firn_cql::internals::syntax::parse;
+use firn_cql::quote_if_needed;
 use firn_kv::explain::{ReadCost, ReadOf, Recorded};
 use firn_kv::{Db, Error, Tree};
 use firn_tools::escape::words;

@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use firn_cql::session::{Prepared, Run};
-use firn_cql::{Class, Row, Rows, Session};
+use firn_cql::{Class, Prepared, Row, Rows, Run, Session};
 use firn_kv::DbOptions;
 use firn_kv::Env;
 use firn_wide::internals::store::TreeName;
@@ -103,7 +102,7 @@ impl Tables {
         self.session.execute(text, ()).map_err(failed)
     }
 
-    fn run(&self, statement: &Prepared, values: impl firn_cql::values::Values) -> Checked<Rows> {
+    fn run(&self, statement: &Prepared, values: impl firn_cql::Values) -> Checked<Rows> {
         self.session.run(statement, values, &Run::default()).map_err(failed)
     }
 
