@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use firn_kv::{Compression, TreeOptions};
+use firn_wide::internals::schema;
 use serde::{Deserialize, Serialize};
 
-use super::storage::{check_compaction, check_compression};
+use super::storage::{check_compaction, check_compression, class, compaction};
 use crate::error::{Class, Error, Result, configuration};
 use crate::syntax::ast::{Property, PropertyValue};
 
@@ -233,4 +235,24 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
         check_compression(&map)?
     }
     Ok(map)
+}
+
+impl TableOptions {
+    /// How the engine is to store the table.
+    pub fn tree(&self) -> TreeOptions {
+        let mut options = TreeOptions::default();
+        if let Some(map) = self.map("compaction")
+            && compaction(map, &mut options).is_err()
+        {
+            // Written by a version that asked less.
+            options = TreeOptions::default();
+        }
+        if let Some(map) = self.map("compression")
+            && (map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) || class(map) == "NoopCompressor")
+        {
+            options.compression = vec![Compression::None];
+        }
+        options.filter = self.fp_chance().map_or(options.filter, |chance| vec![schema::filter_of_chance(chance)]);
+        options
+    }
 }

@@ -16,10 +16,9 @@
 use std::collections::BTreeMap;
 
 use firn_kv::policy::{TimeWindow, Unified};
-use firn_kv::{Compression, Policy, TreeOptions};
+use firn_kv::{Policy, TreeOptions};
 use firn_wide::internals::schema;
 
-use super::options::TableOptions;
 use crate::error::{Error, Result, configuration};
 
 type Map = BTreeMap<String, String>;
@@ -61,7 +60,7 @@ const UNIFIED: [&str; 10] = [
     "flush_size_override",
 ];
 
-fn class(map: &Map) -> &str {
+pub(super) fn class(map: &Map) -> &str {
     map.get("class").and_then(|c| c.rsplit('.').next()).unwrap_or_default()
 }
 
@@ -177,7 +176,7 @@ fn unified(map: &Map) -> Result<Policy> {
 }
 
 /// What of the engine's options a compaction map sets.
-fn compaction(map: &Map, options: &mut TreeOptions) -> Result<()> {
+pub(super) fn compaction(map: &Map, options: &mut TreeOptions) -> Result<()> {
     match class(map) {
         "SizeTieredCompactionStrategy" => options.policy = size_tiered(map)?,
         "LeveledCompactionStrategy" => (options.policy, options.table_size) = leveled(map)?,
@@ -223,26 +222,6 @@ pub(super) fn check_compression(map: &Map) -> Result<()> {
         n if n <= 0 => Err(configuration(format!("Invalid negative or null chunk_length_in_kb: {n}"))),
         n if n & (n - 1) != 0 => Err(configuration("chunk_length_in_kb must be a power of 2")),
         _ => Ok(()),
-    }
-}
-
-impl TableOptions {
-    /// How the engine is to store the table.
-    pub fn tree(&self) -> TreeOptions {
-        let mut options = TreeOptions::default();
-        if let Some(map) = self.map("compaction")
-            && compaction(map, &mut options).is_err()
-        {
-            // Written by a version that asked less.
-            options = TreeOptions::default();
-        }
-        if let Some(map) = self.map("compression")
-            && (map.get("enabled").is_some_and(|e| e.eq_ignore_ascii_case("false")) || class(map) == "NoopCompressor")
-        {
-            options.compression = vec![Compression::None];
-        }
-        options.filter = self.fp_chance().map_or(options.filter, |chance| vec![schema::filter_of_chance(chance)]);
-        options
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Engine, Rows, SchemaChange, describe};
+use super::describe;
+use super::engine::Engine;
+use super::rows::{Rows, SchemaChange};
 use crate::catalog::keyspace_of;
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};

@@ -1,6 +1,7 @@
 //! `DESCRIBE`: definitions as the statements that make them.
 
-use super::{Engine, Rows};
+use super::engine::Engine;
+use super::rows::Rows;
 use crate::catalog::{Catalog, Column, Index, IndexTarget, Keyspace, Table, TypeDef, keyspace_of, quoted_map};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Describe, Described, QualifiedName};

@@ -9,7 +9,7 @@ use firn_wide::internals::store::{Dropped, Family, FamilySpec, Store, TreeName};
 use firn_wide::{KsDef, Partitioner, Wide};
 use parking_lot::{Mutex, RwLock};
 
-use super::change::lists::ListClock;
+use super::lists::ListClock;
 use crate::catalog::{Catalog, FIRST_ID, Homeless, Keyspace, Loaded, RECORD_PREFIX, Table};
 use crate::error::{Result, corrupt, invalid};
 

@@ -13,13 +13,15 @@ mod compile;
 mod define;
 mod describe;
 mod engine;
+mod lists;
+mod plan;
 pub mod row;
 mod rows;
 mod select;
 
-pub use compile::{Plan, Request, compile};
+pub use compile::compile;
 pub use define::define;
 pub use describe::create_table_text;
 pub use engine::Engine;
-pub(crate) use rows::Cells;
+pub use plan::{Plan, Request};
 pub use rows::{FromRow, Kind, PagingState, Row, Rows, SchemaChange};

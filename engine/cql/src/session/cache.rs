@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Prepared;
+use super::prepared::Prepared;
 
 /// Keeps the statements that were used last: when it is full, the older half goes.
 #[derive(Debug)]

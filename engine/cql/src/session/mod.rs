@@ -14,6 +14,7 @@
 //! ```
 
 mod cache;
+mod prepared;
 mod walk;
 
 use std::borrow::Cow;
@@ -27,10 +28,12 @@ use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Class, Error, Result};
-use crate::exec::{Engine, Kind, PagingState, Plan, Request, Rows, compile, define};
+use crate::exec::{Engine, Kind, PagingState, Request, Rows, compile, define};
 use crate::syntax::{Parsed, parse};
-use crate::values::{ColumnSpec, Values, check_amount};
+use crate::values::{Values, check_amount};
 use cache::Cache;
+use prepared::Compiled;
+pub use prepared::Prepared;
 pub use walk::{OwnedRow, Typed, Walk};
 
 /// How many compiled statements a database keeps.
@@ -48,46 +51,6 @@ impl Clone for Session {
     fn clone(&self) -> Session {
         let keyspace = RwLock::new(self.keyspace());
         Session { engine: self.engine.clone(), cache: self.cache.clone(), keyspace }
-    }
-}
-
-/// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have changed.
-#[derive(Clone)]
-pub struct Prepared(Arc<Compiled>);
-
-pub(crate) struct Compiled {
-    id: [u8; 16],
-    text: String,
-    keyspace: Option<Arc<str>>,
-    version: u64,
-    plan: Box<dyn Plan>,
-}
-
-impl std::fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Prepared").field(&self.0.text).finish()
-    }
-}
-
-impl Prepared {
-    /// What the native protocol calls it: a digest of the keyspace and the text.
-    pub fn id(&self) -> [u8; 16] {
-        self.0.id
-    }
-
-    /// The statement.
-    pub fn text(&self) -> &str {
-        &self.0.text
-    }
-
-    /// What its bind markers want.
-    pub fn markers(&self) -> &[ColumnSpec] {
-        self.0.plan.markers()
-    }
-
-    /// The columns of its result, where that is known before it is run.
-    pub fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
-        self.0.plan.columns()
     }
 }
 

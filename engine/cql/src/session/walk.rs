@@ -5,7 +5,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Prepared, Run, Session};
+use super::prepared::Prepared;
+use super::{Run, Session};
 use crate::error::Result;
 use crate::exec::{FromRow, Row, Rows};
 use crate::values::{Bound, FromValue};

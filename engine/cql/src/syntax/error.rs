@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::MAX_LENGTH;
+use super::limits::MAX_LENGTH;
 
 /// How much of a source line is shown on each side of the place.
 const CONTEXT: usize = 60;

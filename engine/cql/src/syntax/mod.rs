@@ -24,34 +24,18 @@ pub mod ast;
 mod error;
 pub mod keyword;
 pub mod lexer;
+mod limits;
 mod parser;
 mod printer;
 mod script;
 
 pub use error::SyntaxError;
+pub use limits::{MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS};
+pub use parser::Parsed;
 pub use printer::{quote_if_needed, quote_type_if_needed};
 pub use script::{Piece, Script};
 
-use ast::Statement;
 use parser::Parser;
-
-/// How deeply terms, selectors, types and parentheses may be nested, and how many operators may follow each other.
-pub const MAX_DEPTH: u32 = 64;
-/// The length of a statement, and of a script, in bytes.
-pub const MAX_LENGTH: usize = 64 << 20;
-/// How many terms and selectors a statement may have, those in collections included.
-pub const MAX_TERMS: u32 = 1 << 20;
-/// How many bind markers a statement may have.
-pub const MAX_MARKERS: u32 = u16::MAX as u32;
-
-/// A statement, and how many bind markers it has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed<'a> {
-    /// The syntax tree.
-    pub statement: Statement<'a>,
-    /// The number of bind markers; they are numbered from 0 in the order in which they stand in the text.
-    pub markers: u16,
-}
 
 /// Parses one statement; any number of `;` may follow it.
 ///

@@ -4,9 +4,12 @@
 //! next `;` do. Text without `;` at the end is a statement as well. Pieces that hold only white space and comments are left out.
 //! Nothing is judged here: what is no CQL is found when a piece is parsed.
 
+use super::error::SyntaxError;
 use super::keyword::Keyword;
 use super::lexer::{Bad, Lexer, Tok};
-use super::{MAX_LENGTH, Parsed, SyntaxError, parse_from};
+use super::limits::MAX_LENGTH;
+use super::parse_from;
+use super::parser::Parsed;
 
 /// The statements of a script, in order.
 #[derive(Clone, Debug)]

@@ -34,17 +34,24 @@ impl At<'_> {
     }
 }
 
-/// One frozen state of all families. While it lives, compactions keep what it can see; drop it when done. Cheap to clone.
+/// One state of all families that is read: a frozen one, or the newest at each look. While a frozen one lives, compactions keep what it can
+/// see; drop it when done. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct View {
-    pub(super) store: Store,
-    pub(super) snapshot: Snapshot,
+    store: Store,
+    /// `None`: the newest.
+    snapshot: Option<Snapshot>,
 }
 
 impl Store {
     /// The state of all families now, frozen.
     pub fn view(&self) -> View {
-        View { store: self.clone(), snapshot: self.0.db.snapshot() }
+        View { store: self.clone(), snapshot: Some(self.0.db.snapshot()) }
+    }
+
+    /// The newest state of all families at each look: what one look sees, another need not.
+    pub fn latest(&self) -> View {
+        View { store: self.clone(), snapshot: None }
     }
 }
 
@@ -96,7 +103,7 @@ macro_rules! reads {
 }
 
 reads!(Store, self, self, At::Now);
-reads!(View, self, self.store, At::Then(&self.snapshot));
+reads!(View, self, self.store, self.snapshot.as_ref().map_or(At::Now, At::Then));
 
 impl View {
     /// The store.

@@ -10,12 +10,13 @@ use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, ROWS};
 use firn_wide::internals::store::{Body, Family, Slice, View};
 
+use super::plan::{ChangePlan, Given, alone, write};
 use super::statement::{Guard, Verb};
-use super::{ChangePlan, Given, alone, write};
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
 use crate::error::{Result, invalid};
+use crate::exec::engine::Engine;
 use crate::exec::row::{Row, RowReader, Shape};
-use crate::exec::{Cells, Engine, Rows};
+use crate::exec::rows::{Cells, Rows};
 use crate::values::{ColumnSpec, Env};
 
 /// The partition as it is before.

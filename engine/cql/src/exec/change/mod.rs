@@ -1,7 +1,8 @@
 //! `INSERT`, `UPDATE`, `DELETE` and batches of them (model 3.2, 3.3, 3.5).
 //!
 //! - `statement`: one change: which rows, what is done to them.
-//! - `operation`: what is done to a column; `lists`: where elements of lists go; `attributes`: timestamp and time to live; `json`.
+//! - `operation`: what is done to a column; `attributes`: timestamp and time to live; `json`.
+//! - `plan`: all changes of a statement; `mutations`: what they write.
 //! - `condition`, `conditional`: what must hold, and changes that happen only then.
 //!
 //! How a row is stored: a cell for each column, whose name is the column's number; of a collection or user type that is not frozen, a cell for
@@ -16,56 +17,24 @@ mod attributes;
 mod condition;
 mod conditional;
 mod json;
-pub(super) mod lists;
+mod mutations;
 mod operation;
+mod plan;
 mod statement;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use firn_kv::ErrorKind;
-use firn_wide::internals::store::{Mutation, View};
-
-use super::{Engine, Plan, Request, Rows};
+use super::engine::Engine;
+use super::plan::{Plan, Request};
+use super::rows::Rows;
 use crate::catalog::Catalog;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, BatchKind};
-use crate::values::{Bound, ColumnSpec, Env, Markers};
+use crate::values::{ColumnSpec, Env, Markers};
 use attributes::Attributes;
-use statement::{Change, Guard};
-
-/// What the place of a cell of this raw name ends with, after the place of its row.
-fn cell_name(raw: &[u8]) -> Vec<u8> {
-    use firn_wide::internals::key::END;
-    use firn_wide::internals::types::{EMPTY, NEXT};
-    match raw {
-        [] => vec![EMPTY, END],
-        _ => [&[NEXT], raw, &[END]].concat(),
-    }
-}
-
-/// One change, or a batch of them.
-pub(super) struct ChangePlan {
-    markers: Vec<ColumnSpec>,
-    changes: Vec<Change>,
-    /// Of the batch.
-    attributes: Attributes,
-    is_batch: bool,
-}
-
-/// A change with what was bound to it: the values of its row and the keys of its partitions.
-struct Given<'p> {
-    change: &'p Change,
-    json: Option<Vec<Bound>>,
-    keys: Vec<Vec<u8>>,
-}
-
-impl Given<'_> {
-    /// The values of the change's row.
-    fn env<'e>(&'e self, env: &Env<'e>) -> Env<'e> {
-        Env { bound: self.json.as_deref().unwrap_or(env.bound), ..*env }
-    }
-}
+pub(super) use plan::ChangePlan;
+use plan::{alone, refused, write};
+use statement::Change;
 
 impl ChangePlan {
     /// Compiles a change with so many markers.
@@ -145,79 +114,6 @@ impl ChangePlan {
             return refused("Batch with conditions cannot span multiple tables");
         }
         Ok(())
-    }
-
-    fn is_conditional(&self) -> bool {
-        self.changes.iter().any(|c| !matches!(c.guard, Guard::None))
-    }
-
-    fn given<'p>(&'p self, env: &Env<'_>) -> Result<Vec<Given<'p>>> {
-        let mut all = Vec::with_capacity(self.changes.len());
-        for change in &self.changes {
-            let mut given = Given { change, json: change.json_values(env)?, keys: vec![] };
-            given.keys = change.restrictions.keys(&given.env(env))?;
-            all.push(given);
-        }
-        Ok(all)
-    }
-}
-
-/// All that the changes write.
-fn write(engine: &Engine, all: &[Given<'_>], env: &Env<'_>, timestamp: i64, view: Option<&View>) -> Result<Vec<Mutation>> {
-    let mut out = Mutations::default();
-    for given in all {
-        let values = given.env(env);
-        given.change.write(engine, (env, &values), timestamp, &given.keys, view, &mut out)?;
-    }
-    Ok(out.all)
-}
-
-/// Mutations, one for each partition.
-#[derive(Default)]
-struct Mutations {
-    all: Vec<Mutation>,
-    /// Where each is, when they are too many to be looked through.
-    numbers: HashMap<Vec<u8>, usize>,
-}
-
-impl Mutations {
-    /// Up to this many are looked through one by one.
-    const FEW: usize = 8;
-
-    /// That of the partition with this key.
-    fn of(&mut self, key: &[u8]) -> &mut Mutation {
-        if self.all.len() > Mutations::FEW && self.numbers.is_empty() {
-            self.numbers = self.all.iter().enumerate().map(|(i, m)| (m.key().to_vec(), i)).collect();
-        }
-        let found = match self.numbers.is_empty() {
-            true => self.all.iter().position(|m| m.key() == key),
-            false => self.numbers.get(key).copied(),
-        };
-        let number = found.unwrap_or_else(|| {
-            if !self.numbers.is_empty() {
-                self.numbers.insert(key.to_vec(), self.all.len());
-            }
-            self.all.push(Mutation::new(key));
-            self.all.len() - 1
-        });
-        &mut self.all[number]
-    }
-}
-
-/// Reads and writes these partitions with nobody else writing to them in between. When `work` fails nothing is written.
-fn alone<T>(engine: &Engine, keys: &[&[u8]], work: impl FnOnce(&View) -> Result<(Vec<Mutation>, T)>) -> Result<T> {
-    let work = |view: &View| match work(view) {
-        Ok((mutations, result)) => Ok((mutations, Ok(result))),
-        Err(e) => Ok((vec![], Err(e))),
-    };
-    engine.store().update(keys, engine.wide().durability(), work).map_err(refused)?
-}
-
-/// What the engine refuses before it writes anything is the statement's fault: an element of a collection whose path is too long.
-fn refused(e: firn_wide::Error) -> Error {
-    match e {
-        firn_wide::Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => invalid(e.to_string()),
-        e => e.into(),
     }
 }
 

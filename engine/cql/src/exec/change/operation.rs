@@ -6,9 +6,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::lists::ListClock;
+use super::mutations::cell_name;
 use crate::catalog::{Column, Table};
 use crate::error::{Result, invalid};
+use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Assign, Part};
 use crate::values::{Context, Env, Given, Receiver, Term, split};
 
@@ -331,7 +332,7 @@ impl Operation {
 
     fn of(table: &Table, column: &Column, what: What) -> Operation {
         let dropped_until = table.dropped_until(column);
-        Operation { name: super::cell_name(&column.raw_name()), dropped_until, column: column.clone(), what }
+        Operation { name: cell_name(&column.raw_name()), dropped_until, column: column.clone(), what }
     }
 
     /// Whether it must know what is there.

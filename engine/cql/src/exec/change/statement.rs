@@ -6,15 +6,15 @@ use std::sync::Arc;
 use firn_wide::internals::key::{Place, STATIC};
 use firn_wide::internals::store::{Family, Slice, View};
 
-use super::Mutations;
 use super::attributes::Attributes;
 use super::condition::Condition;
 use super::json;
+use super::mutations::{Mutations, cell_name};
 use super::operation::{Operation, Writer};
 use crate::analysis::{Purpose, Restrictions};
 use crate::catalog::{Catalog, Table};
 use crate::error::{Result, invalid};
-use crate::exec::Engine;
+use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
 use crate::values::{Bound, Context, Env, Markers};
 
@@ -205,7 +205,7 @@ impl Change {
             operations,
             statics,
             json,
-            marker: super::cell_name(&[]),
+            marker: cell_name(&[]),
         };
         change.check(tests_regular)?;
         Ok(change)

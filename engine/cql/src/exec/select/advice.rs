@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::SelectPlan;
+use super::compile;
 use crate::catalog::{Catalog, Table};
-use crate::exec::Engine;
+use crate::exec::engine::Engine;
 use crate::syntax::ast::{Comparison, Relation, Select, Statement};
 use crate::syntax::{parse, quote_if_needed};
 
@@ -26,7 +26,7 @@ pub fn of(
         return None;
     }
     let filtering = Select { allow_filtering: true, ..select.clone() };
-    let plan = |catalog: &Arc<Catalog>, select| SelectPlan::plan(engine, catalog, keyspace, select, markers).ok();
+    let plan = |catalog: &Arc<Catalog>, select| compile::plan(engine, catalog, keyspace, select, markers).ok();
     let has_index = plan(catalog, &filtering)?.restrictions.uses_index();
     let table = catalog.table(&select.table, keyspace).ok()?;
     let mut indexes: Vec<(String, Arc<Catalog>)> = vec![];

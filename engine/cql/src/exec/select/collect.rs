@@ -4,27 +4,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::SelectPlan;
 use super::aggregate::Accumulator;
 use super::page::Position;
+use super::plan::{Groups, SelectPlan};
 use super::selection::Source;
 use crate::analysis::Filter;
 use crate::catalog::PartitionKey;
 use crate::error::{Error, Result};
 use crate::exec::row::Row;
-use crate::exec::{Cells, PagingState, Rows};
+use crate::exec::rows::{Cells, PagingState, Rows};
 use crate::values::{Bound, Env, json};
-
-/// How rows are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Groups {
-    /// They aren't.
-    None,
-    /// All are one group.
-    Everything,
-    /// By the partition and so many clustering columns.
-    By(usize),
-}
 
 /// What is wanted after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

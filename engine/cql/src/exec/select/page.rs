@@ -10,7 +10,7 @@ use md5::{Digest, Md5};
 
 use crate::catalog::{PartitionKey, Table};
 use crate::error::{Result, invalid};
-use crate::exec::PagingState;
+use crate::exec::rows::PagingState;
 
 const VERSION: u8 = 1;
 /// Bytes before the key.

@@ -3,50 +3,24 @@
 use std::ops::Bound as End;
 
 use firn_wide::internals::key::{AFTER, BEFORE, END, ROWS};
-use firn_wide::internals::store::{Family, IndexScan, Partitions, Reader, Slice, Store, View};
+use firn_wide::internals::store::{Family, Slice, View};
 
-use super::SelectPlan;
 use super::collect::{Collector, Step};
 use super::page::Position;
+use super::plan::SelectPlan;
 use crate::analysis::{IndexUse, Intervals};
 use crate::error::{Result, invalid};
+use crate::exec::engine::Engine;
+use crate::exec::plan::Request;
 use crate::exec::row::{Row, RowReader};
-use crate::exec::{Engine, Request, Rows};
-use crate::values::Env;
-
-/// What is read from: the newest state where there is one read, a frozen one where several must fit together.
-enum Source<'a> {
-    Now(&'a Store),
-    Then(View),
-}
-
-impl Source<'_> {
-    fn read(&self, family: &Family, key: &[u8], slice: &Slice) -> Result<Reader> {
-        Ok(match self {
-            Source::Now(store) => store.read(family, key, slice)?,
-            Source::Then(view) => view.read(family, key, slice)?,
-        })
-    }
-
-    fn scan(&self, family: &Family, range: &Partitions, slice: &Slice) -> Result<Reader> {
-        Ok(match self {
-            Source::Now(store) => store.scan(family, range, slice)?,
-            Source::Then(view) => view.scan(family, range, slice)?,
-        })
-    }
-
-    fn index(&self, family: &Family, index: &IndexUse, from: Option<&[u8]>) -> Result<IndexScan> {
-        Ok(match self {
-            Source::Now(store) => store.index(family, index.id, &index.value, from)?,
-            Source::Then(view) => view.index(family, index.id, &index.value, from)?,
-        })
-    }
-}
+use crate::exec::rows::Rows;
+use crate::values::{Bound, Env, Term};
 
 /// One run of a plan.
 struct Run<'a> {
     plan: &'a SelectPlan,
-    source: Source<'a>,
+    /// The newest state where there is one read, a frozen one where several must fit together.
+    view: View,
     family: Family,
     intervals: Intervals,
     from: Option<Position>,
@@ -54,6 +28,21 @@ struct Run<'a> {
 }
 
 impl SelectPlan {
+    /// The number of a limit; `None` without one.
+    fn limit(term: &Option<Term>, env: &Env<'_>) -> Result<Option<u64>> {
+        let Some(term) = term else { return Ok(None) };
+        let bytes = match term.eval(env)? {
+            Bound::Bytes(bytes) => bytes,
+            Bound::Null => return Err(invalid("Invalid null value of limit")),
+            Bound::Unset => return Ok(None),
+        };
+        let number = bytes.try_into().map(i32::from_be_bytes).map_err(|_| invalid("Invalid limit value"))?;
+        match u64::try_from(number) {
+            Ok(n) if n > 0 => Ok(Some(n)),
+            _ => Err(invalid("LIMIT must be strictly positive")),
+        }
+    }
+
     pub(super) fn read(&self, engine: &Engine, request: &Request<'_>, env: &Env<'_>) -> Result<Rows> {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
@@ -75,8 +64,8 @@ impl SelectPlan {
         let out = Collector::new(self, env, filter, (limit, per_partition), page, from.as_ref(), request.stop)?;
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len() + usize::from(self.shape.wants_statics());
         let is_single = index.is_none() && reads <= 1;
-        let source = if is_single { Source::Now(engine.store()) } else { Source::Then(engine.store().view()) };
-        let mut run = Run { plan: self, source, family, intervals, from, out };
+        let view = if is_single { engine.store().latest() } else { engine.store().view() };
+        let mut run = Run { plan: self, view, family, intervals, from, out };
         match (&index, &keys) {
             (Some(index), keys) => run.by_index(index, keys.as_deref(), env)?,
             (None, Some(keys)) => run.by_keys(keys)?,
@@ -119,7 +108,7 @@ impl Run<'_> {
             (false, true) => Slice::rows(),
             (false, false) => self.intervals.hull(),
         };
-        let reader = self.source.scan(&self.family, &range, &slice)?;
+        let reader = self.view.scan(&self.family, &range, &slice)?;
         let mut rows = RowReader::new(&self.plan.shape, reader, false);
         let mut place = vec![];
         while rows.next_partition()? {
@@ -152,7 +141,7 @@ impl Run<'_> {
         let plan = self.plan;
         let reverse = plan.order.reverse;
         if plan.reads_whole && behind.is_none() && !reverse && self.intervals.is_all() {
-            let reader = self.source.read(&self.family, key, &Slice::all())?;
+            let reader = self.view.read(&self.family, key, &Slice::all())?;
             let mut rows = RowReader::new(&plan.shape, reader, false);
             rows.start()?;
             let mut any = false;
@@ -173,7 +162,7 @@ impl Run<'_> {
         for slice in slices {
             let Some(slice) = cut(slice, behind, reverse) else { continue };
             let slice = if reverse { slice.reversed() } else { slice };
-            let reader = self.source.read(&self.family, key, &slice)?;
+            let reader = self.view.read(&self.family, key, &slice)?;
             let mut rows = RowReader::new(&plan.shape, reader, reverse);
             rows.start()?;
             while rows.advance()? {
@@ -197,7 +186,7 @@ impl Run<'_> {
         if !self.plan.shape.wants_statics() {
             return Ok(Row::none());
         }
-        let reader = self.source.read(&self.family, key, &Slice::statics())?;
+        let reader = self.view.read(&self.family, key, &Slice::statics())?;
         let mut rows = RowReader::new(&self.plan.shape, reader, false);
         rows.start()?;
         Ok(rows.statics().clone())
@@ -212,7 +201,7 @@ impl Run<'_> {
         let Some(range) = self.plan.restrictions.partitions(env)? else { return Ok(()) };
         let from = self.from.take();
         let start = from.as_ref().map(|f| &f.key).or(only);
-        let mut hits = self.source.index(&self.family, index, start.map(|k| &**k))?;
+        let mut hits = self.view.index(&self.family, index.id, &index.value, start.map(|k| &**k))?;
         if let Some(from) = &from {
             let mut row = from.row.as_ref().map_or(vec![], |row| place_of(row));
             if index.finds_partitions {
@@ -273,7 +262,7 @@ impl Run<'_> {
         if let Some(last) = until.last_mut() {
             *last = END + 1;
         }
-        let reader = self.source.read(&self.family, key, &Slice::between(row.to_vec(), until))?;
+        let reader = self.view.read(&self.family, key, &Slice::between(row.to_vec(), until))?;
         let mut rows = RowReader::new(&self.plan.shape, reader, false);
         rows.start()?;
         if rows.advance()? { self.out.row(statics, Some(rows.row())) } else { Ok(Step::More) }

@@ -1,6 +1,7 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
 
-use super::{Expect, Parser, Rule};
+use super::Parser;
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     Assign, Assignment, Batch, BatchKind, Change, Condition, Constant, ConstantKind, Delete, Guard, Insert, Inserted, Name,
     Part, Pos, Target, Term, TermPrimary, Test, Update, Using,

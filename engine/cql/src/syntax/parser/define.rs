@@ -1,7 +1,8 @@
 //! Definitions: `CREATE`, `ALTER`, `DROP`; and `DESCRIBE`.
 
+use super::Parser;
 use super::property::Of;
-use super::{Expect, Parser, Rule};
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace, CreateTable, CreateType, Describe,
     Described, Drop, IndexPart, IndexTarget, Name, Ordering, Pos, PrimaryKey, QualifiedName, Statement, TableChange, Type,

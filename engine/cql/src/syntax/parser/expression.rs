@@ -1,6 +1,7 @@
 //! Expressions: the grammar that terms and selectors share.
 
-use super::{Expect, Parser, Rule};
+use super::Parser;
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{Binary, Call, Expression, ExpressionKind, Operator, Pos, QualifiedName, Type, TypeKind};
 use crate::syntax::keyword::{Class, Keyword};
 use crate::syntax::lexer::{Tok, Token};

@@ -1,27 +1,10 @@
 //! What is wrong with a statement, put into words.
 
 use super::Parser;
-use crate::syntax::SyntaxError;
+use super::rule::{Expect, Fault, Rule};
+use crate::syntax::error::SyntaxError;
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Bad, Tok, Token};
-
-/// What a rule returns. The error is boxed: it is large, and rare.
-pub(super) type Rule<T> = Result<T, Box<Fault>>;
-
-/// What is wrong, before its place is counted out in lines: a fault may be forgotten, when a type was tried where there is none.
-pub(super) struct Fault {
-    token: Token,
-    expected: Vec<String>,
-    message: Option<String>,
-    hint: Option<String>,
-}
-
-/// Something that could have stood at a token.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expect {
-    Tok(Tok),
-    What(&'static str),
-}
 
 impl Parser<'_> {
     /// No statement begins here.

@@ -9,6 +9,7 @@ mod define;
 mod expression;
 mod fault;
 mod property;
+mod rule;
 mod select;
 mod selector;
 mod term;
@@ -16,12 +17,22 @@ mod types;
 
 use std::borrow::Cow;
 
-use fault::{Expect, Rule};
+use rule::{Expect, Rule};
 
 use super::ast::{Constant, ConstantKind, Name, Pos, QualifiedName, Statement, Term, TermPrimary};
+use super::error::SyntaxError;
 use super::keyword::{Class, Keyword};
 use super::lexer::{Lexer, Tok, Token};
-use super::{MAX_DEPTH, MAX_TERMS, Parsed, SyntaxError};
+use super::limits::{MAX_DEPTH, MAX_TERMS};
+
+/// A statement, and how many bind markers it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed<'a> {
+    /// The syntax tree.
+    pub statement: Statement<'a>,
+    /// The number of bind markers; they are numbered from 0 in the order in which they stand in the text.
+    pub markers: u16,
+}
 
 /// The state of parsing one statement.
 pub(super) struct Parser<'a> {

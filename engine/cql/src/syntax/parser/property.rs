@@ -1,6 +1,7 @@
 //! Properties after `WITH`: which there are, and what shape their values have. What the values mean is for the analysis.
 
-use super::{Expect, Parser, Rule};
+use super::Parser;
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{Constant, Property, PropertyValue};
 use crate::syntax::keyword::{Class, Keyword};
 use crate::syntax::lexer::{Tok, Token};

@@ -1,6 +1,7 @@
 //! `SELECT`: its clauses; relations of `WHERE`, which changes have as well.
 
-use super::{Expect, Parser, Rule};
+use super::Parser;
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{Comparison, Name, Ordering, Pos, Relation, Select, Selected, Term, TermKind, Values};
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;

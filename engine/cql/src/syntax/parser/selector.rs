@@ -1,7 +1,8 @@
 //! Selectors: what only they have.
 
+use super::Parser;
 use super::expression::Primary;
-use super::{Expect, Parser, Rule};
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{About, Expression, ExpressionKind, Pos, Selector, SelectorPrimary, Term, TermPrimary, Type};
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Tok, Token};

@@ -1,11 +1,12 @@
 //! Terms: what only they have.
 
+use super::Parser;
 use super::expression::Primary;
-use super::{Expect, Parser, Rule};
-use crate::syntax::MAX_MARKERS;
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{Expression, ExpressionKind, Marker, Pos, Term, TermPrimary, Type, TypeKind};
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Tok, Token};
+use crate::syntax::limits::MAX_MARKERS;
 
 impl<'a> Primary<'a> for TermPrimary<'a> {
     fn primary(parser: &mut Parser<'a>) -> Rule<ExpressionKind<'a, Self>> {

@@ -1,6 +1,7 @@
 //! Types.
 
-use super::{Expect, Parser, Rule};
+use super::Parser;
+use super::rule::{Expect, Rule};
 use crate::syntax::ast::{Name, Native, Pos, QualifiedName, Type, TypeKind};
 use crate::syntax::keyword::{Class, Keyword};
 use crate::syntax::lexer::Tok;

@@ -1,0 +1,49 @@
+//! What a statement about rows is once it is compiled, and how one is run.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::engine::Engine;
+use super::rows::{PagingState, Rows};
+use crate::error::Result;
+use crate::values::{Bound, ColumnSpec};
+
+/// How a statement is run.
+#[derive(Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// What is bound to the markers, by their number.
+    pub bound: &'a [Bound],
+    /// The timestamp of writes that name none, microseconds since 1970. `None`: the store's clock.
+    pub timestamp: Option<i64>,
+    /// How many rows a page has at most. `None`: all.
+    pub page_size: Option<usize>,
+    /// Where the page begins. `None`: the first one.
+    pub paging: Option<&'a PagingState>,
+    /// Set from outside when nobody wants the answer any more.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+impl std::fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("timestamp", &self.timestamp)
+            .field("page_size", &self.page_size)
+            .field("paging", &self.paging)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A compiled statement about rows. It is used as long as the catalog that it was compiled with is the present one.
+pub trait Plan: Send + Sync {
+    /// What its bind markers want.
+    fn markers(&self) -> &[ColumnSpec];
+
+    /// The columns of its result, where that is known before it is run.
+    fn columns(&self) -> Option<&Arc<[ColumnSpec]>>;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// `Invalid` for bound values that can't be; errors of the engine beneath.
+    fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows>;
+}

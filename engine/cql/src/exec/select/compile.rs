@@ -1,0 +1,134 @@
+//! A `SELECT` looked up and checked: the plan of it.
+
+use std::sync::Arc;
+
+use firn_wide::Type;
+
+use super::order;
+use super::plan::{Groups, SelectPlan};
+use super::prepare::Preparer;
+use super::selection::Selection;
+use crate::analysis::{Purpose, Restrictions};
+use crate::catalog::{Catalog, ColumnKind, ColumnType, Table};
+use crate::error::{Result, invalid};
+use crate::exec::engine::Engine;
+use crate::exec::row::Shape;
+use crate::syntax::ast::{self, Select, Selected, SelectorKind, SelectorPrimary};
+use crate::values::{ColumnSpec, Context, Markers, Receiver, Term};
+
+/// Compiles a statement with so many markers; an error does not say what would help.
+///
+/// # Errors
+/// `Invalid` with the servers' text.
+pub fn plan(
+    engine: &Engine,
+    catalog: &Arc<Catalog>,
+    keyspace: Option<&str>,
+    select: &Select<'_>,
+    markers: u16,
+) -> Result<SelectPlan> {
+    let table = catalog.table(&select.table, keyspace)?.clone();
+    let mut context = Context {
+        catalog,
+        keyspace: &table.keyspace,
+        partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
+        partitioner: engine.partitioner(),
+        markers: Markers::new(markers),
+    };
+    let purpose = Purpose::Select { filtering: select.allow_filtering };
+    let only_statics = selects_only_statics(&table, &select.selection);
+    let restrictions = Restrictions::prepare(purpose, only_statics, &table, &select.relations, &mut context)?;
+    let mut preparer = Preparer::new(&table, &mut context);
+    let outputs = preparer.outputs(&select.selection)?;
+    if select.distinct {
+        if select.per_partition_limit.is_some() {
+            return Err(invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
+        }
+        order::distinct(&table, &restrictions, &preparer.requested)?;
+    }
+    let asks_times = preparer.asks_times;
+    for column in restrictions.filtered_columns() {
+        preparer.want(column);
+    }
+    let (selection, wanted) = preparer.finish(outputs);
+    let groups = match order::groups(&table, &restrictions, &select.group_by, select.distinct)? {
+        Some(prefix) => Groups::By(prefix),
+        None if !selection.aggregates.is_empty() => Groups::Everything,
+        None => Groups::None,
+    };
+    if groups == Groups::Everything && select.per_partition_limit.is_some() {
+        return Err(invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
+    }
+    let order = order::order(&table, &restrictions, &select.order_by)?;
+    if let (true, Some((column, ..))) = (select.distinct, order.sort.first()) {
+        return Err(order::not_distinct(&table.clustering()[*column].name));
+    }
+    restrictions.check_filtering()?;
+    let mut limit = |term: &Option<ast::Term<'_>>, name: &str| {
+        let of = ColumnType::frozen(Type::Int32);
+        let receiver = Receiver { name: name.into(), of, keyspace: table.keyspace.clone(), table: table.name.clone() };
+        term.as_ref().map(|t| Term::prepare(t, &receiver, &mut context)).transpose()
+    };
+    let limits = (limit(&select.limit, "[limit]")?, limit(&select.per_partition_limit, "[per_partition_limit]")?);
+    let shows_statics = table.has_statics() && !restrictions.has_clustering() && !restrictions.has_regulars();
+    let shape = Shape::new(&table, wanted.iter().map(|c| &table.columns()[*c]), asks_times);
+    let shape = if shows_statics { shape.with_statics() } else { shape };
+    let warning = match groups {
+        Groups::None => None,
+        _ if restrictions.has_key_in() => Some("Aggregation query used on multiple partition keys (IN restriction)"),
+        _ if restrictions.has_partition() => None,
+        _ => Some("Aggregation query used without partition key"),
+    };
+    Ok(SelectPlan {
+        markers: context.markers.into_specs()?,
+        columns: columns_of(&table, &selection, select.json),
+        json: select.json.then(|| selection.outputs.iter().map(|o| json_name(&o.name)).collect()),
+        shows_statics,
+        reads_whole: shape.wants_statics() || !table.has_statics(),
+        distinct: select.distinct,
+        limit: limits.0,
+        per_partition: limits.1,
+        table,
+        restrictions,
+        selection,
+        shape,
+        order,
+        groups,
+        warning,
+    })
+}
+
+/// The names of the columns that a selector mentions.
+fn mentioned<'s>(selector: &'s ast::Selector<'_>, out: &mut Vec<&'s str>) {
+    let SelectorKind::Primary(primary) = &selector.kind else {
+        return selector.kind.operands(&mut |operand| mentioned(operand, out));
+    };
+    match primary {
+        SelectorPrimary::Column(name) | SelectorPrimary::About(_, name) => out.push(&name.text),
+        SelectorPrimary::Term(_) | SelectorPrimary::CountRows => {}
+        SelectorPrimary::Field(field) => mentioned(&field.0, out),
+        SelectorPrimary::Element(element) => mentioned(&element.0, out),
+        SelectorPrimary::Slice(slice) => mentioned(&slice.0, out),
+    }
+}
+
+/// Whether static columns are selected, and nothing else but columns of the partition key.
+fn selects_only_statics(table: &Table, selection: &[Selected<'_>]) -> bool {
+    let mut names = vec![];
+    selection.iter().for_each(|s| mentioned(&s.selector, &mut names));
+    let kinds: Vec<_> = names.into_iter().filter_map(|n| table.column(n)).map(|c| c.kind).collect();
+    kinds.contains(&ColumnKind::Static) && kinds.iter().all(|k| matches!(k, ColumnKind::Static | ColumnKind::Partition))
+}
+
+fn columns_of(table: &Table, selection: &Selection, json: bool) -> Arc<[ColumnSpec]> {
+    if json {
+        return Arc::new([ColumnSpec::new(table, "[json]", &ColumnType::frozen(Type::Utf8))]);
+    }
+    selection.outputs.iter().map(|o| ColumnSpec::new(table, &o.name, &o.of)).collect()
+}
+
+/// The name of a column in a JSON object: names with capital letters keep their quotes.
+fn json_name(name: &str) -> String {
+    let shown = if name.chars().any(char::is_uppercase) { format!("\"{name}\"") } else { name.to_owned() };
+    serde_json::Value::from(shown).to_string()
+}

@@ -1,0 +1,46 @@
+//! A statement, compiled, with what it was compiled for.
+
+use std::sync::Arc;
+
+use crate::exec::Plan;
+use crate::values::ColumnSpec;
+
+/// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have changed.
+#[derive(Clone)]
+pub struct Prepared(pub(super) Arc<Compiled>);
+
+pub struct Compiled {
+    pub id: [u8; 16],
+    pub text: String,
+    pub keyspace: Option<Arc<str>>,
+    pub version: u64,
+    pub plan: Box<dyn Plan>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Prepared").field(&self.0.text).finish()
+    }
+}
+
+impl Prepared {
+    /// What the native protocol calls it: a digest of the keyspace and the text.
+    pub fn id(&self) -> [u8; 16] {
+        self.0.id
+    }
+
+    /// The statement.
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// What its bind markers want.
+    pub fn markers(&self) -> &[ColumnSpec] {
+        self.0.plan.markers()
+    }
+
+    /// The columns of its result, where that is known before it is run.
+    pub fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
+        self.0.plan.columns()
+    }
+}
