@@ -12,6 +12,7 @@ mod fifo;
 mod lazy_leveled;
 mod leveled;
 mod tiered;
+mod tiered_leveled;
 mod time_window;
 mod unified;
 
@@ -91,6 +92,7 @@ registry! {
     unified::Unified,
     time_window::TimeWindow,
     fifo::Fifo,
+    tiered_leveled::TieredLeveled,
 }
 
 impl Default for Policy {

@@ -1,0 +1,87 @@
+//! Leveled below a size-tiered level 0, for flushes that are small beside level 1.
+//!
+//! - *Trigger*: on level 0 `min_runs` runs of similar size, or more runs than tiered would have; when level 0 has grown to `base`, as
+//!   large as level 1 should be, all of it goes down. Further down as leveled.
+//! - *Layout*: level 0 has several runs, every other level one.
+//! - *Granularity*: whole runs within level 0, all of level 0 on its way down; further down one table with what it overlaps.
+//! - *Movement*: within level 0 into the place of the oldest run that is merged, so that nothing leaves it; then as leveled, by least
+//!   overlap.
+//! - *Space*: that of leveled, and `base` bytes for level 0, whatever the data.
+//!
+//! Under leveled each few flushes are merged with all of level 1: of flushes of a sixteenth of it each byte is written there five times.
+//! Here a flush is merged with its like, a few times, before it meets level 1, which it then does only together with as many bytes. The price
+//! is more runs for a read. Others do the same: Cassandra's leveled strategy when level 0 falls behind, RocksDB within level 0.
+
+use std::ops::Range;
+
+use super::leveled::Leveled;
+use super::tiered;
+use crate::compaction::describe::policy;
+use crate::compaction::shape::Job;
+use crate::compaction::strategy::{SpaceBound, Strategy};
+use crate::compaction::view::{MAX_FAN, View};
+
+/// Largest size over average size of what is merged within level 0.
+const BUCKET: f64 = 3.0;
+
+policy! {
+    /// Leveled below a size-tiered level 0, which goes down when it is as large as level 1: for flushes that are small beside that.
+    TieredLeveled = "tiered-leveled" {
+        /// Size of a level over the one above.
+        ratio: u32 = 10, number(2, 64);
+        /// Fewest runs merged at once on level 0.
+        min_runs: u32 = 3, number(2, 64);
+        /// Size of level 1, and of level 0 when it goes down, of table files.
+        base: u64 = 256 << 20, bytes(64 << 10, 1 << 50);
+    }
+}
+
+impl TieredLeveled {
+    /// What is done below level 0, and with all of level 0 where it is full.
+    fn below(&self, is_full: bool) -> Leveled {
+        let level0_runs = if is_full { 1 } else { u32::MAX };
+        Leveled { ratio: self.ratio, level0_runs, base: self.base, ..Leveled::default() }
+    }
+
+    fn is_full(&self, view: &View<'_>) -> bool {
+        view.size_of(level0(view)) >= self.base
+    }
+}
+
+fn level0(view: &View<'_>) -> Range<usize> {
+    0..view.shape.runs.partition_point(|run| run.level == 0)
+}
+
+/// The job, but that nothing leaves level 0.
+fn within(mut job: Job) -> Job {
+    job.output_level = 0;
+    job.output_run = job.inputs.last().map_or(job.output_run, |oldest| oldest.run);
+    job
+}
+
+impl Strategy for TieredLeveled {
+    fn wishes(&self, view: &View<'_>) -> Vec<Job> {
+        let (is_full, runs, min) = (self.is_full(view), level0(view), self.min_runs as usize);
+        let mut jobs = self.below(is_full).wishes(view);
+        // Where it is full no merge begins within it: it could not go down as long as one runs.
+        if !is_full {
+            jobs.extend(tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET).into_iter().map(within));
+            jobs.extend(tiered::crowded(view, runs, min).map(within));
+        }
+        jobs
+    }
+
+    /// As many as tiered allows on level 0, and one run for each further level.
+    fn crowd(&self, view: &View<'_>) -> Option<usize> {
+        let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
+        Some(tiered::crowd(view, level0(view), self.min_runs as usize) + further)
+    }
+
+    fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {
+        self.below(false).space(memtable, flushed.saturating_add(self.base))
+    }
+
+    fn foreseen(&self, view: &View<'_>) -> Option<u64> {
+        self.below(self.is_full(view)).foreseen(view)
+    }
+}
