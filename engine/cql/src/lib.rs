@@ -43,3 +43,8 @@ pub use firn_cql_derive::FromRow;
 pub use session::{OwnedRow, Prepared, Run, Session, Typed, Walk};
 pub use syntax::{Piece, Script, SyntaxError, quote_if_needed};
 pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};
+
+/// The examples of the page, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cql.md")]
+struct Page;

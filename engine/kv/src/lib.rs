@@ -59,3 +59,9 @@ pub use env::os::OsEnv;
 pub use env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 pub use merge::value::Value;
 pub use wal::TornTail;
+
+/// The examples of the pages, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/embed.md")]
+struct Pages;

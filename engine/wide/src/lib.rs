@@ -108,3 +108,8 @@ pub use ring::Partitioner;
 pub use schema::{CfDef, ColumnDef, IndexType, KsDef};
 pub use store::{Blocker, Clock, Grace, ManualClock, PurgeReport, StoreOptions, TablePurge};
 pub use types::{Comparator, Custom, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids};
+
+/// The examples of the page, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/model.md")]
+struct Page;
