@@ -25,7 +25,7 @@ use firn_wide::UserType;
 
 pub use column::{Column, ColumnKind, ColumnType};
 pub use options::{TableOptions, quoted_map};
-pub use record::{Diff, Homeless, Loaded, RECORD_PREFIX};
+pub use record::{Diff, Homeless, LoadedCatalog, RECORD_PREFIX};
 pub use resolve::native_type;
 pub use table::{DroppedColumn, Index, IndexTarget, PartitionKey, Table};
 

@@ -31,7 +31,7 @@ const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HeadRecord {
+struct CatalogHeadRecord {
     format: u32,
     next_id: u32,
 }
@@ -254,7 +254,7 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<Table> {
 
 /// Definitions as they are recorded.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedCatalog {
     /// Those of the keyspaces that are there.
     pub catalog: Catalog,
     /// Those of other keyspaces.
@@ -280,7 +280,7 @@ impl Catalog {
     pub fn load<'a>(
         keyspaces: impl IntoIterator<Item = Keyspace>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<Loaded> {
+    ) -> Result<LoadedCatalog> {
         let mut all: BTreeMap<String, Keyspace> = keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
         let mut next_id = FIRST_ID;
         let mut largest = 0;
@@ -290,7 +290,7 @@ impl Catalog {
             let left_out = |keyspace: &str, table| Homeless { key: raw.to_vec(), keyspace: keyspace.to_owned(), table };
             let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
             if key == HEAD {
-                next_id = parse::<HeadRecord>(&key, value)?.next_id;
+                next_id = parse::<CatalogHeadRecord>(&key, value)?.next_id;
             } else if let Some(id) = key.strip_prefix(TABLE) {
                 let id = id.parse().map_err(|_| wrong("no number"))?;
                 if table_key(id) != key {
@@ -321,7 +321,7 @@ impl Catalog {
             return Err(corrupt(format!("system.schema, record {HEAD}: number {largest} was given, the next is {next_id}")));
         }
         let keyspaces = all.into_iter().map(|(name, k)| (name, Arc::new(k))).collect();
-        Ok(Loaded { catalog: Catalog { keyspaces, next_id, version: 0 }, homeless })
+        Ok(LoadedCatalog { catalog: Catalog { keyspaces, next_id, version: 0 }, homeless })
     }
 
     /// As [`load`](Catalog::load), each table by itself, so that one that can't be read doesn't take the others with it.
@@ -348,7 +348,7 @@ impl Catalog {
                 records.insert(key.into_bytes(), json(&TypeRecord { format: FORMAT, fields }));
             }
         }
-        let head = HeadRecord { format: FORMAT, next_id: self.next_id };
+        let head = CatalogHeadRecord { format: FORMAT, next_id: self.next_id };
         records.insert(HEAD.as_bytes().to_vec(), json(&head));
         records
     }

@@ -21,7 +21,7 @@ use firn_wide::internals::schema;
 
 use crate::error::{Error, Result, configuration};
 
-type Map = BTreeMap<String, String>;
+type OptionMap = BTreeMap<String, String>;
 
 /// Options that every strategy takes.
 const COMMON: [&str; 12] = [
@@ -60,12 +60,12 @@ const UNIFIED: [&str; 10] = [
     "flush_size_override",
 ];
 
-pub(super) fn class(map: &Map) -> &str {
+pub(super) fn class(map: &OptionMap) -> &str {
     map.get("class").and_then(|c| c.rsplit('.').next()).unwrap_or_default()
 }
 
 /// The number that is written in an option; the default when there is none, an error when it is none or out of its bounds.
-fn number(map: &Map, name: &str, default: u64, least: u64) -> Result<u64> {
+fn number(map: &OptionMap, name: &str, default: u64, least: u64) -> Result<u64> {
     let Some(text) = map.get(name) else { return Ok(default) };
     let n: i64 = text.parse().map_err(|_| configuration(format!("{text} is not a parsable int (base10) for {name}")))?;
     match u64::try_from(n) {
@@ -74,7 +74,7 @@ fn number(map: &Map, name: &str, default: u64, least: u64) -> Result<u64> {
     }
 }
 
-fn thresholds(map: &Map) -> Result<(u32, u32)> {
+fn thresholds(map: &OptionMap) -> Result<(u32, u32)> {
     let threshold = |name: &str, default: i32| match map.get(name) {
         None => Ok(default),
         Some(text) => text.parse::<i32>().map_err(|_| {
@@ -98,7 +98,7 @@ fn thresholds(map: &Map) -> Result<(u32, u32)> {
     Ok((min.unsigned_abs(), max.unsigned_abs()))
 }
 
-fn size_tiered(map: &Map) -> Result<Policy> {
+fn size_tiered(map: &OptionMap) -> Result<Policy> {
     let (min, max) = thresholds(map)?;
     let factor = |name: &str, default: f64| match map.get(name).map(|t| (t, t.parse::<f64>())) {
         None => Ok(default),
@@ -114,12 +114,12 @@ fn size_tiered(map: &Map) -> Result<Policy> {
 }
 
 /// The policy, and the size of tables in bytes.
-fn leveled(map: &Map) -> Result<(Policy, u64)> {
+fn leveled(map: &OptionMap) -> Result<(Policy, u64)> {
     thresholds(map)?;
     Ok(schema::leveled(number(map, "sstable_size_in_mb", 160, 1)?, number(map, "fanout_size", 10, 1)?))
 }
 
-fn time_window(map: &Map) -> Result<Policy> {
+fn time_window(map: &OptionMap) -> Result<Policy> {
     let (min, _) = thresholds(map)?;
     let unit = map.get("compaction_window_unit").map_or("DAYS", String::as_str);
     let secs = match unit {
@@ -162,7 +162,7 @@ fn bytes(text: &str) -> Option<u64> {
     Some((n * unit as f64) as u64)
 }
 
-fn unified(map: &Map) -> Result<Policy> {
+fn unified(map: &OptionMap) -> Result<Policy> {
     let all = map.get("scaling_parameters").map_or("T4", String::as_str);
     let scaling = all.split(',').map(|t| scaling(t.trim())).collect::<Result<Vec<i32>>>()?;
     let target = match map.get("target_sstable_size") {
@@ -176,7 +176,7 @@ fn unified(map: &Map) -> Result<Policy> {
 }
 
 /// What of the engine's options a compaction map sets.
-pub(super) fn compaction(map: &Map, options: &mut TreeOptions) -> Result<()> {
+pub(super) fn compaction(map: &OptionMap, options: &mut TreeOptions) -> Result<()> {
     match class(map) {
         "SizeTieredCompactionStrategy" => options.policy = size_tiered(map)?,
         "LeveledCompactionStrategy" => (options.policy, options.table_size) = leveled(map)?,
@@ -191,7 +191,7 @@ pub(super) fn compaction(map: &Map, options: &mut TreeOptions) -> Result<()> {
 ///
 /// # Errors
 /// `Configuration` for an option that its class doesn't take, and for one that can't be.
-pub(super) fn check_compaction(map: &Map) -> Result<()> {
+pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
     let class = class(map);
     let own: &[&str] = match class {
         "SizeTieredCompactionStrategy" => &SIZE_TIERED,
@@ -215,7 +215,7 @@ pub(super) fn check_compaction(map: &Map) -> Result<()> {
 ///
 /// # Errors
 /// `Configuration` for a length of chunks that can't be.
-pub(super) fn check_compression(map: &Map) -> Result<()> {
+pub(super) fn check_compression(map: &OptionMap) -> Result<()> {
     let Some(text) = map.get("chunk_length_in_kb").or_else(|| map.get("chunk_length_kb")) else { return Ok(()) };
     let wrong = |_| -> Error { configuration("Invalid value for chunk_length_in_kb: it must be an integer") };
     match text.parse::<i32>().map_err(wrong)? {
@@ -229,7 +229,7 @@ pub(super) fn check_compression(map: &Map) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn map(pairs: &[(&str, &str)]) -> Map {
+    fn map(pairs: &[(&str, &str)]) -> OptionMap {
         pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     }
 

@@ -10,14 +10,14 @@ use firn_wide::{KsDef, Partitioner, Wide};
 use parking_lot::{Mutex, RwLock};
 
 use super::lists::ListClock;
-use crate::catalog::{Catalog, FIRST_ID, Homeless, Keyspace, Loaded, RECORD_PREFIX, Table};
+use crate::catalog::{Catalog, FIRST_ID, Homeless, Keyspace, LoadedCatalog, RECORD_PREFIX, Table};
 use crate::error::{Result, corrupt, invalid};
 
 /// An open database. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(Arc<EngineState>);
 
-struct Shared {
+struct EngineState {
     wide: Wide,
     catalog: RwLock<Arc<Catalog>>,
     /// Held by whoever changes definitions.
@@ -53,7 +53,7 @@ impl Engine {
     pub fn open(wide: Wide) -> Result<Engine> {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
-        let Loaded { catalog, homeless } = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
+        let LoadedCatalog { catalog, homeless } = Catalog::load(keyspaces(&wide), records.iter().map(|(k, v)| (&**k, &**v)))?;
         check_dropped(store, &homeless)?;
         if !store.db().is_read_only() {
             clean(store, &catalog, &homeless)?;
@@ -61,7 +61,7 @@ impl Engine {
         store.open_families(catalog.tables().map(|t| spec(t, wide.partitioner())).collect())?;
         let catalog = RwLock::new(Arc::new(catalog));
         let lists = ListClock::new(random_bits(store));
-        Ok(Engine(Arc::new(Shared { wide, catalog, changes: Mutex::new(()), lists })))
+        Ok(Engine(Arc::new(EngineState { wide, catalog, changes: Mutex::new(()), lists })))
     }
 
     /// The database of the older interface that this is, too.

@@ -6,15 +6,15 @@ use super::prepared::Prepared;
 
 /// Keeps the statements that were used last: when it is full, the older half goes.
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct StatementCache {
     limit: usize,
     clock: u64,
     kept: HashMap<[u8; 16], (u64, Prepared)>,
 }
 
-impl Cache {
-    pub fn new(limit: usize) -> Cache {
-        Cache { limit, clock: 0, kept: HashMap::new() }
+impl StatementCache {
+    pub fn new(limit: usize) -> StatementCache {
+        StatementCache { limit, clock: 0, kept: HashMap::new() }
     }
 
     pub fn get(&mut self, id: &[u8; 16]) -> Option<Prepared> {

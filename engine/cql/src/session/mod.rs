@@ -31,7 +31,7 @@ use crate::error::{Class, Error, Result};
 use crate::exec::{Engine, Kind, PagingState, Request, Rows, compile, define};
 use crate::syntax::{Parsed, parse};
 use crate::values::{Values, check_amount};
-use cache::Cache;
+use cache::StatementCache;
 use prepared::Compiled;
 pub use prepared::Prepared;
 pub use walk::{OwnedRow, Typed, Walk};
@@ -43,7 +43,7 @@ const CACHED: usize = 1024;
 #[derive(Debug)]
 pub struct Session {
     engine: Engine,
-    cache: Arc<Mutex<Cache>>,
+    cache: Arc<Mutex<StatementCache>>,
     keyspace: RwLock<Option<Arc<str>>>,
 }
 
@@ -136,7 +136,7 @@ impl Session {
     /// # Errors
     /// `Server` when its definitions can't be understood.
     pub fn new(wide: Wide) -> Result<Session> {
-        let cache = Arc::new(Mutex::new(Cache::new(CACHED)));
+        let cache = Arc::new(Mutex::new(StatementCache::new(CACHED)));
         Ok(Session { engine: Engine::open(wide)?, cache, keyspace: RwLock::new(None) })
     }
 

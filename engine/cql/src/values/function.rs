@@ -12,7 +12,7 @@ use super::{Bound, Context, Env, number};
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
-type Run = dyn Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
+type Evaluate = dyn Fn(&Env<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
 
 /// A function of values.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub struct Function {
     pub result: Type,
     /// Whether it gives the same for the same arguments, whenever it is called.
     pub is_pure: bool,
-    run: Arc<Run>,
+    run: Arc<Evaluate>,
 }
 
 impl fmt::Debug for Function {

@@ -62,7 +62,7 @@ fn many(of: &Type, bytes: &[u8]) -> String {
 
 /// What a JSON value is, by its first letter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum JsonKind {
     Null,
     Boolean,
     Number,
@@ -71,14 +71,14 @@ enum Kind {
     Object,
 }
 
-fn kind_of(value: &RawValue) -> Kind {
+fn kind_of(value: &RawValue) -> JsonKind {
     match value.get().as_bytes().first() {
-        Some(b'"') => Kind::String,
-        Some(b'[') => Kind::Array,
-        Some(b'{') => Kind::Object,
-        Some(b't' | b'f') => Kind::Boolean,
-        Some(b'n') | None => Kind::Null,
-        _ => Kind::Number,
+        Some(b'"') => JsonKind::String,
+        Some(b'[') => JsonKind::Array,
+        Some(b'{') => JsonKind::Object,
+        Some(b't' | b'f') => JsonKind::Boolean,
+        Some(b'n') | None => JsonKind::Null,
+        _ => JsonKind::Number,
     }
 }
 
@@ -86,15 +86,15 @@ fn kind_of(value: &RawValue) -> Kind {
 fn met(value: &RawValue) -> String {
     let text = value.get();
     let word = match kind_of(value) {
-        Kind::Null => "null",
-        Kind::Boolean => "Boolean",
-        Kind::Number if text.contains(['.', 'e', 'E']) => "Double",
-        Kind::Number if text.parse::<i32>().is_ok() => "Integer",
-        Kind::Number if text.parse::<i64>().is_ok() => "Long",
-        Kind::Number => "BigInteger",
-        Kind::String => "String",
-        Kind::Array => "ArrayList",
-        Kind::Object => "LinkedHashMap",
+        JsonKind::Null => "null",
+        JsonKind::Boolean => "Boolean",
+        JsonKind::Number if text.contains(['.', 'e', 'E']) => "Double",
+        JsonKind::Number if text.parse::<i32>().is_ok() => "Integer",
+        JsonKind::Number if text.parse::<i64>().is_ok() => "Long",
+        JsonKind::Number => "BigInteger",
+        JsonKind::String => "String",
+        JsonKind::Array => "ArrayList",
+        JsonKind::Object => "LinkedHashMap",
     };
     format!("a {word}: {}", bare(value))
 }
@@ -110,7 +110,7 @@ fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Result<T> {
 
 /// Whether it is `null`.
 pub fn is_null(value: &RawValue) -> bool {
-    kind_of(value) == Kind::Null
+    kind_of(value) == JsonKind::Null
 }
 
 /// The value of the type that a JSON value means.
@@ -123,7 +123,7 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
         return Ok(Bound::Null);
     }
     let text = |what: &str| match kind_of(value) {
-        Kind::String => Value::Text(parsed(value)?).encode(of),
+        JsonKind::String => Value::Text(parsed(value)?).encode(of),
         _ => Err(invalid(format!("Expected a {what}, but got {}", met(value)))),
     };
     match of {
@@ -169,12 +169,12 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
 fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound> {
     let other = || invalid(format!("Expected {wanted}, but got {}", met(value)));
     let text = match kind_of(value) {
-        Kind::String => parsed(value)?,
-        Kind::Number => value.get().to_owned(),
+        JsonKind::String => parsed(value)?,
+        JsonKind::Number => value.get().to_owned(),
         _ => return Err(other()),
     };
     super::value::bytes_of_text(of, &text).map(Bound::Bytes).map_err(|_| match kind_of(value) {
-        Kind::Number => other(),
+        JsonKind::Number => other(),
         _ => invalid(format!("Unable to make {word} from '{text}'")),
     })
 }
@@ -185,11 +185,11 @@ fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
     let other =
         || invalid(format!("Expected a long or a datestring representation of a timestamp value, but got {}", met(value)));
     match kind_of(value) {
-        Kind::String => {
+        JsonKind::String => {
             let read = super::value::bytes_of_text(of, &text).map(Bound::Bytes);
             read.map_err(|_| invalid(format!("Unable to parse a date/time from '{text}'")))
         }
-        Kind::Number if text.parse::<i64>().is_ok() => super::value::bytes_of_text(of, &text).map(Bound::Bytes),
+        JsonKind::Number if text.parse::<i64>().is_ok() => super::value::bytes_of_text(of, &text).map(Bound::Bytes),
         _ => Err(other()),
     }
 }
@@ -215,7 +215,7 @@ fn key_of(of: &Type, key: &str) -> Result<Vec<u8>> {
 fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
     let decoded: Box<RawValue>;
     let value = match kind_of(value) {
-        Kind::String => {
+        JsonKind::String => {
             let text: String = parsed(value)?;
             let inner = serde_json::from_str(&text).map_err(|e| invalid(format!("Error decoding JSON string: {e}")));
             decoded = inner?;
@@ -229,12 +229,12 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
     let optional = |of: &Type, value: &RawValue| Ok(from_json(of, value)?.bytes().map(<[u8]>::to_vec));
     let wrong = |what: &str| Err(invalid(format!("Expected a {what}, but got {}", met(value))));
     Ok(Bound::Bytes(match (of, kind_of(value)) {
-        (Type::List(e) | Type::Set(e), Kind::Array) => {
+        (Type::List(e) | Type::Set(e), JsonKind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;
             let what = ["element", if matches!(of, Type::Set(_)) { "set" } else { "list" }];
             put_collection(of, &all.iter().map(|v| element(e, v, what)).collect::<Result<Vec<_>>>()?)?
         }
-        (Type::Map(kv), Kind::Object) => {
+        (Type::Map(kv), JsonKind::Object) => {
             let mut parts = vec![];
             for (key, value) in parsed::<BTreeMap<String, &RawValue>>(value)? {
                 parts.push(key_of(&kv.0, &key)?);
@@ -242,7 +242,7 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
             }
             put_collection(of, &parts)?
         }
-        (Type::Tuple(types), Kind::Array) => {
+        (Type::Tuple(types), JsonKind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;
             if all.len() != types.len() {
                 let many = if all.len() > types.len() { "contains extra" } else { "is missing" };
@@ -251,7 +251,7 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
             }
             put_tuple(&types.iter().zip(all).map(|(t, v)| optional(t, v)).collect::<Result<Vec<_>>>()?)?
         }
-        (Type::Udt(udt), Kind::Object) => {
+        (Type::Udt(udt), JsonKind::Object) => {
             let all: BTreeMap<String, &RawValue> = parsed(value)?;
             let name =
                 |n: &str| n.strip_prefix('"').and_then(|n| n.strip_suffix('"')).map_or_else(|| n.to_lowercase(), str::to_owned);

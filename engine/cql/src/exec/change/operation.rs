@@ -52,7 +52,7 @@ enum What {
 }
 
 /// Where the operations of a statement on one row write to.
-pub(super) struct Writer<'w> {
+pub(super) struct MutationWriter<'w> {
     pub mutation: &'w mut Mutation,
     pub family: &'w Family,
     pub env: &'w Env<'w>,
@@ -70,7 +70,7 @@ pub(super) struct Writer<'w> {
     pub written: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
 }
 
-impl Writer<'_> {
+impl MutationWriter<'_> {
     /// Goes to the row (or the static cells) at a place.
     pub fn begin(&mut self, row: &[u8]) {
         self.place.clear();
@@ -344,7 +344,7 @@ impl Operation {
     ///
     /// # Errors
     /// `Invalid` for values that can't be.
-    pub fn apply(&self, w: &mut Writer<'_>) -> Result<()> {
+    pub fn apply(&self, w: &mut MutationWriter<'_>) -> Result<()> {
         w.at(&self.name);
         w.dropped_until = self.dropped_until;
         let (of, env) = (&self.column.of.of, w.env);
@@ -444,7 +444,7 @@ impl Operation {
     }
 
     /// The list at the present place is empty now, for later operations of the statement.
-    fn forget(&self, w: &mut Writer<'_>) -> Result<()> {
+    fn forget(&self, w: &mut MutationWriter<'_>) -> Result<()> {
         if w.written.is_some() && matches!(self.column.of.of, Type::List(_)) {
             for (place, _) in w.elements()? {
                 w.note(place, None);
@@ -454,7 +454,7 @@ impl Operation {
     }
 
     /// Writes the elements of a serialised value.
-    fn add(&self, w: &mut Writer<'_>, bytes: &[u8]) -> Result<()> {
+    fn add(&self, w: &mut MutationWriter<'_>, bytes: &[u8]) -> Result<()> {
         let of = &self.column.of.of;
         match of {
             Type::List(_) => w.add_to_list(of, bytes, false),
@@ -468,7 +468,7 @@ impl Operation {
         }
     }
 
-    fn set_key(&self, w: &mut Writer<'_>, key: &Term, value: &Term) -> Result<()> {
+    fn set_key(&self, w: &mut MutationWriter<'_>, key: &Term, value: &Term) -> Result<()> {
         let Some(path) = self.column.of.path_type() else { return Ok(()) };
         let key = match key.value(w.env)? {
             Given::Unset => return Err(invalid("Invalid unset map key")),

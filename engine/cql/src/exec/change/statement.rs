@@ -10,7 +10,7 @@ use super::attributes::Attributes;
 use super::condition::Condition;
 use super::json;
 use super::mutations::{Mutations, cell_name};
-use super::operation::{Operation, Writer};
+use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions};
 use crate::catalog::{Catalog, Table};
 use crate::error::{Result, invalid};
@@ -295,7 +295,7 @@ impl Change {
             return Err(invalid(format!("the IN lists name more than {MAX_ROWS} rows together")));
         }
         for key in keys {
-            let mut writer = Writer {
+            let mut writer = MutationWriter {
                 mutation: out.of(key),
                 family: &family,
                 env: values,
@@ -358,7 +358,7 @@ impl Change {
     }
 
     /// A whole partition, single rows, or ranges of them.
-    fn delete_rows(&self, w: &mut Writer<'_>, rows: &[Vec<u8>]) -> Result<()> {
+    fn delete_rows(&self, w: &mut MutationWriter<'_>, rows: &[Vec<u8>]) -> Result<()> {
         if !self.restrictions.has_clustering() {
             w.mutation.delete_partition(w.family, w.timestamp);
         } else if self.restrictions.names_rows() {
@@ -378,7 +378,7 @@ impl Change {
 }
 
 /// Deletes the rows of a slice one by one: families of counters know no deletions of ranges.
-fn delete_counters(w: &mut Writer<'_>, view: &View, slice: &Slice) -> Result<()> {
+fn delete_counters(w: &mut MutationWriter<'_>, view: &View, slice: &Slice) -> Result<()> {
     let mut reader = view.read(w.family, w.mutation.key(), slice)?;
     let mut row = vec![];
     while let Some(item) = reader.next()? {

@@ -8,7 +8,7 @@ use crate::values::number::{Number, is_number};
 
 /// The aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AggregateKind {
     CountRows,
     Count,
     Min,
@@ -17,15 +17,15 @@ pub enum Kind {
     Avg,
 }
 
-impl Kind {
+impl AggregateKind {
     /// The aggregate of this name.
-    pub fn named(word: &str) -> Option<Kind> {
+    pub fn named(word: &str) -> Option<AggregateKind> {
         Some(match word {
-            "count" => Kind::Count,
-            "min" => Kind::Min,
-            "max" => Kind::Max,
-            "sum" => Kind::Sum,
-            "avg" => Kind::Avg,
+            "count" => AggregateKind::Count,
+            "min" => AggregateKind::Min,
+            "max" => AggregateKind::Max,
+            "sum" => AggregateKind::Sum,
+            "avg" => AggregateKind::Avg,
             _ => return None,
         })
     }
@@ -33,11 +33,11 @@ impl Kind {
     /// The name that messages quote.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::CountRows | Kind::Count => "count",
-            Kind::Min => "min",
-            Kind::Max => "max",
-            Kind::Sum => "sum",
-            Kind::Avg => "avg",
+            AggregateKind::CountRows | AggregateKind::Count => "count",
+            AggregateKind::Min => "min",
+            AggregateKind::Max => "max",
+            AggregateKind::Sum => "sum",
+            AggregateKind::Avg => "avg",
         }
     }
 
@@ -52,10 +52,10 @@ impl Kind {
     /// `Invalid call to function …` for what can't be added.
     pub fn result(self, of: &Type) -> Result<Type> {
         match self {
-            Kind::CountRows | Kind::Count => Ok(Type::Long),
-            Kind::Min | Kind::Max => Ok(of.clone()),
-            Kind::Sum | Kind::Avg if is_number(of) => Ok(of.clone()),
-            Kind::Sum | Kind::Avg => {
+            AggregateKind::CountRows | AggregateKind::Count => Ok(Type::Long),
+            AggregateKind::Min | AggregateKind::Max => Ok(of.clone()),
+            AggregateKind::Sum | AggregateKind::Avg if is_number(of) => Ok(of.clone()),
+            AggregateKind::Sum | AggregateKind::Avg => {
                 let numbers = ["tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal", "float", "double"];
                 let known: Vec<_> = numbers.iter().map(|n| format!("system.{} : ({n}) -> {n}", self.name())).collect();
                 let text = "none of its type signatures match (known type signatures:";
@@ -68,7 +68,7 @@ impl Kind {
 /// What has come together.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    kind: Kind,
+    kind: AggregateKind,
     of: Type,
     count: u64,
     best: Option<Vec<u8>>,
@@ -81,7 +81,7 @@ pub struct Accumulator {
 
 impl Accumulator {
     /// Over values of a type.
-    pub fn new(kind: Kind, of: &Type) -> Accumulator {
+    pub fn new(kind: AggregateKind, of: &Type) -> Accumulator {
         let of = of.unreversed().clone();
         Accumulator { kind, of, count: 0, best: None, whole: BigInt::ZERO, double: (0.0, 0.0), scale: 0 }
     }
@@ -97,17 +97,17 @@ impl Accumulator {
     /// # Errors
     /// `Invalid` for bytes that are no number.
     pub fn add(&mut self, value: Option<&[u8]>) -> Result<()> {
-        if self.kind == Kind::CountRows {
+        if self.kind == AggregateKind::CountRows {
             self.count += 1;
             return Ok(());
         }
         let Some(value) = value else { return Ok(()) };
         match self.kind {
-            Kind::CountRows | Kind::Count => self.count += 1,
-            Kind::Min | Kind::Max => {
+            AggregateKind::CountRows | AggregateKind::Count => self.count += 1,
+            AggregateKind::Min | AggregateKind::Max => {
                 let better = self.best.as_ref().is_none_or(|best| {
                     let order = self.of.compare(value, best);
-                    if self.kind == Kind::Min { order.is_lt() } else { order.is_gt() }
+                    if self.kind == AggregateKind::Min { order.is_lt() } else { order.is_gt() }
                 });
                 if better {
                     let best = self.best.get_or_insert_default();
@@ -116,8 +116,8 @@ impl Accumulator {
                 }
             }
             // An empty value is no number.
-            Kind::Sum | Kind::Avg if value.is_empty() => {}
-            Kind::Sum | Kind::Avg => {
+            AggregateKind::Sum | AggregateKind::Avg if value.is_empty() => {}
+            AggregateKind::Sum | AggregateKind::Avg => {
                 self.count += 1;
                 self.sum(Number::decode(&self.of, value)?);
             }
@@ -150,10 +150,10 @@ impl Accumulator {
     pub fn result(&self) -> Result<Option<Vec<u8>>> {
         let count = i64::try_from(self.count).unwrap_or(i64::MAX);
         match self.kind {
-            Kind::CountRows | Kind::Count => Ok(Some(count.to_be_bytes().to_vec())),
-            Kind::Min | Kind::Max => Ok(self.best.clone()),
-            Kind::Sum | Kind::Avg => {
-                let divisor = BigInt::from(if self.kind == Kind::Avg { count.max(1) } else { 1 });
+            AggregateKind::CountRows | AggregateKind::Count => Ok(Some(count.to_be_bytes().to_vec())),
+            AggregateKind::Min | AggregateKind::Max => Ok(self.best.clone()),
+            AggregateKind::Sum | AggregateKind::Avg => {
+                let divisor = BigInt::from(if self.kind == AggregateKind::Avg { count.max(1) } else { 1 });
                 Ok(Some(self.quotient(&divisor).encode(&self.of)?))
             }
         }
@@ -164,7 +164,7 @@ impl Accumulator {
             Type::Float | Type::Double => {
                 // Rounding leaves nothing sensible out of what is not finite.
                 let sum = self.double.0 + if self.double.1.is_finite() { self.double.1 } else { 0.0 };
-                Number::Double(if self.kind == Kind::Avg { sum / self.count.max(1) as f64 } else { sum })
+                Number::Double(if self.kind == AggregateKind::Avg { sum / self.count.max(1) as f64 } else { sum })
             }
             Type::Decimal => Number::Decimal(self.scale, half_even(&self.whole, divisor)),
             _ => Number::Whole(&self.whole / divisor),

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::aggregate::Accumulator;
 use super::page::Position;
-use super::plan::{Groups, SelectPlan};
-use super::selection::Source;
+use super::plan::{Grouping, SelectPlan};
+use super::selection::RowContext;
 use crate::analysis::Filter;
 use crate::catalog::PartitionKey;
 use crate::error::{Error, Result};
@@ -75,8 +75,8 @@ impl<'p> Collector<'p> {
             filter,
             terms: plan.selection.terms.iter().map(|t| t.eval(env)).collect::<Result<_>>()?,
             left,
-            page_left: page.filter(|_| plan.groups != Groups::Everything).unwrap_or(u64::MAX),
-            is_paged: page.is_some() && plan.groups != Groups::Everything,
+            page_left: page.filter(|_| plan.groups != Grouping::Everything).unwrap_or(u64::MAX),
+            is_paged: page.is_some() && plan.groups != Grouping::Everything,
             per_partition,
             left_in_partition: per_partition,
             key: PartitionKey::default(),
@@ -121,7 +121,7 @@ impl<'p> Collector<'p> {
         if !self.filter.is_empty() && !self.filter.accepts(&self.source(key, statics, row, &[]))? {
             return Ok(Step::More);
         }
-        if self.plan.groups == Groups::None {
+        if self.plan.groups == Grouping::None {
             return self.single(key, statics, row);
         }
         if let Some(group) = &self.group
@@ -185,8 +185,8 @@ impl<'p> Collector<'p> {
         statics: &'a Row,
         row: Option<&'a Row>,
         aggregates: &'a [Option<Vec<u8>>],
-    ) -> Source<'a> {
-        Source {
+    ) -> RowContext<'a> {
+        RowContext {
             table: &self.plan.table,
             key,
             statics,
@@ -212,7 +212,7 @@ impl<'p> Collector<'p> {
         Ok(())
     }
 
-    fn put_values(&self, source: &Source<'_>, cells: &mut Cells) -> Result<()> {
+    fn put_values(&self, source: &RowContext<'_>, cells: &mut Cells) -> Result<()> {
         let outputs = &self.plan.selection.outputs;
         let Some(names) = &self.plan.json else {
             for output in outputs {
@@ -250,7 +250,7 @@ impl<'p> Collector<'p> {
     }
 
     fn is_same(&self, group: &Group, key: &PartitionKey, row: Option<&Row>) -> bool {
-        let Groups::By(prefix) = self.plan.groups else { return true };
+        let Grouping::By(prefix) = self.plan.groups else { return true };
         let has_same = |i: usize| match (&group.row, row) {
             (Some(first), Some(row)) => first.clustering(i) == row.clustering(i),
             (first, row) => first.is_none() && row.is_none(),
@@ -282,7 +282,7 @@ impl<'p> Collector<'p> {
         if !self.is_page_full {
             if self.group.is_some() && self.left > 0 {
                 self.finish_group()?;
-            } else if self.plan.groups == Groups::Everything && self.cells.is_empty() {
+            } else if self.plan.groups == Grouping::Everything && self.cells.is_empty() {
                 self.finish_nothing()?;
             }
         }

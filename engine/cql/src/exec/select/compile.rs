@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_wide::Type;
 
 use super::order;
-use super::plan::{Groups, SelectPlan};
+use super::plan::{Grouping, SelectPlan};
 use super::prepare::Preparer;
 use super::selection::Selection;
 use crate::analysis::{Purpose, Restrictions};
@@ -52,11 +52,11 @@ pub fn plan(
     }
     let (selection, wanted) = preparer.finish(outputs);
     let groups = match order::groups(&table, &restrictions, &select.group_by, select.distinct)? {
-        Some(prefix) => Groups::By(prefix),
-        None if !selection.aggregates.is_empty() => Groups::Everything,
-        None => Groups::None,
+        Some(prefix) => Grouping::By(prefix),
+        None if !selection.aggregates.is_empty() => Grouping::Everything,
+        None => Grouping::None,
     };
-    if groups == Groups::Everything && select.per_partition_limit.is_some() {
+    if groups == Grouping::Everything && select.per_partition_limit.is_some() {
         return Err(invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
     let order = order::order(&table, &restrictions, &select.order_by)?;
@@ -74,7 +74,7 @@ pub fn plan(
     let shape = Shape::new(&table, wanted.iter().map(|c| &table.columns()[*c]), asks_times);
     let shape = if shows_statics { shape.with_statics() } else { shape };
     let warning = match groups {
-        Groups::None => None,
+        Grouping::None => None,
         _ if restrictions.has_key_in() => Some("Aggregation query used on multiple partition keys (IN restriction)"),
         _ if restrictions.has_partition() => None,
         _ => Some("Aggregation query used without partition key"),

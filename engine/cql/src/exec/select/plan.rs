@@ -11,7 +11,7 @@ use crate::values::{ColumnSpec, Term};
 
 /// How rows are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Groups {
+pub enum Grouping {
     /// They aren't.
     None,
     /// All are one group.
@@ -29,7 +29,7 @@ pub struct SelectPlan {
     pub markers: Vec<ColumnSpec>,
     pub columns: Arc<[ColumnSpec]>,
     pub order: Order,
-    pub groups: Groups,
+    pub groups: Grouping,
     pub distinct: bool,
     /// The names in the objects of `SELECT JSON`.
     pub json: Option<Vec<String>>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::aggregate::Kind;
-use super::selection::{Aggregate, Node, Output, Place, Selection};
+use super::aggregate::AggregateKind;
+use super::selection::{Aggregate, ColumnPlace, Node, OutputColumn, Selection};
 use crate::catalog::{Column, ColumnKind, ColumnType, Table, native_type};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, About, Call, Name, Selected, Selector, SelectorKind, SelectorPrimary, TermKind, TermPrimary};
@@ -13,7 +13,7 @@ use crate::values::function::{self, Function};
 use crate::values::{Context, Receiver, Term, is_assignable, own_type};
 
 /// A selector, looked up.
-struct Known {
+struct Resolved {
     node: Node,
     of: ColumnType,
     name: String,
@@ -23,7 +23,7 @@ struct Known {
 pub struct Preparer<'a, 'c> {
     table: &'a Table,
     context: &'a mut Context<'c>,
-    places: Vec<Option<Place>>,
+    places: Vec<Option<ColumnPlace>>,
     /// The columns that have slots, in their order.
     wanted: Vec<usize>,
     /// The columns that are selected, by their number, in the order in which they are met.
@@ -52,17 +52,17 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     /// Gives the column with this number a place.
-    pub fn want(&mut self, column: usize) -> Place {
+    pub fn want(&mut self, column: usize) -> ColumnPlace {
         if let Some(place) = self.places[column] {
             return place;
         }
         let found = &self.table.columns()[column];
         let slot = self.wanted.len();
         let place = match found.kind {
-            ColumnKind::Partition => Place::Key(found.position),
-            ColumnKind::Clustering => Place::Clustering(found.position),
-            ColumnKind::Static => Place::Static(slot),
-            ColumnKind::Regular => Place::Regular(slot),
+            ColumnKind::Partition => ColumnPlace::Key(found.position),
+            ColumnKind::Clustering => ColumnPlace::Clustering(found.position),
+            ColumnKind::Static => ColumnPlace::Static(slot),
+            ColumnKind::Regular => ColumnPlace::Regular(slot),
         };
         if !found.is_primary_key() {
             self.wanted.push(column);
@@ -75,32 +75,32 @@ impl<'a, 'c> Preparer<'a, 'c> {
     ///
     /// # Errors
     /// `Invalid` with the servers' text.
-    pub fn outputs(&mut self, selection: &[Selected<'_>]) -> Result<Vec<Output>> {
+    pub fn outputs(&mut self, selection: &[Selected<'_>]) -> Result<Vec<OutputColumn>> {
         if selection.is_empty() {
             let all = 0..self.table.columns().len();
-            return Ok(all.map(|i| self.select(i)).map(|k| Output { node: k.node, of: k.of, name: k.name }).collect());
+            return Ok(all.map(|i| self.select(i)).map(|k| OutputColumn { node: k.node, of: k.of, name: k.name }).collect());
         }
         let mut outputs = vec![];
         for selected in selection {
             let known = self.selector(&selected.selector, None)?;
             let name = selected.alias.as_ref().map_or(known.name, |a| a.text.to_string());
-            outputs.push(Output { node: known.node, of: known.of, name });
+            outputs.push(OutputColumn { node: known.node, of: known.of, name });
         }
         Ok(outputs)
     }
 
     /// All that was prepared, and the columns that have slots.
-    pub fn finish(self, outputs: Vec<Output>) -> (Selection, Vec<usize>) {
+    pub fn finish(self, outputs: Vec<OutputColumn>) -> (Selection, Vec<usize>) {
         let Preparer { places, wanted, terms, aggregates, .. } = self;
         (Selection { outputs, terms, aggregates, places }, wanted)
     }
 
-    fn select(&mut self, column: usize) -> Known {
+    fn select(&mut self, column: usize) -> Resolved {
         if !self.requested.contains(&column) {
             self.requested.push(column);
         }
         let found = &self.table.columns()[column];
-        Known { node: Node::Column(self.want(column)), of: found.of.clone(), name: found.name.clone() }
+        Resolved { node: Node::Column(self.want(column)), of: found.of.clone(), name: found.name.clone() }
     }
 
     fn number(&self, name: &Name<'_>) -> Result<usize> {
@@ -120,7 +120,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         Ok(self.terms.len() - 1)
     }
 
-    fn selector(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Known> {
+    fn selector(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Resolved> {
         Ok(match &selector.kind {
             SelectorKind::Primary(primary) => self.primary(primary, wanted)?,
             SelectorKind::Call(call) => self.call(call, wanted)?,
@@ -165,7 +165,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         })
     }
 
-    fn primary(&mut self, primary: &SelectorPrimary<'_>, wanted: Option<&Type>) -> Result<Known> {
+    fn primary(&mut self, primary: &SelectorPrimary<'_>, wanted: Option<&Type>) -> Result<Resolved> {
         Ok(match primary {
             SelectorPrimary::Column(name) => {
                 let column = self.number(name)?;
@@ -177,7 +177,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let of = wanted.cloned().or(own).ok_or_else(|| unknown_type(term))?;
                 frozen(Node::Term(self.term(term, "[selection]", of.clone())?), of, term.to_string())
             }
-            SelectorPrimary::CountRows => self.aggregate(Kind::CountRows, &[])?,
+            SelectorPrimary::CountRows => self.aggregate(AggregateKind::CountRows, &[])?,
             SelectorPrimary::About(about, name) => self.about(*about, name)?,
             SelectorPrimary::Field(field) => self.field(&field.0, &field.1)?,
             SelectorPrimary::Element(element) => {
@@ -197,13 +197,13 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     t.as_ref().map(|t| self.term(t, &format!("key({})", of.name), key.clone())).transpose()
                 };
                 let (from, to) = (side(from)?, side(to)?);
-                Known { node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to), of: of.of, name }
+                Resolved { node: Node::Slice(Box::new(of.node), of.of.of.clone(), of.name, from, to), of: of.of, name }
             }
         })
     }
 
     /// Both sides of an operator: a constant takes the type of the other side where it can be of it.
-    fn sides(&mut self, left: &Selector<'_>, right: &Selector<'_>, wanted: Option<&Type>) -> Result<(Known, Known)> {
+    fn sides(&mut self, left: &Selector<'_>, right: &Selector<'_>, wanted: Option<&Type>) -> Result<(Resolved, Resolved)> {
         let (lt, rt) = (self.type_of(left), self.type_of(right));
         let of = |me: &Selector<'_>, own: &Option<Type>, other: &Option<Type>, context: &Context<'_>| match term_of(me) {
             Some(term) => {
@@ -273,7 +273,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         function::find(&call.function, &types, wanted, self.context)
     }
 
-    fn call(&mut self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Known> {
+    fn call(&mut self, call: &Call<'_, Selector<'_>>, wanted: Option<&Type>) -> Result<Resolved> {
         if let Some(kind) = aggregate_of(call) {
             return self.aggregate(kind, &call.arguments);
         }
@@ -294,22 +294,22 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
         let name = format!("{}({})", function.name, names.join(", "));
         let of = ColumnType::frozen(function.result.clone());
-        Ok(Known { node: Node::Call(Arc::new(function), nodes), of, name })
+        Ok(Resolved { node: Node::Call(Arc::new(function), nodes), of, name })
     }
 
-    fn aggregate(&mut self, kind: Kind, arguments: &[Selector<'_>]) -> Result<Known> {
+    fn aggregate(&mut self, kind: AggregateKind, arguments: &[Selector<'_>]) -> Result<Resolved> {
         if self.in_aggregate {
             return Err(invalid("aggregate functions cannot be used as arguments of aggregate functions"));
         }
         let mut argument = None;
-        if kind != Kind::CountRows {
+        if kind != AggregateKind::CountRows {
             let [only] = arguments else {
                 let text = "Invalid number of arguments in call to function";
                 return Err(invalid(format!("{text} system.{}: 1 required but {} provided", kind.name(), arguments.len())));
             };
             // `count(1)` counts rows.
-            if kind == Kind::Count && term_of(only).is_some_and(is_constant) {
-                return self.aggregate(Kind::CountRows, &[]);
+            if kind == AggregateKind::Count && term_of(only).is_some_and(is_constant) {
+                return self.aggregate(AggregateKind::CountRows, &[]);
             }
             self.in_aggregate = true;
             let known = self.selector(only, None);
@@ -323,10 +323,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
             None => "count".to_owned(),
         };
         self.aggregates.push(Aggregate { kind, argument: argument.map(|a| a.node), of });
-        Ok(Known { node: Node::Aggregate(self.aggregates.len() - 1), of: ColumnType::frozen(result), name })
+        Ok(Resolved { node: Node::Aggregate(self.aggregates.len() - 1), of: ColumnType::frozen(result), name })
     }
 
-    fn about(&mut self, about: About, name: &Name<'_>) -> Result<Known> {
+    fn about(&mut self, about: About, name: &Name<'_>) -> Result<Resolved> {
         let column = self.number(name)?;
         let found = &self.table.columns()[column];
         let word = match about {
@@ -347,12 +347,12 @@ impl<'a, 'c> Preparer<'a, 'c> {
             self.requested.push(column);
         }
         Ok(match about {
-            About::Ttl => Known { node: Node::Ttl(place), of: ColumnType::frozen(Type::Int32), name: shown },
-            _ => Known { node: Node::WriteTime(place), of: ColumnType::frozen(Type::Long), name: shown },
+            About::Ttl => Resolved { node: Node::Ttl(place), of: ColumnType::frozen(Type::Int32), name: shown },
+            _ => Resolved { node: Node::WriteTime(place), of: ColumnType::frozen(Type::Long), name: shown },
         })
     }
 
-    fn field(&mut self, of: &Selector<'_>, field: &Name<'_>) -> Result<Known> {
+    fn field(&mut self, of: &Selector<'_>, field: &Name<'_>) -> Result<Resolved> {
         let of = self.selector(of, None)?;
         let Type::Udt(udt) = &of.of.of else {
             return Err(invalid(format!("Invalid field selection: {} of type {} is not a user type", of.name, of.of)));
@@ -361,10 +361,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
             return Err(invalid(format!("{} of type {} has no field {field}", of.name, of.of)));
         };
         let (result, name) = (udt.fields[at].1.clone(), format!("{}.{}", of.name, field.text));
-        Ok(Known { node: Node::Field(Box::new(of.node), of.of.of, at), of: ColumnType::frozen(result), name })
+        Ok(Resolved { node: Node::Field(Box::new(of.node), of.of.of, at), of: ColumnType::frozen(result), name })
     }
 
-    fn collection(&mut self, of: &Selector<'_>, word: &str) -> Result<Known> {
+    fn collection(&mut self, of: &Selector<'_>, word: &str) -> Result<Resolved> {
         let known = self.selector(of, None)?;
         match known.of.of {
             Type::Map(_) | Type::Set(_) => Ok(known),
@@ -376,12 +376,12 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     /// A collection, tuple or user type of selectors.
-    fn many(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Known> {
+    fn many(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Resolved> {
         let unknown = || unknown_type(selector);
         let (items, types, brackets, of): (Vec<&Selector<'_>>, Vec<Type>, [&str; 2], Type) = match (&selector.kind, wanted) {
             (SelectorKind::Tuple(items), w) if items.len() == 1 && !matches!(w, Some(Type::Tuple(_))) => {
                 let known = self.selector(&items[0], wanted)?;
-                return Ok(Known { name: format!("({})", known.name), ..known });
+                return Ok(Resolved { name: format!("({})", known.name), ..known });
             }
             (SelectorKind::Tuple(items), _) => {
                 let own = |(i, s): (usize, &Selector<'_>)| match wanted {
@@ -438,12 +438,12 @@ impl<'a, 'c> Preparer<'a, 'c> {
             _ => names.join(", "),
         };
         let name = format!("{}{inside}{}", brackets[0], brackets[1]);
-        Ok(Known { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
+        Ok(Resolved { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
     }
 
     /// `{field: selector, …}` of a user type.
-    fn user(&mut self, pairs: &[(Selector<'_>, Selector<'_>)], udt: &Arc<firn_wide::UserType>) -> Result<Known> {
-        let mut values: Vec<Option<Known>> = udt.fields.iter().map(|_| None).collect();
+    fn user(&mut self, pairs: &[(Selector<'_>, Selector<'_>)], udt: &Arc<firn_wide::UserType>) -> Result<Resolved> {
+        let mut values: Vec<Option<Resolved>> = udt.fields.iter().map(|_| None).collect();
         let mut names = vec![];
         for (field, value) in pairs {
             let SelectorKind::Primary(SelectorPrimary::Column(name)) = &field.kind else { return Err(unknown_type(field)) };
@@ -466,12 +466,12 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
         let of = Type::Udt(udt.clone());
         let name = format!("{{{}}}", names.join(", "));
-        Ok(Known { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
+        Ok(Resolved { node: Node::Many(of.clone(), nodes), of: ColumnType::frozen(of), name })
     }
 }
 
-fn frozen(node: Node, of: Type, name: String) -> Known {
-    Known { node, of: ColumnType::frozen(of), name }
+fn frozen(node: Node, of: Type, name: String) -> Resolved {
+    Resolved { node, of: ColumnType::frozen(of), name }
 }
 
 /// The term that a selector is, where it is one.
@@ -486,9 +486,9 @@ fn is_constant(term: &ast::Term<'_>) -> bool {
     matches!(term.kind, TermKind::Primary(TermPrimary::Constant(_)))
 }
 
-fn aggregate_of(call: &Call<'_, Selector<'_>>) -> Option<Kind> {
+fn aggregate_of(call: &Call<'_, Selector<'_>>) -> Option<AggregateKind> {
     let own = call.function.keyspace.as_ref().is_none_or(|k| k.text == "system");
-    Kind::named(&call.function.name.text.to_ascii_lowercase()).filter(|_| own)
+    AggregateKind::named(&call.function.name.text.to_ascii_lowercase()).filter(|_| own)
 }
 
 fn unknown_type(what: &impl std::fmt::Display) -> crate::error::Error {

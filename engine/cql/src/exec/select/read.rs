@@ -17,7 +17,7 @@ use crate::exec::rows::Rows;
 use crate::values::{Bound, Env, Term};
 
 /// One run of a plan.
-struct Run<'a> {
+struct Execution<'a> {
     plan: &'a SelectPlan,
     /// The newest state where there is one read, a frozen one where several must fit together.
     view: View,
@@ -65,7 +65,7 @@ impl SelectPlan {
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len() + usize::from(self.shape.wants_statics());
         let is_single = index.is_none() && reads <= 1;
         let view = if is_single { engine.store().latest() } else { engine.store().view() };
-        let mut run = Run { plan: self, view, family, intervals, from, out };
+        let mut run = Execution { plan: self, view, family, intervals, from, out };
         match (&index, &keys) {
             (Some(index), keys) => run.by_index(index, keys.as_deref(), env)?,
             (None, Some(keys)) => run.by_keys(keys)?,
@@ -75,7 +75,7 @@ impl SelectPlan {
     }
 }
 
-impl Run<'_> {
+impl Execution<'_> {
     fn by_keys(&mut self, keys: &[Vec<u8>]) -> Result<()> {
         let mut first = 0;
         let from = self.from.take();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::aggregate::Kind;
+use super::aggregate::AggregateKind;
 use crate::analysis::RowValues;
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, Table};
 use crate::error::{Result, invalid};
@@ -15,7 +15,7 @@ use crate::values::{Bound, Env, Term, put_many, put_parts, split};
 
 /// Where a column's value is found in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ColumnPlace {
     /// A part of the partition key.
     Key(usize),
     /// A clustering column.
@@ -29,11 +29,11 @@ pub enum Place {
 /// A prepared selector.
 #[derive(Debug)]
 pub enum Node {
-    Column(Place),
+    Column(ColumnPlace),
     /// The value of the term with this number, the same for all rows.
     Term(usize),
-    WriteTime(Place),
-    Ttl(Place),
+    WriteTime(ColumnPlace),
+    Ttl(ColumnPlace),
     Call(Arc<Function>, Vec<Node>),
     /// The field with this number of a value of this type.
     Field(Box<Node>, Type, usize),
@@ -50,7 +50,7 @@ pub enum Node {
 /// An aggregate of a selection.
 #[derive(Debug)]
 pub struct Aggregate {
-    pub kind: Kind,
+    pub kind: AggregateKind,
     /// What it goes over; nothing for `count(*)`.
     pub argument: Option<Node>,
     /// The type of that.
@@ -59,7 +59,7 @@ pub struct Aggregate {
 
 /// A column of the result.
 #[derive(Debug)]
-pub struct Output {
+pub struct OutputColumn {
     pub node: Node,
     pub of: ColumnType,
     pub name: String,
@@ -68,42 +68,42 @@ pub struct Output {
 /// What a statement selects.
 #[derive(Debug)]
 pub struct Selection {
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<OutputColumn>,
     pub terms: Vec<Term>,
     pub aggregates: Vec<Aggregate>,
     /// The place of each column of the table that is read: by its number in [`Table::columns`].
-    pub places: Vec<Option<Place>>,
+    pub places: Vec<Option<ColumnPlace>>,
 }
 
 /// A row with all that selectors need.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub struct RowContext<'a> {
     pub table: &'a Table,
     pub key: &'a PartitionKey,
     pub statics: &'a Row,
     /// Nothing: the partition has static cells only.
     pub row: Option<&'a Row>,
-    pub places: &'a [Option<Place>],
+    pub places: &'a [Option<ColumnPlace>],
     pub terms: &'a [Bound],
     pub aggregates: &'a [Option<Vec<u8>>],
     pub env: &'a Env<'a>,
 }
 
-impl<'a> Source<'a> {
-    fn at(&self, place: Place) -> Option<&'a [u8]> {
+impl<'a> RowContext<'a> {
+    fn at(&self, place: ColumnPlace) -> Option<&'a [u8]> {
         match place {
-            Place::Key(i) => self.key.part(i),
-            Place::Clustering(i) => self.row.and_then(|r| r.clustering(i)),
-            Place::Static(slot) => self.statics.value(slot),
-            Place::Regular(slot) => self.row.and_then(|r| r.value(slot)),
+            ColumnPlace::Key(i) => self.key.part(i),
+            ColumnPlace::Clustering(i) => self.row.and_then(|r| r.clustering(i)),
+            ColumnPlace::Static(slot) => self.statics.value(slot),
+            ColumnPlace::Regular(slot) => self.row.and_then(|r| r.value(slot)),
         }
     }
 
-    fn cells(&self, place: Place) -> Option<(&'a Row, usize)> {
+    fn cells(&self, place: ColumnPlace) -> Option<(&'a Row, usize)> {
         match place {
-            Place::Static(slot) => Some((self.statics, slot)),
-            Place::Regular(slot) => self.row.map(|r| (r, slot)),
-            Place::Key(_) | Place::Clustering(_) => None,
+            ColumnPlace::Static(slot) => Some((self.statics, slot)),
+            ColumnPlace::Regular(slot) => self.row.map(|r| (r, slot)),
+            ColumnPlace::Key(_) | ColumnPlace::Clustering(_) => None,
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> Source<'a> {
     }
 }
 
-impl RowValues for Source<'_> {
+impl RowValues for RowContext<'_> {
     fn value(&self, column: usize) -> Option<&[u8]> {
         let place = match self.places.get(column).copied().flatten() {
             Some(place) => place,
@@ -130,8 +130,8 @@ impl RowValues for Source<'_> {
             None => {
                 let column = self.table.columns().get(column)?;
                 match column.kind {
-                    ColumnKind::Partition => Place::Key(column.position),
-                    ColumnKind::Clustering => Place::Clustering(column.position),
+                    ColumnKind::Partition => ColumnPlace::Key(column.position),
+                    ColumnKind::Clustering => ColumnPlace::Clustering(column.position),
                     ColumnKind::Static | ColumnKind::Regular => return None,
                 }
             }
@@ -144,7 +144,7 @@ type Bytes<'a> = Option<Cow<'a, [u8]>>;
 
 impl Node {
     /// Whether it is a marker that nothing is bound to.
-    pub fn is_unset(&self, source: &Source<'_>) -> bool {
+    pub fn is_unset(&self, source: &RowContext<'_>) -> bool {
         matches!(self, Node::Term(term) if source.is_unset(*term))
     }
 
@@ -152,7 +152,7 @@ impl Node {
     ///
     /// # Errors
     /// `Invalid` when a function refuses its arguments; values whose bytes break off.
-    pub fn eval<'a>(&'a self, source: &Source<'a>) -> Result<Bytes<'a>> {
+    pub fn eval<'a>(&'a self, source: &RowContext<'a>) -> Result<Bytes<'a>> {
         let of_number = |bytes: Vec<u8>| Some(Cow::Owned(bytes));
         Ok(match self {
             Node::Column(place) => source.at(*place).map(Cow::Borrowed),

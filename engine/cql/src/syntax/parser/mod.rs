@@ -50,7 +50,7 @@ pub(super) struct Parser<'a> {
 }
 
 /// Where a parser stands, to come back to.
-struct Place<'a> {
+struct Checkpoint<'a> {
     lexer: Lexer<'a>,
     token: Token,
     ahead: Token,
@@ -193,13 +193,13 @@ impl<'a> Parser<'a> {
         self.eat_kw(Keyword::Table) || self.eat_kw(Keyword::ColumnFamily)
     }
 
-    fn place(&self) -> Place<'a> {
+    fn place(&self) -> Checkpoint<'a> {
         let expected = self.expected.as_ref().map_or(0, Vec::len);
-        Place { lexer: self.lexer, token: self.token, ahead: self.ahead, expected }
+        Checkpoint { lexer: self.lexer, token: self.token, ahead: self.ahead, expected }
     }
 
     /// Goes back; what was expected where it goes back to is no longer known beyond what it was.
-    fn go_back(&mut self, place: Place<'a>) {
+    fn go_back(&mut self, place: Checkpoint<'a>) {
         (self.lexer, self.token, self.ahead) = (place.lexer, place.token, place.ahead);
         if let Some(expected) = &mut self.expected {
             expected.truncate(place.expected);
