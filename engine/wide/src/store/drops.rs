@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use firn_kv::{Batch, Db, Tree};
+use firn_kv::{Batch, Db, ErrorKind, Tree};
 
 use super::{Store, TreeName};
 use crate::base::error::{Error, Result};
@@ -84,8 +84,7 @@ impl Store {
     /// `Corrupt` when there is: the number was given before, and the definition that it was given to was lost.
     pub fn check_new(&self, id: u32) -> Result<()> {
         let name = TreeName::Family(id).to_string();
-        let there = self.family(id).is_none() && self.db().tree_names().contains(&name);
-        if !there || is_empty(self.db(), &name)? {
+        if self.family(id).is_some() || is_empty(self.db(), &name)? {
             return Ok(());
         }
         Err(Error::Corrupt(format!(
@@ -121,7 +120,10 @@ pub(super) fn undefined(db: &Db, schema: Option<&Tree>, is_defined: impl Fn(u32)
     Ok(all)
 }
 
-/// Whether a tree holds nothing. An error of reading it says that it does.
+/// Whether a tree is not there, or holds nothing. An error of reading it says that it does.
 fn is_empty(db: &Db, name: &str) -> Result<bool> {
-    Ok(db.existing_tree(name)?.iter().next().is_none())
+    match db.existing_tree(name) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(true),
+        tree => Ok(tree?.iter().next().is_none()),
+    }
 }
