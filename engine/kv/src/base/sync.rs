@@ -2,14 +2,15 @@
 //! All code of this crate takes from here what it synchronises with (counters that nobody decides by may be `std`'s), and all that pins
 //! takes its guards from here, so that there is one epoch only, and the type of the guard says so.
 //!
+//! - Locks have ranks ([`rank`]): debug builds check the order in which they are taken.
 //! - Normally these are `parking_lot`'s locks, `std`'s atomics and `crossbeam-epoch`.
 //! - Under `--cfg loom` the atomics and the epoch, which the lock-free protocols are made of, are loom's, the epoch reduced to its
 //!   contract: what was deferred runs when nobody is pinned any more. All models of the crate run with
 //!   `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib --release loom`.
 //! - Under `--cfg interleave` all of it is `firn-interleave`'s: a whole Db runs by a seeded schedule (`tests/interleave.rs`).
 
-#[cfg(not(interleave))]
-pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+pub(crate) use super::lock::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+pub(crate) use super::rank;
 #[cfg(not(interleave))]
 pub(crate) use std::sync::atomic::AtomicBool;
 
@@ -21,14 +22,14 @@ pub(crate) mod modelled {
     #[cfg(loom)]
     pub(crate) use loom::sync::MutexGuard;
 
-    /// loom's mutex with `parking_lot`'s interface.
+    /// loom's mutex with the interface of the others.
     #[cfg(loom)]
-    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+    pub(crate) struct Mutex<T, R = super::rank::Leaf>(loom::sync::Mutex<T>, std::marker::PhantomData<fn() -> R>);
 
     #[cfg(loom)]
-    impl<T> Mutex<T> {
+    impl<T, R> Mutex<T, R> {
         pub(crate) fn new(value: T) -> Self {
-            Mutex(loom::sync::Mutex::new(value))
+            Mutex(loom::sync::Mutex::new(value), std::marker::PhantomData)
         }
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
@@ -39,7 +40,6 @@ pub(crate) mod modelled {
 
 #[cfg(interleave)]
 pub(crate) use firn_interleave::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
     yield_now, yield_now as spin_loop,
 };

@@ -27,7 +27,7 @@ mod tests;
 use std::sync::{Arc, Weak};
 
 use crate::base::error::Result;
-use crate::base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, epoch};
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, epoch};
 use crate::cache::Cache;
 use crate::memtable::{ArenaPool, LEAST, Room};
 use crate::merge::gaps;
@@ -36,7 +36,7 @@ use crate::merge::run::TableOpener;
 use super::core::{Core, Work};
 use super::tree::TreeCore;
 use super::view::MemHandle;
-use super::write::WriteState;
+use super::write::{WriteState, Writing};
 
 /// In debug builds openings with so little memory make do with a sixteenth of it, so that tests with short logs have some that flush.
 const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
@@ -257,12 +257,7 @@ impl Core {
     /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits when there is no memory. The write lock may be
     /// given up meanwhile, so callers look again at everything.
     #[cold]
-    pub fn make_room<'a>(
-        &'a self,
-        w: MutexGuard<'a, WriteState>,
-        tree: &TreeCore,
-        cost: usize,
-    ) -> Result<MutexGuard<'a, WriteState>> {
+    pub fn make_room<'a>(&'a self, w: Writing<'a>, tree: &TreeCore, cost: usize) -> Result<Writing<'a>> {
         let view = tree.view.load_full();
         let mut room = tree.room_for(&view, cost);
         if room == Room::Full {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::{Mutex, Ordering};
+use crate::base::sync::{Mutex, Ordering, rank};
 use crate::wal::Wal;
 
 use super::Db;
@@ -24,7 +24,7 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 pub(crate) struct Handle {
     pub core: Arc<Core>,
     /// What came of closing it; locked while it is being closed.
-    closed: Mutex<Option<Result<()>>>,
+    closed: Mutex<Option<Result<()>>, rank::Closing>,
 }
 
 /// Allows to write files of the store; closing waits until it is given back.

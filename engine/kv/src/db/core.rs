@@ -1,8 +1,6 @@
 //! The inside of an open Db, shared by its handles, its trees and its workers.
 //!
-//! Locks, in the order in which they may be taken: `drops` of the snapshots, a tree's `flushing` (of several trees only as far as nobody else holds
-//! them), `catalog`, a tree's `files`, `write`, a tree's view lock,
-//! `snapshots`; those inside [`Work`] last of all. No lock is held over a file's sync, except `catalog` over the manifest's own and `flushing` over its table's.
+//! In which order its locks may be taken says [`rank`](crate::base::rank).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +13,7 @@ use crate::base::identity::{LogWriter, TableIdentity, writer_of};
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::base::options::DbOptions;
-use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, RwLock};
+use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock, rank};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock, Thread};
 use crate::manifest::{CleanEnd, Edit, Live, Manifest, State, manifest_name};
@@ -34,7 +32,7 @@ use super::snapshot::Snapshots;
 use super::stats::Counters;
 use super::throttle::Throttle;
 use super::trees::Trees;
-use super::write::WriteState;
+use super::write::{WriteState, Writing};
 
 /// The inside of an open Db.
 pub struct Core {
@@ -55,15 +53,15 @@ pub struct Core {
     /// How many memtables of a tree may wait for their flush before its writers wait too.
     pub max_sealed: usize,
     /// The log and the sequence numbers.
-    pub write: Mutex<WriteState>,
+    pub write: Mutex<WriteState, rank::Write>,
     /// Group commit; not there before the Db begins to write.
     pub syncer: OnceLock<Arc<Syncer>>,
     /// The newest sequence number that may be read.
     pub visible: Horizon,
     /// The manifest and what it says; `None` for a Db opened read-only.
-    pub catalog: Mutex<Catalog>,
+    pub catalog: Mutex<Catalog, rank::Catalog>,
     /// The trees.
-    pub trees: RwLock<Trees>,
+    pub trees: RwLock<Trees, rank::Trees>,
     /// Live snapshots.
     pub snapshots: Snapshots,
     /// Counters.
@@ -81,13 +79,13 @@ pub struct Core {
     /// Work that waits for a worker.
     pub work: Arc<Work>,
     /// The first failure after which nothing may be written.
-    pub latched: Mutex<Option<Error>>,
+    pub latched: Mutex<Option<Error>, rank::Latched>,
     /// Whether `latched` is set.
     pub is_latched: AtomicBool,
     /// The end of the log that opening found, unless it was a clean one.
     pub torn: OnceLock<TornTail>,
     /// Keeps other processes out.
-    pub lock: Mutex<Option<Box<dyn FileLock>>>,
+    pub lock: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
 }
 
 /// What looks on: where operations are timed, and what holds space.
@@ -119,13 +117,13 @@ pub struct Catalog {
 #[derive(Default)]
 pub struct Work {
     /// Bumped whenever there may be something to do.
-    pub generation: Mutex<u64>,
+    pub generation: Mutex<u64, rank::Generation>,
     /// Background work that could not be done for want of space or other resources, and will be tried again.
     pub put_off: Mutex<PutOff>,
     /// Which workers there are, a bit for each.
     pub present: AtomicU64,
     /// Their threads, and of those that have left.
-    pub threads: Mutex<Vec<Option<Box<dyn Thread>>>>,
+    pub threads: Mutex<Vec<Option<Box<dyn Thread>>>, rank::Threads>,
     /// What workers are started with.
     pub me: Arc<OnceLock<Weak<Core>>>,
     /// Wakes workers.
@@ -145,7 +143,7 @@ pub struct Work {
     /// Trees whose policies may want something.
     pub changed: Mutex<Changed>,
     /// Trees with more runs than their policies' soft limits, with their pressures.
-    pub pressed: Mutex<BTreeMap<TreeId, f64>>,
+    pub pressed: Mutex<BTreeMap<TreeId, f64>, rank::Pressed>,
 }
 
 /// Which trees to ask for compactions.
@@ -345,7 +343,7 @@ impl Core {
 
     /// Begins to write for a writer, who holds the write lock; it is given up meanwhile, so callers look again at everything.
     #[cold]
-    pub fn begin_log<'a>(&'a self, w: MutexGuard<'a, WriteState>) -> Result<MutexGuard<'a, WriteState>> {
+    pub fn begin_log<'a>(&'a self, w: Writing<'a>) -> Result<Writing<'a>> {
         drop(w);
         self.begin_writing(&mut self.catalog.lock())?;
         self.shorten_inherited_log()?;

@@ -16,7 +16,7 @@ use std::thread::ThreadId;
 
 use crate::base::error::Result;
 use crate::base::events::{Event, Listener, MOST_WAITING};
-use crate::base::sync::{Condvar, Mutex};
+use crate::base::sync::{Condvar, Mutex, rank};
 use crate::env::{Env, Thread, WriteFile};
 
 const LIMIT: u64 = 16 << 20;
@@ -24,7 +24,7 @@ const LIMIT: u64 = 16 << 20;
 /// Who is told of the events of an open Db.
 pub struct Events {
     env: Arc<dyn Env>,
-    file: Mutex<Option<Box<dyn WriteFile>>>,
+    file: Mutex<Option<Box<dyn WriteFile>>, rank::Events>,
     delivery: Option<Arc<Delivery>>,
     thread: Mutex<Option<Box<dyn Thread>>>,
 }

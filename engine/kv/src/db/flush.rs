@@ -18,7 +18,7 @@ use crate::base::error::Result;
 use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, head};
 use crate::base::options::{FilterKind, TreeOptions};
-use crate::base::sync::{AtomicU64, MutexGuard, Ordering};
+use crate::base::sync::{AtomicU64, Ordering};
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
 use crate::manifest::TableMeta;
@@ -35,7 +35,7 @@ use super::install::{Change, without};
 use super::meters::Timed;
 use super::pins::{PinKind, Task};
 use super::throttle::Account;
-use super::tree::TreeCore;
+use super::tree::{Flushing, TreeCore};
 use super::view::{MemHandle, View};
 use crate::wal::{Lsn, Unneeded};
 
@@ -164,13 +164,13 @@ impl Core {
     }
 
     /// As [`flush_oldest`](Core::flush_oldest), for a caller that holds the tree's `flushing` lock.
-    pub fn flush_oldest_locked(&self, tree: &TreeCore, one: &MutexGuard<'_, ()>) -> Result<bool> {
+    pub fn flush_oldest_locked(&self, tree: &TreeCore, one: &Flushing<'_>) -> Result<bool> {
         self.flush_together(&[(tree, one)])
     }
 
     /// Flushes the oldest sealed memtable of each of these trees, whose `flushing` locks the caller holds: all of them, or after an error
     /// none. False when there is none.
-    pub fn flush_together(&self, trees: &[(&TreeCore, &MutexGuard<'_, ()>)]) -> Result<bool> {
+    pub fn flush_together(&self, trees: &[(&TreeCore, &Flushing<'_>)]) -> Result<bool> {
         let mut all: Vec<Flush> = vec![];
         let mut has_forgotten = false;
         for &(tree, _) in trees {

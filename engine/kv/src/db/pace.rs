@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::events::Event;
-use crate::base::sync::{AtomicU64, Mutex, Ordering};
+use crate::base::sync::{AtomicU64, Mutex, Ordering, rank};
 use crate::compaction::{delay, fill_delay};
 
 use super::close::closed;
@@ -49,7 +49,7 @@ struct Slowed {
 pub struct Pace {
     nanos_per_kib: AtomicU64,
     owed: AtomicU64,
-    slowed: Mutex<Option<Slowed>>,
+    slowed: Mutex<Option<Slowed>, rank::Slowed>,
     /// When the last of those who sleep will wake.
     wake: AtomicU64,
     /// Nanoseconds that writers have slept for pacing.
@@ -69,7 +69,7 @@ impl Pace {
 #[derive(Default)]
 pub struct Fill {
     nanos_per_kib: AtomicU64,
-    slowed: Mutex<Option<Slowed>>,
+    slowed: Mutex<Option<Slowed>, rank::Slowed>,
     /// What a KiB of memtable took in the last flush.
     flush_per_kib: AtomicU64,
     /// When the flush that runs now began; 0 when none runs.

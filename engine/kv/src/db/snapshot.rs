@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard};
+use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard, rank};
 use crate::merge::value::Value;
 use crate::merge::visible::KeyRange;
 
@@ -18,11 +18,11 @@ use super::{Handle, Tree};
 /// The registry of live snapshots.
 #[derive(Default)]
 pub struct Snapshots {
-    live: Mutex<BTreeMap<(Seq, u64), Held>>,
+    live: Mutex<BTreeMap<(Seq, u64), Held>, rank::Snapshots>,
     /// Whether work waits for a snapshot to go.
     waited_for: AtomicBool,
-    /// Held by who takes a snapshot, shared, and by who drops tables with their data, alone. Taken before every other lock.
-    drops: RwLock<()>,
+    /// Held by who takes a snapshot, shared, and by who drops tables with their data, alone.
+    drops: RwLock<(), rank::Drops>,
 }
 
 struct Held {
@@ -62,7 +62,7 @@ impl Snapshots {
     }
 
     /// Keeps new snapshots from being taken until the guard goes: what is dropped meanwhile is seen by none of them.
-    pub fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
+    pub fn hold_off(&self) -> RwLockWriteGuard<'_, (), rank::Drops> {
         self.drops.write()
     }
 

@@ -8,7 +8,7 @@ use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
 use crate::base::reads::ReadCounters;
 use crate::base::shared::Shared;
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, rank};
 use crate::compaction::{RunShape, TableShape};
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::Room;
@@ -26,6 +26,9 @@ const DROPPED: u32 = 1;
 /// With the Db, and not dropped before.
 const CLOSED: u32 = 2;
 
+/// The right to flush a tree.
+pub type Flushing<'a> = MutexGuard<'a, (), rank::Flushing>;
+
 /// The inside of a tree.
 pub struct TreeCore {
     /// Its number in the Db.
@@ -34,10 +37,10 @@ pub struct TreeCore {
     pub name: String,
     /// What readers see.
     pub view: Shared<View>,
-    view_lock: Mutex<()>,
+    view_lock: Mutex<(), rank::View>,
     pins: Arc<Pins>,
     /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a time.
-    pub flushing: Mutex<()>,
+    pub flushing: Mutex<(), rank::Flushing>,
     /// Where its readers have found nothing.
     pub gaps: Arc<Gaps>,
     /// Bytes that the memtable held that was sealed last: the next one may become as large.
@@ -47,7 +50,7 @@ pub struct TreeCore {
     /// Flushes that have been put off.
     pub put_off: Mutex<PutOff>,
     /// Files of the tree, and which of them a job holds. Changed together with the manifest.
-    pub files: Mutex<Files>,
+    pub files: Mutex<Files, rank::Files>,
     /// One of [`LIVE`], [`DROPPED`] and [`CLOSED`].
     fate: AtomicU32,
     /// Whether every hook that the manifest names has been handed in, so that compactions may run.

@@ -185,7 +185,7 @@ impl Core {
                 }
             }
             let mut g = self.work.generation.lock();
-            let nothing = *g == seen && !self.is_closing() && self.work.wake.wait_for(&mut g, IDLE).timed_out();
+            let nothing = *g == seen && !self.is_closing() && self.work.wake.wait_for(&mut g, IDLE);
             seen = *g;
             drop(g);
             idle = if nothing { idle + 1 } else { 0 };

@@ -23,7 +23,7 @@ use crate::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use crate::base::ops::{Op, Ops, TreeId};
 use crate::base::options::Durability;
 use crate::base::sync::epoch::{self, Guard};
-use crate::base::sync::{MutexGuard, Ordering};
+use crate::base::sync::{MutexGuard, Ordering, rank};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
@@ -54,6 +54,9 @@ pub struct WriteState {
     /// The memtables that need the log, by where they do from: each that was written to and is not in tables yet.
     pub waiting: BTreeSet<(Lsn, TreeId)>,
 }
+
+/// The write lock, held.
+pub type Writing<'a> = MutexGuard<'a, WriteState, rank::Write>;
 
 /// Makes what is to be written, or looks whether it may be, under the write lock and with every earlier write visible. Called again when
 /// the lock had to be given up; an empty batch writes nothing.
@@ -273,11 +276,7 @@ impl Core {
 
     /// Reserves room for a batch in the memtables of all its trees. Where one lacks it, that is made, for which the lock is given up: then
     /// another tree's memtable may have been sealed, so all begins anew.
-    fn enter_all<'a, 'b>(
-        &'a self,
-        w: MutexGuard<'a, WriteState>,
-        batch: &'b Batch,
-    ) -> Result<(MutexGuard<'a, WriteState>, Option<Entered<'b>>)> {
+    fn enter_all<'a, 'b>(&'a self, w: Writing<'a>, batch: &'b Batch) -> Result<(Writing<'a>, Option<Entered<'b>>)> {
         let mut mems: Entered<'b> = vec![];
         for (tree, cost) in &batch.trees {
             self.check_writable()?;
@@ -294,7 +293,7 @@ impl Core {
 
     fn write_entered(
         &self,
-        mut w: MutexGuard<'_, WriteState>,
+        mut w: Writing<'_>,
         batch: &Batch,
         mems: Entered<'_>,
         durability: Durability,

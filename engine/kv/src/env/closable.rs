@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use super::{Env, FileMap, ReadFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::{Admitted, Closable, Files};
-use crate::base::sync::{AtomicBool, Ordering, RwLock};
+use crate::base::sync::{AtomicBool, Ordering, RwLock, rank};
 
 /// Whose file it is.
 pub(crate) struct Owner {
@@ -33,7 +33,7 @@ struct Open {
 
 /// A file that is opened when it is read.
 pub(crate) struct ClosableFile {
-    slot: RwLock<Option<Open>>,
+    slot: RwLock<Option<Open>, rank::OpenFile>,
     used: AtomicBool,
     /// The name leads to it no more: it is read from the map.
     gone: AtomicBool,

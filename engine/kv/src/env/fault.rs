@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, rank};
 
 use super::mem::{device_error, with_failing_syncs};
 use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
@@ -79,7 +79,7 @@ pub struct FaultEnv {
 debug_by!(FaultEnv, "FaultEnv");
 
 #[derive(Default)]
-struct Plan(Mutex<PlanState>);
+struct Plan(Mutex<PlanState, rank::Faults>);
 
 #[derive(Default)]
 struct PlanState {

@@ -16,6 +16,7 @@ use crate::base::key::{Seq, Trailer};
 use crate::base::shared::Shared;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::sync::modelled::Mutex;
+use crate::base::sync::rank;
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub(super) struct RangeDeletes {
     newest: AtomicRef<Tombstone>,
     layers: Shared<Layers>,
     /// Held while something is added.
-    adding: Mutex<()>,
+    adding: Mutex<(), rank::Deletions>,
 }
 
 /// Layers, largest first.

@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::base::key::Seq;
 use crate::base::shared::Shared;
 use crate::base::sync::modelled::Mutex;
-use crate::base::sync::{AtomicU64, Ordering, epoch};
+use crate::base::sync::{AtomicU64, Ordering, epoch, rank};
 use crate::base::version_map::{Key, VersionMap};
 
 /// The most tried ones: whoever writes while there are any looks at all of them.
@@ -79,7 +79,7 @@ pub struct Gaps {
     /// How many there are: all that a writer looks at while there are none.
     count: AtomicU64,
     /// Held while `known` is replaced.
-    changing: Mutex<()>,
+    changing: Mutex<(), rank::Gaps>,
     room: Arc<Room>,
     writers: OnceLock<Weak<dyn Writers>>,
 }

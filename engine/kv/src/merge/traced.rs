@@ -150,7 +150,7 @@ debug_by!(Traced, "Traced", inner);
 
 impl Traced {
     /// `inner`, counted into `count`; `shadow` are all range deletions that the reader is under.
-    pub fn new(inner: Source, count: Arc<Mutex<Count>>, shadow: Shadow, walk: Arc<Walk>) -> Traced {
+    pub(crate) fn new(inner: Source, count: Arc<Mutex<Count>>, shadow: Shadow, walk: Arc<Walk>) -> Traced {
         Traced { inner, count, shadow, walk }
     }
 

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::ThreadId;
 
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, rank};
 use crate::env::Env;
 
 use super::meters::Meters;
@@ -117,7 +117,7 @@ struct List {
 }
 
 /// A list, and the thread whose reads it is of; `None` for those of all.
-type Kept = (Option<ThreadId>, Arc<Mutex<List>>);
+type Kept = (Option<ThreadId>, Arc<Mutex<List, rank::Recording>>);
 
 thread_local! {
     /// How many recordings there are of this thread's reads, of all stores.
@@ -127,7 +127,7 @@ thread_local! {
 /// A recording under way: see [`Db::record_reads`](super::Db::record_reads). It ends when it goes.
 pub struct Recording {
     meters: Arc<Meters>,
-    list: Arc<Mutex<List>>,
+    list: Arc<Mutex<List, rank::Recording>>,
     /// The only thread whose reads are recorded.
     thread: Option<ThreadId>,
 }
@@ -194,7 +194,7 @@ const ALL: u8 = 2;
 pub struct Recorder {
     /// Of the standard library, so that schedules and models do not grow by a choice that decides nothing.
     on: AtomicU8,
-    lists: Mutex<Vec<Kept>>,
+    lists: Mutex<Vec<Kept>, rank::Recordings>,
     env: Arc<dyn Env>,
 }
 

@@ -13,7 +13,7 @@ use std::ops::Bound;
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_BATCH_LEN, Seq, successor};
 use crate::base::ops::TreeId;
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, rank};
 use crate::base::version_map::{Key, VersionMap};
 use crate::db::Tree;
 use crate::db::batch::{Batch, BatchOp};
@@ -28,7 +28,7 @@ const OVERHEAD: usize = 16;
 
 /// What a transaction has read and written. Its iterators hold it too.
 #[derive(Default)]
-pub struct State(Mutex<Inside>);
+pub struct State(Mutex<Inside, rank::Transaction>);
 
 #[derive(Default)]
 struct Inside {

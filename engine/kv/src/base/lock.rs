@@ -1,0 +1,326 @@
+//! Locks with [ranks](super::rank): `parking_lot`'s, or the scheduler's under `--cfg interleave`, with a check of the order in which a thread takes them.
+//!
+//! Debug builds check; elsewhere the ranks are types only and cost nothing. Under `--cfg loom` and `--cfg interleave`, where the threads are
+//! coroutines of one thread of the system, nothing is checked: what a thread holds is kept by thread.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+#[cfg(interleave)]
+use firn_interleave as raw;
+#[cfg(not(interleave))]
+use parking_lot as raw;
+
+use super::rank::{Leaf, Rank};
+
+/// What a thread holds: a count for each rank.
+#[cfg(all(debug_assertions, not(any(loom, interleave))))]
+mod held {
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+
+    use crate::base::rank::{NAMES, Rank, may_be_several};
+
+    thread_local! {
+        static COUNTS: [Cell<u32>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
+    }
+
+    /// A lock of this rank that is held, or asked for.
+    pub(super) struct Held<R: Rank>(PhantomData<R>);
+
+    impl<R: Rank> Held<R> {
+        /// Asks for one.
+        ///
+        /// # Panics
+        /// When one is held that must be taken after it.
+        #[track_caller]
+        pub fn ask() -> Held<R> {
+            check(R::ORDER, if may_be_several(R::ORDER) { R::ORDER + 1 } else { R::ORDER });
+            Held::got()
+        }
+
+        /// One was got without waiting.
+        pub fn got() -> Held<R> {
+            COUNTS.with(|c| c[R::ORDER].set(c[R::ORDER].get() + 1));
+            Held(PhantomData)
+        }
+
+        /// It is given up for a while, and asked for again.
+        #[track_caller]
+        pub fn ask_again(&self) {
+            check(R::ORDER, R::ORDER + 1);
+        }
+    }
+
+    impl<R: Rank> Drop for Held<R> {
+        fn drop(&mut self) {
+            COUNTS.with(|c| c[R::ORDER].set(c[R::ORDER].get() - 1));
+        }
+    }
+
+    #[track_caller]
+    fn check(wanted: usize, first_wrong: usize) {
+        let met = COUNTS.with(|c| (first_wrong..NAMES.len()).find(|&i| c[i].get() > 0));
+        if let Some(met) = met.filter(|_| !std::thread::panicking()) {
+            panic!("the lock {} is asked for under {}, which comes after it (base/rank.rs)", NAMES[wanted], NAMES[met]);
+        }
+    }
+}
+
+#[cfg(not(all(debug_assertions, not(any(loom, interleave)))))]
+mod held {
+    use std::marker::PhantomData;
+
+    /// Nothing.
+    pub(super) struct Held<R>(PhantomData<R>);
+
+    impl<R> Held<R> {
+        #[inline]
+        pub fn ask() -> Held<R> {
+            Held(PhantomData)
+        }
+
+        #[inline]
+        pub fn got() -> Held<R> {
+            Held(PhantomData)
+        }
+
+        #[inline]
+        pub fn ask_again(&self) {}
+    }
+
+    const _: () = assert!(size_of::<Held<super::Leaf>>() == 0 && !std::mem::needs_drop::<Held<super::Leaf>>());
+}
+
+use held::Held;
+
+/// A lock of rank `R`.
+pub(crate) struct Mutex<T, R = Leaf> {
+    raw: raw::Mutex<T>,
+    rank: PhantomData<fn() -> R>,
+}
+
+/// A [`Mutex`] that is held.
+pub(crate) struct MutexGuard<'a, T, R: Rank = Leaf> {
+    raw: raw::MutexGuard<'a, T>,
+    held: Held<R>,
+}
+
+impl<T, R: Rank> Mutex<T, R> {
+    /// A lock around a value.
+    pub const fn new(value: T) -> Mutex<T, R> {
+        Mutex { raw: raw::Mutex::new(value), rank: PhantomData }
+    }
+
+    /// Waits for it.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> MutexGuard<'_, T, R> {
+        let held = Held::ask();
+        MutexGuard { raw: self.raw.lock(), held }
+    }
+
+    /// Takes it if it is free.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T, R>> {
+        self.raw.try_lock().map(|raw| MutexGuard { raw, held: Held::got() })
+    }
+}
+
+impl<T: Default, R: Rank> Default for Mutex<T, R> {
+    fn default() -> Mutex<T, R> {
+        Mutex::new(T::default())
+    }
+}
+
+impl<T: fmt::Debug, R> fmt::Debug for Mutex<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+impl<T, R: Rank> Deref for MutexGuard<'_, T, R> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.raw
+    }
+}
+
+impl<T, R: Rank> DerefMut for MutexGuard<'_, T, R> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.raw
+    }
+}
+
+/// A condition to wait for, under a lock of any rank. Under no other lock that comes after that one: it is taken again behind.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(raw::Condvar);
+
+impl Condvar {
+    /// A condition.
+    pub const fn new() -> Condvar {
+        Condvar(raw::Condvar::new())
+    }
+
+    /// Gives the lock up until somebody notifies, and takes it again.
+    #[track_caller]
+    pub fn wait<T, R: Rank>(&self, guard: &mut MutexGuard<'_, T, R>) {
+        guard.held.ask_again();
+        self.0.wait(&mut guard.raw);
+    }
+
+    /// As [`wait`](Condvar::wait), at most so long. Whether that was too short.
+    #[track_caller]
+    pub fn wait_for<T, R: Rank>(&self, guard: &mut MutexGuard<'_, T, R>, time: Duration) -> bool {
+        guard.held.ask_again();
+        self.0.wait_for(&mut guard.raw, time).timed_out()
+    }
+
+    /// Lets all who wait go on.
+    #[track_caller]
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// A lock of rank `R` for many readers or one writer.
+pub(crate) struct RwLock<T, R = Leaf> {
+    raw: raw::RwLock<T>,
+    rank: PhantomData<fn() -> R>,
+}
+
+/// A [`RwLock`] that is held for reading.
+pub(crate) struct RwLockReadGuard<'a, T, R: Rank = Leaf> {
+    raw: raw::RwLockReadGuard<'a, T>,
+    _held: Held<R>,
+}
+
+/// A [`RwLock`] that is held for writing.
+pub(crate) struct RwLockWriteGuard<'a, T, R: Rank = Leaf> {
+    raw: raw::RwLockWriteGuard<'a, T>,
+    _held: Held<R>,
+}
+
+impl<T, R: Rank> RwLock<T, R> {
+    /// A lock around a value.
+    pub const fn new(value: T) -> RwLock<T, R> {
+        RwLock { raw: raw::RwLock::new(value), rank: PhantomData }
+    }
+
+    /// Waits for it, to read.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> RwLockReadGuard<'_, T, R> {
+        let held = Held::ask();
+        RwLockReadGuard { raw: self.raw.read(), _held: held }
+    }
+
+    /// Waits for it, to write.
+    #[inline]
+    #[track_caller]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T, R> {
+        let held = Held::ask();
+        RwLockWriteGuard { raw: self.raw.write(), _held: held }
+    }
+
+    /// Takes it to write if it is free.
+    #[inline]
+    #[track_caller]
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T, R>> {
+        self.raw.try_write().map(|raw| RwLockWriteGuard { raw, _held: Held::got() })
+    }
+}
+
+impl<T: Default, R: Rank> Default for RwLock<T, R> {
+    fn default() -> RwLock<T, R> {
+        RwLock::new(T::default())
+    }
+}
+
+impl<T, R: Rank> Deref for RwLockReadGuard<'_, T, R> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.raw
+    }
+}
+
+impl<T, R: Rank> Deref for RwLockWriteGuard<'_, T, R> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.raw
+    }
+}
+
+impl<T, R: Rank> DerefMut for RwLockWriteGuard<'_, T, R> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.raw
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(any(loom, interleave))))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::super::rank::{Catalog, Flushing, Generation, Write};
+    use super::*;
+
+    /// Whether it is refused, and by what words.
+    fn refused(f: impl FnOnce()) -> Option<String> {
+        let e = catch_unwind(AssertUnwindSafe(f)).err()?;
+        Some(*e.downcast::<String>().unwrap())
+    }
+
+    #[test]
+    fn locks_that_are_taken_the_wrong_way_round_are_refused() {
+        let (catalog, write): (Mutex<(), Catalog>, RwLock<(), Write>) = Default::default();
+        let (one, other): (Mutex<()>, Mutex<()>) = Default::default();
+        {
+            let _c = catalog.lock();
+            let _w = write.read();
+            let _leaf = one.lock();
+        }
+        let words = "the lock Catalog is asked for under Write, which comes after it (base/rank.rs)";
+        let _w = write.write();
+        assert_eq!(refused(|| drop(catalog.lock())).as_deref(), Some(words));
+        assert!(refused(|| drop(write.read())).is_some(), "a second of its kind");
+        assert!(refused(|| drop(catalog.try_lock())).is_none(), "who tries waits for nobody");
+        assert!(refused(|| drop((one.lock(), other.lock()))).is_some(), "a leaf under a leaf");
+        assert!(refused(|| drop(one.lock())).is_none());
+        drop(_w);
+        assert!(refused(|| drop(catalog.lock())).is_none(), "nothing is held any more");
+    }
+
+    #[test]
+    fn what_is_tried_counts_and_memtables_of_several_trees_are_flushed_at_once() {
+        let (one, other): (Mutex<(), Flushing>, Mutex<(), Flushing>) = Default::default();
+        let catalog: Mutex<(), Catalog> = Default::default();
+        let both = (one.lock(), other.lock());
+        let tried = catalog.try_lock();
+        drop(both);
+        assert!(refused(|| drop(one.lock())).is_some(), "under what was tried");
+        drop(tried);
+        drop(one.lock());
+    }
+
+    #[test]
+    fn nobody_waits_under_a_lock_that_comes_later() {
+        let (generation, leaf): (Mutex<(), Generation>, Mutex<()>) = Default::default();
+        let changed = Condvar::new();
+        let mut g = generation.lock();
+        assert!(changed.wait_for(&mut g, Duration::from_nanos(1)));
+        let _leaf = leaf.lock();
+        let wait = || assert!(!changed.wait_for(&mut g, Duration::from_nanos(1)));
+        assert!(refused(wait).is_some());
+    }
+}

@@ -1,0 +1,84 @@
+//! The order in which locks may be taken: the one list of it.
+//!
+//! Each [`Mutex`](super::lock::Mutex) and [`RwLock`](super::lock::RwLock) has a rank in its type. Whoever holds a lock takes only locks of ranks that stand further
+//! below in the list; a lock that names no rank is a [`Leaf`], under which none is taken. Debug builds check it at each lock, whichever
+//! Db it is of, so the first test that takes two locks the wrong way round fails, though nobody meets it from the other side.
+//!
+//! Who only *tries* a lock waits for nobody, and may try it in any order; what is taken under it must stand below all the same.
+//!
+//! No lock is held over a sync of a file, except [`Catalog`] over the manifest's own, [`Flushing`] over those of the tables it is held for, and
+//! those of an ingestion over that of the log.
+
+/// The rank of a lock.
+pub(crate) trait Rank {
+    /// Its place in the list.
+    const ORDER: usize;
+}
+
+macro_rules! ranks {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        enum Order { $($name),* }
+        $($(#[$doc])* pub(crate) enum $name {}
+        impl Rank for $name {
+            const ORDER: usize = Order::$name as usize;
+        })*
+        /// Their names, in order.
+        pub(super) const NAMES: [&str; [$(Order::$name as usize),*].len()] = [$(stringify!($name)),*];
+    };
+}
+
+ranks! {
+    /// Of a Db that is being closed, as a whole.
+    Closing,
+    /// Snapshots are taken, or tables dropped with what they hold.
+    Drops,
+    /// A memtable of a tree becomes a table. Of several trees only in the order of their numbers, or by trying, or while nobody else can be there.
+    Flushing,
+    /// Which trees are behind with their merges, and the pace that follows from it.
+    Pressed,
+    /// The manifest and what it says.
+    Catalog,
+    /// The files of a tree, and whose job holds them.
+    Files,
+    /// The log and the sequence numbers.
+    Write,
+    /// What a transaction has read and written. What it has read is looked at again under it.
+    Transaction,
+    /// What is known of where a tree has nothing.
+    Gaps,
+    /// The view of a tree is replaced.
+    View,
+    /// Live snapshots.
+    Snapshots,
+    /// The trees of a Db.
+    Trees,
+    /// What writers are slowed for.
+    Slowed,
+    /// The threads of the workers.
+    Threads,
+    /// Signals between writers and workers.
+    Generation,
+    /// Why nothing may be written any more.
+    Latched,
+    /// The event log.
+    Events,
+    /// A range deletion is added to a memtable.
+    Deletions,
+    /// What of a Db's reads is recorded, and for whom.
+    Recordings,
+    /// Reads that were recorded for one of them.
+    Recording,
+    /// A file that is opened when it is read.
+    OpenFile,
+    /// What keeps other processes out of the directory.
+    Directory,
+    /// What a test lets fail.
+    Faults,
+    /// Everything under which no other lock is taken.
+    Leaf,
+}
+
+/// Whether a thread may hold several locks of this rank.
+pub(super) fn may_be_several(order: usize) -> bool {
+    order == Flushing::ORDER
+}
