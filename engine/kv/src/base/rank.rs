@@ -70,6 +70,10 @@ ranks! {
     Recording,
     /// A file that is opened when it is read.
     OpenFile,
+    /// Segments of the log that are not synced yet.
+    Unsynced,
+    /// The next segment of the log, which is made ready.
+    Segment,
     /// What keeps other processes out of the directory.
     Directory,
     /// What a test lets fail.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Lsn;
 use crate::base::error::{Error, Result};
-use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, rank};
 use crate::env::LogFile;
 
 /// Makes the log durable up to a position. Shared by all writing threads; see [`Wal::syncer`](super::Wal::syncer).
@@ -17,7 +17,7 @@ pub struct Syncer {
     appended: AtomicU64,
     synced: AtomicU64,
     failed: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<State, rank::Unsynced>,
     done: Condvar,
 }
 

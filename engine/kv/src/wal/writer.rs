@@ -15,7 +15,7 @@ use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, rank};
 use crate::env::{Env, LogFile};
 
 /// Retired segments kept for recycling; more are removed.
@@ -65,7 +65,7 @@ pub struct Wal {
     /// Where the log ended at the last [`rest`](Wal::rest), and where it must end before anything is kept in reserve again.
     rested: Lsn,
     reserve_from: Lsn,
-    slot: Arc<Mutex<Slot>>,
+    slot: Arc<Mutex<Slot, rank::Segment>>,
     syncer: Arc<Syncer>,
     /// Is told when a segment is full and no next one was ready.
     grows: Option<Box<dyn Fn() + Send>>,
@@ -104,7 +104,7 @@ pub struct PrepareJob {
     source: Source,
     /// Touch all pages, not only the first.
     touch: bool,
-    slot: Arc<Mutex<Slot>>,
+    slot: Arc<Mutex<Slot, rank::Segment>>,
 }
 
 debug_by!(PrepareJob, "PrepareJob");
