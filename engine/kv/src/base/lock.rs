@@ -21,7 +21,7 @@ mod held {
     use std::cell::Cell;
     use std::marker::PhantomData;
 
-    use crate::base::rank::{NAMES, Rank, may_be_several};
+    use crate::base::rank::{Leaf, NAMES, Rank, may_be_several};
 
     thread_local! {
         static COUNTS: [Cell<u32>; NAMES.len()] = const { [const { Cell::new(0) }; NAMES.len()] };
@@ -52,6 +52,19 @@ mod held {
         pub fn ask_again(&self) {
             check(R::ORDER, R::ORDER + 1);
         }
+    }
+
+    /// The calling thread is about to pin the epoch.
+    ///
+    /// # Panics
+    /// When it holds a lock that what is let go of then may take.
+    #[track_caller]
+    pub(crate) fn check_pin() {
+        let under_leaf = COUNTS.with(|c| c[Leaf::ORDER].get() > 0);
+        assert!(
+            !under_leaf || std::thread::panicking(),
+            "the epoch is pinned under a lock under which none is taken (base/rank.rs)"
+        );
     }
 
     impl<R: Rank> Drop for Held<R> {
@@ -95,6 +108,8 @@ mod held {
 }
 
 use held::Held;
+#[cfg(all(debug_assertions, not(any(loom, interleave))))]
+pub(crate) use held::check_pin;
 
 /// A lock of rank `R`.
 pub(crate) struct Mutex<T, R = Leaf> {
@@ -311,6 +326,15 @@ mod tests {
         assert!(refused(|| drop(one.lock())).is_some(), "under what was tried");
         drop(tried);
         drop(one.lock());
+    }
+
+    #[test]
+    fn nobody_pins_the_epoch_under_a_leaf() {
+        let (write, leaf): (Mutex<(), Write>, Mutex<()>) = Default::default();
+        let _w = write.lock();
+        assert!(refused(|| drop(crate::base::epoch::pin())).is_none());
+        let _leaf = leaf.lock();
+        assert!(catch_unwind(|| drop(crate::base::epoch::pin())).is_err());
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! below in the list; a lock that names no rank is a [`Leaf`], under which none is taken. Debug builds check it at each lock, whichever
 //! Db it is of, so the first test that takes two locks the wrong way round fails, though nobody meets it from the other side.
 //!
+//! To pin the epoch may let go of what others have replaced, and take the locks of frames, arenas and dead tables for that, which are leaves: so nobody
+//! pins under a leaf, and debug builds check that too.
+//!
 //! Who only *tries* a lock waits for nobody, and may try it in any order; what is taken under it must stand below all the same.
 //!
 //! No lock is held over a sync of a file, except [`Catalog`] over the manifest's own, [`Flushing`] over those of the tables it is held for, and
@@ -52,6 +55,8 @@ ranks! {
     Snapshots,
     /// The trees of a Db.
     Trees,
+    /// Which trees have memtables that wait for their flush.
+    Sealed,
     /// What writers are slowed for.
     Slowed,
     /// The threads of the workers.

@@ -69,7 +69,10 @@ mod real {
 
         /// Pins the calling thread: what it loads meanwhile stays. Keep it short; everybody's garbage waits for it.
         #[inline]
+        #[cfg_attr(debug_assertions, track_caller)]
         pub fn pin() -> Guard {
+            #[cfg(debug_assertions)]
+            crate::base::lock::check_pin();
             Guard(crossbeam_epoch::pin())
         }
 

@@ -139,7 +139,7 @@ pub struct Work {
     /// How many compactions run now.
     pub compacting: AtomicU64,
     /// Trees that have sealed memtables, or had some.
-    pub sealed: Mutex<BTreeSet<TreeId>>,
+    pub sealed: Mutex<BTreeSet<TreeId>, rank::Sealed>,
     /// Trees whose policies may want something.
     pub changed: Mutex<Changed>,
     /// Trees with more runs than their policies' soft limits, with their pressures.
