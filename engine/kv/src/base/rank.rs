@@ -26,6 +26,7 @@ macro_rules! ranks {
             const ORDER: usize = Order::$name as usize;
         })*
         /// Their names, in order.
+        #[cfg(all(debug_assertions, not(any(loom, interleave))))]
         pub(super) const NAMES: [&str; [$(Order::$name as usize),*].len()] = [$(stringify!($name)),*];
     };
 }
@@ -88,6 +89,7 @@ ranks! {
 }
 
 /// Whether a thread may hold several locks of this rank.
+#[cfg(all(debug_assertions, not(any(loom, interleave))))]
 pub(super) fn may_be_several(order: usize) -> bool {
     order == Flushing::ORDER
 }

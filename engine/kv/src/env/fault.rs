@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::lock::elsewhere;
 use crate::base::sync::{Mutex, rank};
 
 use super::mem::{device_error, with_failing_syncs};
@@ -103,7 +104,8 @@ impl Plan {
         let n = plan.done.len() as u64;
         plan.done.push((what, path.clone()));
         if let Some(call) = &plan.call {
-            call(n);
+            // It stands for what another process does.
+            elsewhere(|| call(n));
         }
         let (at, fault, lasting) = plan.fault?;
         if (n == at || (lasting && n > at)) && fault.applies_to(class) {
