@@ -71,7 +71,11 @@ fn options_stay_set() {
     assert_eq!((&options["compression"], &options["hooks"]), (&"none,lz4".into(), &json!({})));
     assert_eq!(t.json(&["stats", "--json"])["trees"][0]["options"], *options);
     let text = t.firn(&["trees"]).good();
-    assert!(text.contains("leveled:8:2:cold") && text.contains("compression=none,lz4 table_size=1m"), "{text}");
+    assert!(
+        text.contains("leveled:ratio=8:level0_runs=2:base=256m:movement=coldest")
+            && text.contains("compression=none,lz4 table_size=1m"),
+        "{text}"
+    );
     for (args, why) in [
         (&["default", "policy=lazy-leveled:1"][..], "ratio"),
         (&["default", "table_size=1"], "table_size is 1; it must be"),
