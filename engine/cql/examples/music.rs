@@ -263,6 +263,7 @@ fn songs() -> Vec<Song> {
 const USERS: [&str; 4] = ["arin", "bob", "eve", "joe"];
 
 /// All users do the same at once, in two threads each: what is counted is right all the same.
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn crowd(site: &Site, rounds: usize) -> Result<()> {
     std::thread::scope(|threads| {
         let work = |user: &'static str| {

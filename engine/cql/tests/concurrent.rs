@@ -20,6 +20,7 @@ fn session(table: &str) -> Session {
     session
 }
 
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn on_each_thread(session: &Session, work: impl Fn(i32, Session) + Sync) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -110,6 +111,7 @@ fn elements_of_lists_are_all_kept() {
 
 /// Each thread says of each change when it was: whoever comes first, the last one counts. A batch is seen whole, in pages too.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn the_greatest_timestamp_wins_and_batches_are_whole() {
     let session = session("CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))");
     let (clock, done, all) =

@@ -419,6 +419,7 @@ fn a_transaction_larger_than_a_batch_is_refused_as_it_grows() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn threads_share_a_queue_a_lock_and_a_counter() {
     let (_db, tree) = store();
     for i in 0..400u32 {

@@ -260,6 +260,7 @@ fn trees_of(sound: &Sound, file: &Path) -> Vec<&'static str> {
 }
 
 /// Calls `work` for each of `n` numbers, on all processors.
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn each(n: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get()).min(8);

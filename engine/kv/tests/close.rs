@@ -139,6 +139,7 @@ fn an_iterator_whose_files_have_gone_says_so() {
 
 /// While an ingestion runs, closing waits, and the lock stays where it is.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_waits_for_who_is_writing() {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
     let (db, tree) = open(&env, 0);
@@ -182,6 +183,7 @@ fn closing_waits_for_who_is_writing() {
 
 /// Threads write, flush and merge while another closes: what they were told is there, and a second opening goes on beside them.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_beside_threads_loses_nothing() {
     for round in 0..9u32 {
         let env: Arc<dyn Env> = Arc::new(MemEnv::new(round.into()));

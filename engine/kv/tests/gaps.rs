@@ -101,6 +101,7 @@ fn what_is_seen_is_the_same_as_without() {
 
 /// One key is there at every moment, always another one: every reader must meet exactly one, among all the deletes.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn a_key_that_wanders_among_deletes_is_always_met() {
     const KEYS: u64 = 500;
     let (db, tree) = open(2);

@@ -263,6 +263,7 @@ fn closing_ends_what_waits() {
 
 /// A merge that lets nothing out hears of the closing, too.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_ends_a_merge_that_drops_everything() {
     for threads in [0, 1] {
         let (judged, inside, go) =
@@ -300,6 +301,7 @@ fn closing_ends_a_merge_that_drops_everything() {
 /// While a job of one tree stands still, a caller who compacts another tree waits for a second one who does so, too; only who needs the
 /// tables of the job is refused.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn only_who_needs_the_tables_of_a_job_that_stands_still_is_refused() {
     let [inside, begun, go] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     // At this rate a merge takes a minute: it is in the middle when it is paused.

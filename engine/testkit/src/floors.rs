@@ -1,277 +1,176 @@
-//! A module imports only lower floors, and every file says what it is: read from the sources.
+//! A room imports only lower floors, files of a room make no rings, and every file says what it is: read from the sources.
 //!
 //! Invariants:
-//! - Every room of a crate, a file or folder in its `src`, has a floor; a room without one is wrong, as importer and as import.
-//! - What is imported is read from tokens: `crate::room::…` wherever it stands, in `use`, in a path, in a macro; groups are looked into, and a
-//!   chain of `super` that leaves the room counts too. A name of the crate's root, `crate::Name`, hides the room that it is from and is wrong.
-//! - What is only compiled for tests is left out, be it an item or a file.
-
-#![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
+//! - Every room of a crate, a file or folder right below its root, has a floor; a room without one is wrong, and so is a file that no module leads to.
+//! - What is imported is every path in code that is not only for tests (see [`modules`](crate::modules)), followed to where its name is from:
+//!   the rooms on the way count, so nothing is carried up by a re-export. A name of the crate's root, `crate::Name`, hides the room that it is from and is wrong.
+//! - Within a room a file depends on the files whose names it uses, wherever they are re-exported, and on those that have a method that it calls
+//!   of a type of another file. A `pub use` alone is a door and no dependency. Files that depend on each other in a circle are a *ring*.
+//! - Rings that are still there are listed exactly: a new one is wrong, and so is one in the list that is gone or has become another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use crate::modules::{Crate, How, files_below};
+use crate::rings::rings;
 
 /// The rooms of a crate.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Plan<'a> {
-    /// Each with its floor.
+    /// Each with its floor. Without any the crate is one room, and its root above it.
     pub floors: &'a [(&'a str, u32)],
     /// Importer and import of one floor, or upwards, that are right.
     pub neighbours: &'a [(&'a str, &'a str)],
+    /// Rings of files that are still there: a line for each file below `src`, an empty one between rings; `#` begins a remark.
+    pub rings: &'a str,
 }
 
-struct Source {
-    /// Below `src`.
-    path: PathBuf,
-    tokens: TokenStream,
-}
+/// Names that the standard library's types have, too: of a call of one nobody knows whose it is.
+const EVERYBODYS: [&str; 32] = [
+    "add", "clear", "clone", "contains", "count", "extend", "filter", "find", "first", "flush", "get", "insert", "is_empty",
+    "iter", "join", "last", "len", "lock", "map", "max", "min", "next", "pop", "push", "read", "remove", "replace", "send",
+    "set", "swap", "take", "write",
+];
 
-/// Looks at all sources below `src`. Gives how many files and how many imports there are.
+/// Looks at all sources below `src`, of a library and of programs. Gives how many files and how many imports of other rooms there are.
 ///
 /// # Errors
 /// All that is wrong, and files that cannot be read or parsed.
 pub fn check(src: &Path, plan: &Plan<'_>) -> Result<(usize, usize), String> {
-    let floors: BTreeMap<&str, u32> = plan.floors.iter().copied().collect();
-    let (mut files, mut wrong, mut imports) = (vec![], vec![], 0);
-    sources(src, src, &mut files, &mut wrong)?;
-    let tests: BTreeSet<PathBuf> = files.iter().flat_map(|f| test_files(&f.path, &f.tokens)).collect();
-    let mut met = BTreeSet::new();
-    for file in &files {
-        let name = file.path.display();
-        let Some(room) = room_of(&file.path) else { continue };
-        let Some(own) = floors.get(&*room) else {
-            wrong.push(format!("{name}: the room {room} has no floor"));
-            continue;
-        };
-        met.insert(room.clone());
-        if tests.iter().any(|t| file.path.starts_with(t) || file.path == t.with_extension("rs")) {
-            continue;
+    let below: Vec<PathBuf> = files_below(src)?.iter().map(|f| f.strip_prefix(src).unwrap_or(f).to_path_buf()).collect();
+    let roots: Vec<&PathBuf> = below.iter().filter(|f| is_root(f)).collect();
+    let mut house = House::default();
+    for root in roots {
+        house.look(&Crate::read(&src.join(root))?, plan);
+    }
+    let mut wrong: Vec<String> = house.wrong.into_iter().collect();
+    let lost = below.iter().filter(|f| !house.files.contains(*f));
+    wrong.extend(lost.map(|f| format!("{}: no module leads to this file", f.display())));
+    let empty = plan.floors.iter().filter(|(room, _)| !house.rooms.contains(*room));
+    wrong.extend(empty.map(|(room, _)| format!("there is no room {room}")));
+    wrong.extend(compare(&house.uses, plan.rings));
+    if wrong.is_empty() { Ok((house.files.len(), house.imports)) } else { Err(wrong.join("\n")) }
+}
+
+fn is_root(file: &Path) -> bool {
+    let names: Vec<_> = file.iter().filter_map(|n| n.to_str()).collect();
+    matches!(names[..], ["lib.rs" | "main.rs"] | ["bin", _] | ["bin", _, "main.rs"])
+}
+
+#[derive(Default)]
+struct House {
+    files: BTreeSet<PathBuf>,
+    rooms: BTreeSet<String>,
+    imports: usize,
+    /// What files of a room depend on, with a name that shows it.
+    uses: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
+    wrong: BTreeSet<String>,
+}
+
+impl House {
+    fn look(&mut self, of: &Crate, plan: &Plan<'_>) {
+        let floors: BTreeMap<&str, u32> = plan.floors.iter().copied().collect();
+        self.files.extend(of.files.iter().cloned());
+        self.wrong.extend(of.silent.iter().map(|f| format!("{}: it does not open with //! and what it is", f.display())));
+        let in_files = || of.modules.iter().filter(|m| m.file != 0 && m.path.len() == 1 && !floors.is_empty());
+        let rooms: BTreeSet<&str> = in_files().map(|m| &*m.path[0]).collect();
+        for module in in_files() {
+            if floors.contains_key(&*module.path[0]) {
+                self.rooms.insert(module.path[0].clone());
+            } else if !module.is_test {
+                let (file, room) = (of.files[module.file].display(), &module.path[0]);
+                self.wrong.insert(format!("{file}: the room {room} has no floor"));
+            }
         }
-        let mut found = vec![];
-        imported(file.tokens.clone(), depth_of(&file.path), &mut found);
-        imports += found.len();
-        for import in found {
-            match floors.get(&*import) {
-                _ if import == room || plan.neighbours.contains(&(&room, &import)) => {}
-                Some(floor) if floor < own => {}
-                Some(_) => wrong.push(format!("{name}: {room} imports {import}, which is not on a lower floor")),
-                None => wrong.push(format!("{name}: crate::{import} is no room; name the room that it is from")),
+        for r in &of.references {
+            let Some(room) = room(of, r.from) else { continue };
+            let (found, path) = (of.find(r.from, &r.path), r.path.join("::"));
+            if r.how != How::ReExport {
+                found.owners.iter().for_each(|owner| self.depend(of, plan, r.from, *owner, &path));
+            }
+            let Some(own) = floors.get(room) else { continue };
+            let name = of.files[of.modules[r.from].file].display();
+            let mut met: BTreeSet<Option<&str>> = found.passed.iter().map(|m| self::room(of, *m)).collect();
+            if r.path[0] == "crate" && r.path.get(1).is_none_or(|first| !rooms.contains(&**first)) {
+                met.insert(None);
+            }
+            for import in met {
+                match import {
+                    Some(import) if import == room => {}
+                    Some(import) => {
+                        self.imports += 1;
+                        let lower = floors.get(import).is_some_and(|floor| floor < own);
+                        if !lower && !plan.neighbours.contains(&(room, import)) {
+                            self.wrong
+                                .insert(format!("{name}: {room} imports {import} ({path}), which is not on a lower floor"));
+                        }
+                    }
+                    None => {
+                        self.wrong.insert(format!("{name}: {path} is of no room; name the room that it is from"));
+                    }
+                }
+            }
+        }
+        self.look_at_methods(of, plan);
+    }
+
+    /// Where a type's methods are in other files than the type, no name of such a file is in what calls them.
+    fn look_at_methods(&mut self, of: &Crate, plan: &Plan<'_>) {
+        let mut places: BTreeMap<(&str, usize), BTreeSet<usize>> = BTreeMap::new();
+        let mut apart = BTreeSet::new();
+        for m in of.methods.iter().filter(|m| !EVERYBODYS.contains(&&*m.name)) {
+            places.entry((&m.name, m.arguments)).or_default().insert(m.module);
+            let file = of.modules[m.module].file;
+            if of.find(m.module, &m.of).owners.iter().any(|owner| of.modules[*owner].file != file) {
+                apart.insert((m.module, &*m.name));
+            }
+        }
+        for (from, name, arguments) in &of.calls {
+            // Without types a method is known only where there is one of its name and arguments.
+            if let Some(only) = places.get(&(&**name, *arguments)).filter(|p| p.len() == 1).and_then(BTreeSet::first)
+                && apart.contains(&(*only, &**name))
+            {
+                self.depend(of, plan, *from, *only, &format!(".{name}()"));
             }
         }
     }
-    let empty = floors.keys().filter(|room| !met.contains(**room));
-    wrong.extend(empty.map(|room| format!("there is no room {room}")));
-    if wrong.is_empty() { Ok((files.len(), imports)) } else { Err(wrong.join("\n")) }
-}
 
-fn said(path: &Path, e: &dyn std::fmt::Display) -> String {
-    format!("{}: {e}", path.display())
-}
-
-fn sources(src: &Path, dir: &Path, out: &mut Vec<Source>, wrong: &mut Vec<String>) -> Result<(), String> {
-    let mut entries = vec![];
-    for entry in std::fs::read_dir(dir).map_err(|e| said(dir, &e))? {
-        entries.push(entry.map_err(|e| said(dir, &e))?.path());
-    }
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            sources(src, &path, out, wrong)?;
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let text = std::fs::read_to_string(&path).map_err(|e| said(&path, &e))?;
-            let tokens = text.parse().map_err(|e| said(&path, &e))?;
-            let path = path.strip_prefix(src).unwrap_or(&path).to_path_buf();
-            if !text.starts_with("//!") {
-                wrong.push(format!("{}: it does not open with //! and what it is", path.display()));
-            }
-            out.push(Source { path, tokens });
+    fn depend(&mut self, of: &Crate, plan: &Plan<'_>, from: usize, on: usize, name: &str) {
+        let file = |module: usize| &of.files[of.modules[module].file];
+        let (from_room, on_room) = (room(of, from), room(of, on));
+        let is_inside = from_room.is_some() && on_room.is_some() && (plan.floors.is_empty() || from_room == on_room);
+        if is_inside && file(from) != file(on) {
+            let on = self.uses.entry(file(from).clone()).or_default().entry(file(on).clone());
+            on.or_insert_with(|| name.to_owned());
         }
     }
-    Ok(())
 }
 
-/// The folder or file right below `src`; none for the root itself.
-fn room_of(path: &Path) -> Option<String> {
-    let first = Path::new(path.iter().next()?);
-    let name = first.file_stem()?.to_string_lossy().into_owned();
-    (path.iter().count() > 1 || !["lib", "main"].contains(&&*name)).then_some(name)
+/// The room that a module is in; none for the root and what is in the root's file.
+fn room(of: &Crate, module: usize) -> Option<&str> {
+    (of.modules[module].file != 0).then(|| of.modules[module].path.first().map(String::as_str)).flatten()
 }
 
-/// How many `super` lead from a file to the root.
-fn depth_of(path: &Path) -> usize {
-    path.iter().count() - usize::from(path.ends_with("mod.rs"))
-}
-
-fn is_punct(tree: Option<&TokenTree>, c: char) -> bool {
-    matches!(tree, Some(TokenTree::Punct(p)) if p.as_char() == c)
-}
-
-fn is_test_only(attribute: &TokenTree) -> bool {
-    // `any(test, …)` and `not(test)` are compiled otherwise too.
-    let text = attribute.to_string().replace(' ', "");
-    text.starts_with("[cfg(test)") || (text.starts_with("[cfg(all(") && text.contains("(test,"))
-}
-
-/// Hands on the tokens that are not only of tests, and to `of_tests` those that are.
-fn without_tests(tokens: TokenStream, of_tests: &mut dyn FnMut(&[TokenTree])) -> Vec<TokenTree> {
-    let all: Vec<TokenTree> = tokens.into_iter().collect();
-    let (mut kept, mut at) = (vec![], 0);
-    while at < all.len() {
-        if is_punct(all.get(at), '#') && all.get(at + 1).is_some_and(is_test_only) {
-            let ends = |t: &TokenTree| match t {
-                TokenTree::Group(g) => g.delimiter() == Delimiter::Brace,
-                t => is_punct(Some(t), ';'),
-            };
-            let end = all[at..].iter().position(ends).map_or(all.len(), |n| at + n + 1);
-            of_tests(&all[at + 2..end]);
-            at = end;
-        } else {
-            kept.push(all[at].clone());
-            at += 1;
-        }
-    }
-    kept
-}
-
-/// The files, or folders, of modules that this file declares only for tests.
-fn test_files(path: &Path, tokens: &TokenStream) -> Vec<PathBuf> {
-    let stem = Path::new(path.file_stem().unwrap_or_default());
-    let parent = path.parent().unwrap_or(Path::new(""));
-    let is_root = ["mod", "lib", "main"].iter().any(|s| stem == Path::new(s));
-    let dir = if is_root { parent.to_path_buf() } else { parent.join(stem) };
-    let mut out = vec![];
-    without_tests(tokens.clone(), &mut |item| {
-        let name = item.windows(3).find_map(|w| match w {
-            [TokenTree::Ident(m), TokenTree::Ident(name), end] if m == "mod" && is_punct(Some(end), ';') => {
-                Some(name.to_string())
-            }
-            _ => None,
+/// What is wrong with the rings, against the list of those that may be.
+fn compare(uses: &BTreeMap<PathBuf, BTreeMap<PathBuf, String>>, listed: &str) -> Vec<String> {
+    let graph = uses.iter().map(|(file, on)| (file.clone(), on.keys().cloned().collect())).collect();
+    let found: BTreeSet<BTreeSet<PathBuf>> = rings(&graph).into_iter().collect();
+    let lines = listed.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect::<Vec<_>>();
+    let known: BTreeSet<BTreeSet<PathBuf>> =
+        lines.split(|l| l.is_empty()).filter(|r| !r.is_empty()).map(|r| r.iter().map(PathBuf::from).collect()).collect();
+    let shown = |ring: &BTreeSet<PathBuf>| ring.iter().map(|f| f.display().to_string()).collect::<Vec<_>>().join("\n");
+    let mut wrong = vec![];
+    for ring in found.difference(&known) {
+        let edges = uses.iter().filter(|(file, _)| ring.contains(*file)).flat_map(|(file, on)| {
+            let inside = on.iter().filter(|(on, _)| ring.contains(*on));
+            inside.map(move |(on, name)| format!("  {} uses {name} of {}", file.display(), on.display()))
         });
-        out.extend(name.map(|n| dir.join(n)));
-    });
-    out
-}
-
-/// The names behind `crate::`, and behind as many `super::` as lead to the root.
-fn imported(tokens: TokenStream, depth: usize, out: &mut Vec<String>) {
-    let all = without_tests(tokens, &mut |_| {});
-    let path_at = |at: usize| is_punct(all.get(at), ':') && is_punct(all.get(at + 1), ':');
-    for at in 0..all.len() {
-        match &all[at] {
-            TokenTree::Group(g) => {
-                let is_module = at >= 2 && matches!(&all[at - 2], TokenTree::Ident(i) if i == "mod");
-                imported(g.stream(), depth + usize::from(is_module), out);
-            }
-            // `$crate` is said by whoever uses the macro.
-            TokenTree::Ident(i) if i == "crate" && path_at(at + 1) && !(at > 0 && is_punct(all.get(at - 1), '$')) => {
-                first_names(all.get(at + 3), out);
-            }
-            TokenTree::Ident(i) if i == "super" && !(at >= 2 && path_at(at - 2)) => {
-                let mut end = at;
-                while matches!(all.get(end + 3), Some(TokenTree::Ident(i)) if i == "super") && path_at(end + 1) {
-                    end += 3;
-                }
-                if (end - at) / 3 + 1 == depth && path_at(end + 1) {
-                    first_names(all.get(end + 3), out);
-                }
-            }
-            _ => {}
-        }
+        let edges: Vec<String> = edges.collect();
+        wrong.push(format!("a ring that is not in the list:\n{}\n{}", shown(ring), edges.join("\n")));
     }
-}
-
-/// The name, or the first names in a group of them.
-fn first_names(tree: Option<&TokenTree>, out: &mut Vec<String>) {
-    match tree {
-        Some(TokenTree::Ident(name)) => out.push(name.to_string()),
-        Some(TokenTree::Group(g)) => {
-            let mut first = true;
-            for t in g.stream() {
-                if first {
-                    first_names(Some(&t), out);
-                }
-                first = is_punct(Some(&t), ',');
-            }
-        }
-        // All of the root: no room is named.
-        Some(other) => out.push(other.to_string()),
-        None => {}
-    }
+    wrong.extend(known.difference(&found).map(|ring| format!("a ring in the list is gone or another:\n{}", shown(ring))));
+    wrong
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLAN: Plan<'_> = Plan { floors: &[("base", 0), ("env", 1), ("wal", 1), ("db", 2)], neighbours: &[("wal", "env")] };
-
-    fn checked(files: &[(&str, &str)]) -> Result<(usize, usize), String> {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static N: AtomicU32 = AtomicU32::new(0);
-        let name = format!("firn-floors-{}-{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed));
-        let dir = std::env::temp_dir().join(name);
-        let rooms = [("lib.rs", "mod base;"), ("base/mod.rs", ""), ("env.rs", ""), ("wal/mod.rs", ""), ("db/mod.rs", "")];
-        for (file, text) in rooms.iter().chain(files) {
-            let path = dir.join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            let head = if text.starts_with("no words") { "" } else { "//! What it is.\n" };
-            std::fs::write(path, format!("{head}{}", text.trim_start_matches("no words"))).unwrap();
-        }
-        let done = check(&dir, &PLAN);
-        std::fs::remove_dir_all(dir).unwrap();
-        done
-    }
-
-    #[test]
-    fn downwards_is_right() {
-        let files = [
-            (
-                "db/mod.rs",
-                "use crate::{base::x, env::{self, y}}; fn f() { crate::wal::g(); m!(crate::base::z) } mod own; use super::base;",
-            ),
-            (
-                "db/own.rs",
-                "use super::super::wal; use super::other; use crate::db::f; macro_rules! m { () => { $crate::Name } }",
-            ),
-            (
-                "wal/mod.rs",
-                "use crate::env; #[cfg(test)] mod far { use crate::db; } #[cfg(all(test, loom))] mod tests; mod inner { use super::env; use super::super::base; }",
-            ),
-            ("wal/tests.rs", "use crate::db; use crate::Db;"),
-        ];
-        assert_eq!(checked(&files), Ok((7, 9)));
-    }
-
-    #[test]
-    fn upwards_and_sideways_is_wrong_however_it_is_written() {
-        for text in [
-            "use crate::db::Snapshot;",
-            "use crate::{db::Snapshot};",
-            "use crate::{base, db};",
-            "fn f() { crate::db::go() }",
-            "m!(crate::db::go());",
-            "use super::super::db;",
-            "#[cfg(test)] mod tests { } use crate::db;",
-            "#[cfg(any(test, fuzzing))] use crate::db;",
-            "use crate::wal;",
-        ] {
-            let e = checked(&[("base/key.rs", text)]).unwrap_err();
-            assert!(e.contains("base/key.rs: base imports") && e.contains("lower floor"), "{text}: {e}");
-        }
-        assert!(checked(&[("env.rs", "use super::db;")]).unwrap_err().contains("env imports db"));
-        assert!(checked(&[("env.rs", "use crate::wal;")]).unwrap_err().contains("env imports wal"));
-    }
-
-    #[test]
-    fn rooms_without_floors_and_names_without_rooms_are_wrong() {
-        assert!(checked(&[("rogue/mod.rs", "use crate::db;")]).unwrap_err().contains("the room rogue has no floor"));
-        assert!(checked(&[("rogue.rs", "")]).unwrap_err().contains("the room rogue has no floor"));
-        assert!(checked(&[("base/a.rs", "use crate::Db;")]).unwrap_err().contains("crate::Db is no room"));
-        assert!(checked(&[("base/a.rs", "use crate::*;")]).unwrap_err().contains("crate::* is no room"));
-        assert!(checked(&[("base/a.rs", "no words")]).unwrap_err().contains("base/a.rs: it does not open"));
-        let e = check(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").as_path(), &PLAN).unwrap_err();
-        assert!(e.contains("there is no room wal"), "{e}");
-    }
-}
+mod tests;

@@ -547,6 +547,7 @@ fn like(ks: &Keyspace, user: [u8; 16], song: [u8; 16]) -> bool {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn l3_likes_are_counted_once() {
     let ks = music();
     let (user, other, song) = (uuid(1), uuid(2), uuid(3));

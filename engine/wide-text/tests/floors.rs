@@ -1,14 +1,17 @@
-//! A module imports only lower floors, and every file says what it is.
+//! A room imports only lower floors, files of a room make no new rings, and every file says what it is.
 
 use std::path::Path;
 
 use firn_testkit::floors::{Plan, check};
 
-const PLAN: Plan<'_> =
-    Plan { floors: &[("text", 0), ("storage_conf", 1), ("files", 1), ("json", 2), ("cli", 2), ("demo", 3)], neighbours: &[] };
+const PLAN: Plan<'_> = Plan {
+    floors: &[("text", 0), ("storage_conf", 1), ("files", 1), ("json", 2), ("cli", 2), ("demo", 3)],
+    neighbours: &[],
+    rings: include_str!("rings.txt"),
+};
 
 #[test]
-fn imports_go_downwards_and_every_file_says_what_it_is() {
+fn imports_go_downwards_and_files_make_no_new_rings() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (files, imports) = check(&src, &PLAN).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert!(files > 20 && imports >= 8, "{files} files, {imports} imports");

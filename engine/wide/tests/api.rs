@@ -219,6 +219,7 @@ fn pages_of_columns_and_key_ranges() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn one_call_sees_one_state_and_counts_add_up() {
     let counters = CfDef { default_validation_class: "CounterColumnType".into(), ..utf8("C") };
     let ks = with(vec![counters]);
@@ -447,6 +448,7 @@ fn what_is_stopped_reads_no_further_and_leaves_no_index() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn an_index_that_is_stopped_in_the_middle_is_whole_or_is_not_there() {
     let wide = open(&MemEnv::new(1), options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();

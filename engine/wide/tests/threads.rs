@@ -297,6 +297,7 @@ fn read(ks: &Keyspace, done: &AtomicBool) {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn history(seed: u64) -> usize {
     let env = MemEnv::new(seed);
     let wide = open(&env, (seed % 3) as usize);

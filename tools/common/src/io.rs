@@ -120,6 +120,26 @@ pub fn list(dir: &Path) -> io::Result<Vec<String>> {
     })
 }
 
+/// Whether a path leads to a directory.
+pub fn is_dir(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// Whether a path leads to a file.
+pub fn is_file(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// Whether a path leads to anything.
+pub fn exists(path: &Path) -> bool {
+    path.exists()
+}
+
+/// Whether a name is taken, be it by a link that leads nowhere.
+pub fn is_taken(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
 /// A stopwatch.
 #[derive(Clone, Copy)]
 pub struct Watch(Instant);

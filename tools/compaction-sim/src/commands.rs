@@ -119,6 +119,7 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<Outcome>>
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(cases.len());
+    #[allow(clippy::disallowed_methods, reason = "threads of the simulator itself: no store runs on them")]
     std::thread::scope(|s| {
         (1..threads).for_each(|_| {
             s.spawn(work);

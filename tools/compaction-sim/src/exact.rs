@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::iter::Peekable;
 use std::path::Path;
 use std::rc::Rc;
@@ -97,7 +97,7 @@ pub struct Exact {
     opener: Arc<TableOpener>,
     active: Buffer,
     sealed: VecDeque<Vec<Entry>>,
-    tables: HashMap<u64, Arc<Vec<Entry>>>,
+    tables: BTreeMap<u64, Arc<Vec<Entry>>>,
     next_id: u64,
     next_seq: Seq,
     live: HashMap<u64, u32>,
@@ -137,7 +137,7 @@ impl Exact {
             opener: Arc::new(opener),
             active,
             sealed: VecDeque::new(),
-            tables: HashMap::new(),
+            tables: BTreeMap::new(),
             next_id: 1,
             next_seq: 1,
             live: HashMap::new(),

@@ -16,7 +16,7 @@
 //! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never grow; a delete goes where no
 //! table outside the job overlaps its piece, as in the engine.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use firn_kv::internals::base::key::{Kind, Trailer};
@@ -193,7 +193,7 @@ pub struct Summary {
     done: u64,
     active: Buffer,
     sealed: VecDeque<Buffer>,
-    tables: HashMap<u64, Vec<Part>>,
+    tables: BTreeMap<u64, Vec<Part>>,
     /// Everything written so far, merged, by phase.
     whole: Vec<Part>,
     next_id: u64,
@@ -224,7 +224,7 @@ impl Summary {
             done: 0,
             active: Buffer::default(),
             sealed: VecDeque::new(),
-            tables: HashMap::new(),
+            tables: BTreeMap::new(),
             whole: vec![],
             next_id: 1,
         })
@@ -722,9 +722,7 @@ impl Store for Summary {
 
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {
         let mut ages = vec![];
-        let mut ids: Vec<&u64> = self.tables.keys().collect();
-        ids.sort_unstable();
-        for p in ids.iter().flat_map(|id| &self.tables[id]).filter(|p| p.deletes > 0.0) {
+        for p in self.tables.values().flatten().filter(|p| p.deletes > 0.0) {
             note_ages(&mut ages, p.deletes, p.deleted_at, now_micros as f64);
         }
         ages

@@ -9,6 +9,7 @@ use firn_kv::MemEnv;
 use firn_kv::OsEnv;
 use firn_kv::internals::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree};
+use firn_tools::io;
 use firn_tools::options::{EVERYWHERE, StoreArgs};
 use firn_tools::output::{Done, Failure, Style, things};
 use firn_wide::Wide;
@@ -126,7 +127,7 @@ impl Global {
     pub fn begins_empty(&self) -> Done<bool> {
         let names = OsEnv::new().list(&self.store.db).unwrap_or_default();
         let foreign = !names.is_empty() && !names.iter().any(|n| n == CURRENT);
-        Ok(!foreign && !self.store.db.is_file() && self.holding()? != Holding::Model)
+        Ok(!foreign && !io::is_file(&self.store.db) && self.holding()? != Holding::Model)
     }
 
     /// What is said when a statement is refused by such a database, once.

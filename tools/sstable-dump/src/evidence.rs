@@ -13,6 +13,7 @@ use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Properties;
 use firn_kv::internals::wal::recover;
 use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::io;
 use firn_tools::output::things;
 use serde_json::Value;
 
@@ -130,7 +131,7 @@ pub fn outdated(names: &Names, dir: &Path, state: &State) -> Result<Option<Strin
         return Ok(None);
     }
     let live = state.trees.values().flat_map(|t| t.tables());
-    let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !path.exists())).count();
+    let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
     let told = Told::read(names, dir)?;
     let events = if told.contradicts(names, dir)?.is_none() { told.evidence } else { Evidence::default() };
     let mut proof = vec![];
@@ -436,7 +437,7 @@ impl Evidence {
     pub fn foreign(&self, names: &Names, dir: &Path) -> Result<BTreeSet<u64>> {
         let (mut foreign, mut known) = (BTreeSet::new(), 0);
         for (&id, &size) in &self.sizes {
-            let Some(path) = names.table(id).filter(|path| path.is_file()) else { continue };
+            let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
             if own_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
                 known += 1;
                 if names.file_len(&table_path(dir, id))? != size {

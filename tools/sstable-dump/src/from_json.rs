@@ -10,7 +10,7 @@ use firn_kv::internals::base::tombstone::{Fragment, Fragments, RangeTombstone};
 use firn_kv::internals::sstable::{TableOptions, TableWriter};
 use firn_kv::{Compression, Error, FilterKind, Summary, SummaryPass};
 use firn_tools::escape;
-use firn_tools::io::{Input, remove};
+use firn_tools::io::{Input, is_taken, remove};
 use firn_tools::output::{Done, Failure, bytes, things};
 use serde_json::{Map, Value, json};
 
@@ -223,7 +223,7 @@ pub fn run(screen: &mut Screen<'_>, args: &FromJsonArgs) -> Done {
 /// # Errors
 /// When the file is there.
 pub fn refuse_existing(out: &Path) -> Done {
-    if out.symlink_metadata().is_ok() {
+    if is_taken(out) {
         return Err(Failure::with_next(format!("{} is there already", out.display()), "name a new file with --out"));
     }
     Ok(env().create_dir_all(&dir_of(out))?)

@@ -17,6 +17,7 @@ use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{Item, SegmentReader, segment_name, segment_number};
 use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::io;
 
 use crate::logcopy;
 use crate::target::{dir_of, env, known, open_file, table_number};
@@ -69,7 +70,7 @@ pub fn own_name(path: &Path) -> Result<Option<String>> {
 }
 
 fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<String>> {
-    if !path.is_file() {
+    if !io::is_file(path) {
         return Ok(None);
     }
     let file = env.open_read(path, false)?;
@@ -138,7 +139,7 @@ impl Names {
             if root != dir {
                 folders.push(root.to_path_buf());
             }
-            folders.extend(env.list(root)?.iter().map(|n| root.join(n)).filter(|p| p.is_dir()));
+            folders.extend(env.list(root)?.iter().map(|n| root.join(n)).filter(|p| io::is_dir(p)));
         }
         Names::among(env, dir, &folders)
     }
@@ -451,7 +452,7 @@ impl Names {
 
     fn told_of(&self, own: &str, name: &str) -> Told {
         let from = self.dir.join(name).display().to_string();
-        let (file, words) = match self.dir.join(own).exists() && !is_ours(name) {
+        let (file, words) = match io::exists(&self.dir.join(own)) && !is_ours(name) {
             true => (own, format!("this file is not {}, or damaged; {from} holds it", holds(own))),
             false => (name, format!("this file holds {}", holds(own))),
         };
@@ -465,7 +466,7 @@ impl Env for Names {
         let mut names = self.env.list(dir)?;
         if dir == self.dir {
             // A directory is none of the store's files, whatever its name.
-            let is_file = |n: &str| !is_ours(n) || !dir.join(n).is_dir();
+            let is_file = |n: &str| !is_ours(n) || !io::is_dir(&dir.join(n));
             names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n) && is_file(n));
             names.extend(self.moved.keys().cloned());
             names.sort_unstable();

@@ -14,6 +14,7 @@ use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::{Table, TableOptions};
 use firn_kv::internals::wal::{SegmentReader, segment_name};
 use firn_kv::{Error, ErrorKind};
+use firn_tools::io;
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use firn_tools::shell;
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ pub struct Report {
 /// When it is there and not empty.
 pub fn make_dir(out: &Path) -> Done {
     let env = env();
-    if env.list(out).is_ok_and(|names| !names.is_empty()) || out.is_file() {
+    if env.list(out).is_ok_and(|names| !names.is_empty()) || io::is_file(out) {
         return Err(Failure::with_next(format!("{} is there and not empty", out.display()), "name a new directory with --out"));
     }
     Ok(env.create_dir_all(out)?)
@@ -236,7 +237,9 @@ fn take_tree(
         for m in &run.tables {
             let path = names.table(m.id).unwrap_or_else(|| table_path(dir, m.id));
             let taken = match names.table(m.id) {
-                Some(path) if path.is_dir() => Err(Error::new(ErrorKind::NotFound, "a directory has its name").in_file(path)),
+                Some(path) if io::is_dir(&path) => {
+                    Err(Error::new(ErrorKind::NotFound, "a directory has its name").in_file(path))
+                }
                 Some(path) => take(&path, out, m.id, m.ingested_seq, &fallback),
                 None => Err(Error::new(ErrorKind::NotFound, "under this name is another table")),
             };
@@ -251,7 +254,7 @@ fn take_tree(
                 Err(e) if e.kind() == ErrorKind::NotFound => report.losses.push(lost_table(
                     path.clone(),
                     match names.table(m.id) {
-                        Some(path) if path.is_dir() => "a directory has its name, and it is not found",
+                        Some(path) if io::is_dir(&path) => "a directory has its name, and it is not found",
                         Some(_) => "the file is missing",
                         None => "another table has its name, and it is not found",
                     },

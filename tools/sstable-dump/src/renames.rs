@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::io;
 use firn_tools::output::{Done, Failure, things};
 use serde_json::json;
 
@@ -24,7 +25,7 @@ fn free(path: &Path, suffix: &str) -> PathBuf {
     };
     let numbered = (2u64..).map(|n| with(format!(".{suffix}-{n}")));
     // There is no end of numbers, so one is free.
-    std::iter::once(with(format!(".{suffix}"))).chain(numbered).find(|p| p.symlink_metadata().is_err()).unwrap_or_default()
+    std::iter::once(with(format!(".{suffix}"))).chain(numbered).find(|p| !io::is_taken(p)).unwrap_or_default()
 }
 
 /// First all files go to names that nothing has, then to their own: so any permutation comes right, and whatever is in between is there
@@ -46,7 +47,7 @@ fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> 
     env.sync_dir(dir)?;
     let mut aside = vec![];
     for (between, to) in waiting {
-        if to.symlink_metadata().is_ok() {
+        if io::is_taken(to) {
             let other = free(to, "aside");
             env.rename(to, &other)?;
             aside.push((to.clone(), other));

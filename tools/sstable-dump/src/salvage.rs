@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_kv::ErrorKind;
-use firn_tools::io::remove;
+use firn_tools::io::{is_dir, remove};
 use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
 use serde_json::json;
@@ -130,7 +130,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
             format!("copy it under its own name, {own}, and salvage that"),
         ));
     }
-    if let Some(more) = args.more.iter().find(|p| kind != Kind::Store || !p.is_dir()) {
+    if let Some(more) = args.more.iter().find(|p| kind != Kind::Store || !is_dir(p)) {
         let next = "name the store's directory first, then directories with more of its files";
         return Err(Failure::with_next(format!("{}: only a store takes more, and only directories", more.display()), next));
     }

@@ -12,6 +12,7 @@ use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Foo
 use firn_kv::internals::wal::{Known, segment_number};
 use firn_kv::{Env, ReadFile};
 use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 
 /// The most memory taken for one block, stored or decoded, in bytes.
@@ -37,10 +38,10 @@ pub fn env() -> Arc<dyn Env> {
 
 /// What `path` is, by its name: what is none of the others is taken for a table.
 pub fn kind(path: &Path) -> Done<Kind> {
-    if path.is_dir() {
+    if io::is_dir(path) {
         return Ok(Kind::Store);
     }
-    if !path.exists() {
+    if !io::exists(path) {
         let e = Error::new(ErrorKind::NotFound, "there is no such file or directory").in_file(path);
         return Err(Failure::Engine(e));
     }

@@ -24,6 +24,7 @@ impl StatementCache {
         Some(found.clone())
     }
 
+    #[allow(clippy::disallowed_methods, reason = "the uses are sorted")]
     pub fn put(&mut self, prepared: Prepared) {
         if self.kept.len() >= self.limit {
             let mut uses: Vec<u64> = self.kept.values().map(|k| k.0).collect();

@@ -229,6 +229,7 @@ impl<T: FromValue + Ord> FromValue for BTreeSet<T> {
 }
 
 impl<T: ToValue> ToValue for HashSet<T> {
+    #[allow(clippy::disallowed_methods, reason = "its bytes are put in order")]
     fn to_value(&self) -> Value {
         Value::Set(self.iter().map(ToValue::to_value).collect())
     }
@@ -253,6 +254,7 @@ impl<K: FromValue + Ord, V: FromValue> FromValue for BTreeMap<K, V> {
 }
 
 impl<K: ToValue, V: ToValue> ToValue for HashMap<K, V> {
+    #[allow(clippy::disallowed_methods, reason = "its bytes are put in order")]
     fn to_value(&self) -> Value {
         Value::Map(self.iter().map(|(k, v)| (k.to_value(), v.to_value())).collect())
     }

@@ -152,6 +152,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
     fn readers_beside_a_writer_see_whole_values_in_order() {
         let alive = Arc::new(AtomicUsize::new(0));
         let shared = Shared::new(Probe::new(&alive, 0));

@@ -215,6 +215,7 @@ fn a_smaller_capacity_takes_effect() {
 
 /// Readers, inserters, evictions, tables dropped while they are read, references kept across evictions.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn threads_always_see_the_right_bytes() {
     const TABLES: usize = 3;
     let blocks = if SMALL { 40 } else { 1000 };

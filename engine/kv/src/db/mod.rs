@@ -408,8 +408,8 @@ impl Core {
         }
         self.tables_changed(&t);
         self.counters.reads.add(&t.view.load_full().reads.told());
-        let handles: Vec<_> = t.files.lock().handles.drain().collect();
-        self.watch.pins.retire(t.id, handles.iter().map(|(_, h)| h));
+        let handles = std::mem::take(&mut t.files.lock().handles);
+        self.watch.pins.retire(t.id, handles.values());
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
         // Handles of the tree may live for long; its memtable need not.
         let active =

@@ -10,7 +10,7 @@
 //! Not seen here: a [`Value`](crate::Value) of an uncompressed table read through a map keeps that file's blocks on the device even
 //! when the file is gone; and a checkpoint that is done shares its files with the Db by hard links.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use crate::base::epoch;
@@ -188,10 +188,10 @@ impl Pins {
     }
 
     /// Bytes of tables that have left the manifest and are still there, of each tree that has some.
-    pub fn pinned_by_tree(&self) -> HashMap<TreeId, u64> {
+    pub fn pinned_by_tree(&self) -> BTreeMap<TreeId, u64> {
         nudge();
         let files: Vec<_> = self.files.lock().iter().map(|f| (f.0, f.1.clone())).collect();
-        let mut pinned = HashMap::new();
+        let mut pinned = BTreeMap::new();
         for (tree, table) in files.iter().filter_map(|(tree, t)| Some((*tree, t.upgrade()?))) {
             *pinned.entry(tree).or_default() += table.meta.size;
         }

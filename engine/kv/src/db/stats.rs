@@ -1,6 +1,6 @@
 //! What a Db can tell about itself: counters, memory, levels, what holds space back.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::key::Seq;
@@ -283,7 +283,7 @@ impl Core {
         };
         let trees = self.trees.read().to_vec();
         let (pinned, writing) = (self.watch.pins.pinned_by_tree(), self.writing());
-        let sum_of = |of: &HashMap<TreeId, u64>, t: &TreeCore| of.get(&t.id).copied().unwrap_or(0);
+        let sum_of = |of: &BTreeMap<TreeId, u64>, t: &TreeCore| of.get(&t.id).copied().unwrap_or(0);
         s.trees = trees.iter().map(|t| self.tree_stats(t, sum_of(&pinned, t), sum_of(&writing, t))).collect();
         s.trees.iter().for_each(|t| s.reads.add(&t.reads));
         let sum = |of: fn(&Space) -> u64| s.trees.iter().map(|t| of(&t.space)).sum();
@@ -340,8 +340,8 @@ impl Core {
     }
 
     /// Bytes of the files that are being written for each tree and are not in the manifest yet.
-    fn writing(&self) -> HashMap<TreeId, u64> {
-        let mut writing = HashMap::new();
+    fn writing(&self) -> BTreeMap<TreeId, u64> {
+        let mut writing = BTreeMap::new();
         for task in self.watch.pins.tasks() {
             let Some(tree) = task.tree().and_then(|id| self.trees.read().by_id(id).cloned()) else { continue };
             // A file whose length is not to be had has just been removed again.

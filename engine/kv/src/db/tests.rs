@@ -314,6 +314,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn two_threads_may_drop_or_make_one_tree() {
     let db = open_with(&MemEnv::new(1), 0);
     for _ in 0..200 {
@@ -341,6 +342,7 @@ fn two_threads_may_drop_or_make_one_tree() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn options_are_changed_beside_ingestions() {
     ends(|| {
         let (db, tree) = open();
@@ -362,6 +364,7 @@ fn options_are_changed_beside_ingestions() {
 
 /// Checkpoints beside a thread that makes trees and writes batches to two of them, flushes, ingests and drops.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
     let env = MemEnv::new(1);
     let db = open_with(&env, 0);

@@ -1,6 +1,6 @@
 //! One tree inside a Db: its view, its options, its locks. The public handle is [`Tree`](super::Tree).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -70,11 +70,11 @@ pub enum Holder {
 #[derive(Default)]
 pub struct Files {
     /// Live tables by number.
-    pub handles: HashMap<u64, Arc<TableHandle>>,
+    pub handles: BTreeMap<u64, Arc<TableHandle>>,
     /// Tables that a running job holds, and whose job it is.
     pub busy: HashMap<u64, Holder>,
     /// Bytes that each running merge reads, by the number of its first table.
-    pub merging: HashMap<u64, u64>,
+    pub merging: BTreeMap<u64, u64>,
     /// What readers of the tree did.
     pub reads: Arc<ReadCounters>,
 }

@@ -395,6 +395,7 @@ fn range_tombstones() {
 /// Four writers with interleaving keys beside readers in both directions: what a writer had finished when a read began is seen,
 /// order holds, nothing comes twice.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn writers_and_readers_at_once() {
     const WRITERS: u64 = 4;
     let each: u64 = if cfg!(miri) { 30 } else { 5_000 };
@@ -467,6 +468,7 @@ fn writers_and_readers_at_once() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn tombstones_beside_readers() {
     let t = table(1 << 20);
     let n = if cfg!(miri) { 10 } else { 300u64 };

@@ -478,6 +478,7 @@ fn a_failed_sync_fails_all_later_ones() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn many_threads_share_syncs_across_segments() {
     let env = TestEnv::default();
     let wal = parking_lot::Mutex::new(open(&env, 0));

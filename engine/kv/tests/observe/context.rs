@@ -51,6 +51,7 @@ fn the_reads_of_an_operation_are_summed_up() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn other_threads_are_not_in_it_and_go_their_usual_way() {
     let (_env, db) = open(options());
     let tree = db.tree("t", piling()).unwrap();

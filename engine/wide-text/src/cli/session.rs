@@ -5,7 +5,7 @@
 //! 6.18) takes text where bytes are expected and it is not hexadecimal, and a column without `validation_class` takes the family's
 //! default.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_kv::Env;
@@ -37,7 +37,7 @@ pub struct Session {
     pub(super) strict: bool,
     keyspace: Option<Keyspace>,
     /// By keyspace and family.
-    assumed: HashMap<(String, String), Assumed>,
+    assumed: BTreeMap<(String, String), Assumed>,
     /// Families that this session dropped and, strictly, still believes in until it asks for the schema again.
     ghosts: Vec<Arc<Family>>,
 }
@@ -66,7 +66,7 @@ pub(super) fn refused_plainly(e: Error) -> Failure {
 impl Session {
     /// A session without a keyspace. `env` gives randomness to fresh UUIDs.
     pub fn new(wide: Wide, env: Arc<dyn Env>, strict: bool) -> Session {
-        Session { wide, env, strict, keyspace: None, assumed: HashMap::new(), ghosts: Vec::new() }
+        Session { wide, env, strict, keyspace: None, assumed: BTreeMap::new(), ghosts: Vec::new() }
     }
 
     /// What asks for the next statement.

@@ -159,6 +159,7 @@ fn crowd(music: &Keyspace) -> Result<()> {
         }
         Ok(())
     };
+    #[allow(clippy::disallowed_methods, reason = "they stand for an application's users")]
     std::thread::scope(|threads| {
         let running: Vec<_> = (0..2 * USERS.len()).map(|n| threads.spawn(move || work(n % USERS.len()))).collect();
         running.into_iter().try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -26,6 +26,7 @@ fn value(store: &Store, f: &Family, key: &[u8], place: &[u8]) -> Option<i64> {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn eight_threads_lose_no_increment() {
     let env = MemEnv::new(1);
     let mut options = options();

@@ -248,6 +248,7 @@ fn a_dropped_family_takes_no_writes_and_a_new_one_of_its_number_is_empty() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn an_update_sees_and_writes_its_partitions_only() {
     let env = MemEnv::new(1);
     let store = open(&env);

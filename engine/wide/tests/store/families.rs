@@ -34,6 +34,7 @@ fn a_family_of_another_store_is_refused_by_the_short_way_too() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn a_dropped_family_is_refused_by_the_short_way_too() {
     let store = open(&MemEnv::new(1));
     let family = store.open_family(spec(1, standard())).unwrap();

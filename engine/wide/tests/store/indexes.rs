@@ -94,6 +94,7 @@ fn an_index_finds_what_a_scan_finds() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn an_index_over_what_is_there_is_built_while_others_write() {
     let env = MemEnv::new(3);
     let store = open(&env);
@@ -119,6 +120,7 @@ fn an_index_over_what_is_there_is_built_while_others_write() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn concurrent_updates_of_one_row_leave_one_value() {
     let env = MemEnv::new(4);
     let store = open(&env);

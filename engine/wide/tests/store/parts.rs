@@ -196,6 +196,7 @@ fn indexes_of_collections_and_keys_find_what_reading_everything_finds() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn an_index_over_elements_is_built_while_others_write() {
     let env = MemEnv::new(3);
     let store = open(&env);

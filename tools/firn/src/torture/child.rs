@@ -3,7 +3,7 @@
 //! Invariants: the expected state on disk is replaced only after the whole store has been compared with it, and after the journals that
 //! go on from it exist. So a kill at any moment, opening included, leaves an expected state with its journals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -148,6 +148,7 @@ fn open(
 }
 
 /// Runs the threads until the cycle's time is over, or until they give up.
+#[allow(clippy::disallowed_methods, reason = "they stand for an application's threads")]
 fn threads(
     shared: &Arc<Shared>,
     plan: &Plan,
@@ -156,7 +157,7 @@ fn threads(
     disk: &FaultEnv,
     longest: u64,
 ) -> Checked<Vec<Checked>> {
-    let mut parts: Vec<HashMap<u32, _>> = (0..plan.threads).map(|_| HashMap::new()).collect();
+    let mut parts: Vec<BTreeMap<u32, _>> = (0..plan.threads).map(|_| BTreeMap::new()).collect();
     for (n, shard) in (0u32..).zip(expected.shards) {
         parts[n as usize % plan.threads as usize].insert(n, shard);
     }

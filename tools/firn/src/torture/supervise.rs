@@ -147,6 +147,7 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
 }
 
 /// Runs a cycle.
+#[allow(clippy::disallowed_methods, reason = "it waits for another process")]
 fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut Tally) -> Done<Told> {
     let plan = &cycle.plan;
     let (mut child, lines) = spawn(cycle.dir, plan.cycle)?;

@@ -1,6 +1,6 @@
 //! One thread of a cycle: takes its steps, keeps its journal, and compares all that it reads with what it knows.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,7 +48,7 @@ pub struct Worker {
     thread: u64,
     journal: Journal,
     /// What the shards of this thread hold.
-    shards: HashMap<u32, Shard>,
+    shards: BTreeMap<u32, Shard>,
     held: Vec<Held>,
 }
 
@@ -73,7 +73,7 @@ impl Shared {
 
 impl Worker {
     /// A thread with the shards that it is to write.
-    pub fn new(shared: Arc<Shared>, thread: u64, journal: Journal, shards: HashMap<u32, Shard>) -> Worker {
+    pub fn new(shared: Arc<Shared>, thread: u64, journal: Journal, shards: BTreeMap<u32, Shard>) -> Worker {
         Worker { shared, thread, journal, shards, held: vec![] }
     }
 

@@ -7,6 +7,7 @@ use firn_kv::internals::manifest::{self, State, TableMeta, TreeState, manifest_n
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
+use firn_tools::io;
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::loss;
 
@@ -119,7 +120,7 @@ fn check_tree(names: &Names, dir: &Path, tree: &TreeState, f: &mut Findings, pro
     let (mut tables, mut runs) = (vec![], vec![]);
     for (i, run) in tree.runs.iter().enumerate() {
         for m in &run.tables {
-            if let Some(path) = names.table(m.id).filter(|path| path.is_file()) {
+            if let Some(path) = names.table(m.id).filter(|path| io::is_file(path)) {
                 match table::check(&path, m.ingested_seq, Some(m), f) {
                     Ok(Some(t)) => {
                         table::check_meta(&t, m, &path, f);
@@ -151,8 +152,10 @@ fn missing(names: &Names, dir: &Path, m: &TableMeta, f: &mut Findings) {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let why = match names.holds(name) {
         Some(held) => format!("a live table is missing: the file of its name holds {held}"),
-        None if path.is_dir() => "a live table is missing: there is a directory of its name, which has to be moved away".into(),
-        None if path.symlink_metadata().is_ok() && !path.exists() => "a live table is missing: this link leads nowhere".into(),
+        None if io::is_dir(&path) => {
+            "a live table is missing: there is a directory of its name, which has to be moved away".into()
+        }
+        None if io::is_taken(&path) && !io::exists(&path) => "a live table is missing: this link leads nowhere".into(),
         None => "a live table is missing".into(),
     };
     let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
@@ -168,7 +171,7 @@ fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
     }
     f.notes.extend(names.strays());
     for id in names.list(dir)?.iter().filter_map(|n| table_number(n)) {
-        let Some(path) = names.table(id).filter(|path| path.is_file()) else { continue };
+        let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
         match table::check(&path, 0, None, f) {
             Err(Failure::Engine(e)) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible | ErrorKind::NotFound) => {
                 f.add(if e.file().is_some() { e } else { e.in_file(&path) });

@@ -234,6 +234,7 @@ fn a_tree_that_is_seldom_written_makes_way() {
 
 /// A writer beside flushes that cannot begin: it stops below the bound, and goes on when they do.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn who_finds_no_memory_waits_for_flushes() {
     let db = open(Arc::new(MemEnv::new(1)), "/db", options(1));
     let trees = trees(&db, 20);

@@ -445,6 +445,7 @@ pub fn counters(b: &Bench, report: &mut Report) -> Done {
     Ok(())
 }
 
+#[allow(clippy::disallowed_methods, reason = "they stand for an application's clients")]
 fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
     std::thread::scope(|s| {
         let threads: Vec<_> = (0..THREADS).map(|t| s.spawn(move || (0..each).try_for_each(|i| work(t * each + i)))).collect();
