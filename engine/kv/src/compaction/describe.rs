@@ -4,7 +4,7 @@
 //! of [`Policy`](super::policy::Policy), the bounds that are checked, the fields of the manifest, JSON, help texts, the table in
 //! `format-spec`, and what tests draw.
 //!
-//! A policy is declared with [`policy!`] in its own file. Invariant: what is written of a value is read back equal.
+//! A policy is declared with `policy!` in its own file. Invariant: what is written of a value is read back equal.
 
 use std::fmt;
 
