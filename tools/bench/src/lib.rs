@@ -1,9 +1,9 @@
 //! The benches of the engine, which `firn bench` and `firn-bench` run: this takes a fresh store through workloads and says how fast, at what price, and what to look at next.
 //!
-//! [`shape`] knows which bench is meant, [`plan`] turns the command line into steps, [`directory`] makes room for the store, [`mod@run`] measures, [`timed`] holds a stopwatch to
-//! the store, [`report`] prints, [`picture`] draws, [`advice`] draws the conclusions. [`duel`] measures two ways by turns, for benches of
-//! the models above the engine. [`ltm`] is that of a store larger than memory, [`cliffs`] measures what
-//! histories do to single operations, [`queue`] the first look behind many deletions, [`small`] what a small store costs, and [`trees`] what
+//! `shape` knows which bench is meant, `plan` turns the command line into steps, `directory` makes room for the store, `run` measures, `timed` holds a stopwatch to
+//! the store, `report` prints, `picture` draws, `advice` draws the conclusions. [`duel`] measures two ways by turns, for benches of
+//! the models above the engine. `ltm` is that of a store larger than memory, `cliffs` measures what
+//! histories do to single operations, `queue` the first look behind many deletions, `small` what a small store costs, and `trees` what
 //! many trees cost.
 
 mod advice;
