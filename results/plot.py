@@ -13,7 +13,9 @@ from html import escape
 from pathlib import Path
 
 COLOURS = ["#2a6fa8", "#e08a3c", "#5b9a57", "#9a6fb0"]
-LEFT, WIDTH, BAR, GAP = 300, 520, 13, 9
+WIDTH, BAR, GAP = 520, 13, 9
+# Columns that the widest letters of a label may take: a renderer may have another font.
+LETTER = 7
 
 
 def read(path):
@@ -24,19 +26,20 @@ def read(path):
 
 def draw(title, series, rows):
     values = [v for _, of in rows for v in of] + [1.0]
+    left = max(len(label) for label, _ in rows) * LETTER + 20
     low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
     scale = WIDTH / max(high - low, 1)
-    x = lambda value: LEFT + (math.log2(value) - low) * scale
+    x = lambda value: left + (math.log2(value) - low) * scale
     top = 62 if len(series) > 1 else 44
     height = top + sum(len(of) * BAR + GAP for _, of in rows) + 24
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 70}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + WIDTH + 70}" height="{height}" '
         'font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="12" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
     ]
     for n, name in enumerate(series if len(series) > 1 else []):
-        at = LEFT + n * 150
+        at = left + n * 150
         out.append(f'<rect x="{at}" y="32" width="10" height="10" fill="{COLOURS[n]}"/>')
         out.append(f'<text x="{at + 15}" y="41">{escape(name)}</text>')
     for power in range(low, high + 1):
@@ -49,7 +52,7 @@ def draw(title, series, rows):
     y = top + 4
     for label, of in rows:
         middle = y + len(of) * BAR / 2 + 4
-        out.append(f'<text x="{LEFT - 10}" y="{middle:.1f}" text-anchor="end">{escape(label)}</text>')
+        out.append(f'<text x="{left - 10}" y="{middle:.1f}" text-anchor="end">{escape(label)}</text>')
         for n, value in enumerate(of):
             begin, end = sorted((x(1.0), x(value)))
             out.append(
