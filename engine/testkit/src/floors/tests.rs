@@ -1,3 +1,7 @@
+//! Each kind of wrong is made in sources of a folder of its own, and found.
+
+#![allow(clippy::disallowed_methods, reason = "temporary directories")]
+
 use super::*;
 
 use std::sync::atomic::{AtomicU32, Ordering};
