@@ -383,6 +383,8 @@ impl Reader<'_> {
                             self.scan_behind(g.stream(), &path);
                             at += 3;
                         }
+                        // `pub(crate)`: who may see something is no import.
+                        _ if path.len() == 1 && ["crate", "self", "super"].contains(&&*path[0]) => {}
                         _ => self.refer(How::Code, path),
                     }
                 }

@@ -44,7 +44,7 @@ fn downwards_is_right() {
             "db/mod.rs",
             "use crate::{base::x, env::{self, y}}; fn f() { crate::wal::g(); m!(crate::base::x) } mod own; use super::base; pub struct Db;",
         ),
-        ("db/own.rs", "use super::super::wal as log; use super::f; use crate::db::f as again; fn h(at: log::Place) {}"),
+        ("db/own.rs", "use super::super::wal as log; use super::f; use crate::db::f as again; thread_local! { pub(crate) static T: u8 = 0; pub(super) static U: u8 = 0; } fn h(at: log::Place) {}"),
         (
             "wal/mod.rs",
             "use crate::env; #[cfg(test)] mod far { use crate::db; } #[cfg(all(test, loom))] mod tests; mod inner { use super::env; use super::super::base; }
