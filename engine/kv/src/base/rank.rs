@@ -74,6 +74,8 @@ ranks! {
     Recordings,
     /// Reads that were recorded for one of them.
     Recording,
+    /// What a recorded walk has counted of one of its sources; which blocks are cached is asked under it.
+    Counted,
     /// A file that is opened when it is read.
     OpenFile,
     /// Segments of the log that are not synced yet.

@@ -140,7 +140,7 @@ debug_by!(Walk, "Walk", read);
 /// A source that counts what is done with it.
 pub struct Traced {
     inner: Source,
-    count: Arc<Mutex<Count>>,
+    count: Arc<Mutex<Count, rank::Counted>>,
     /// The range deletions of all sources.
     shadow: Shadow,
     walk: Arc<Walk>,
@@ -150,7 +150,7 @@ debug_by!(Traced, "Traced", inner);
 
 impl Traced {
     /// `inner`, counted into `count`; `shadow` are all range deletions that the reader is under.
-    pub(crate) fn new(inner: Source, count: Arc<Mutex<Count>>, shadow: Shadow, walk: Arc<Walk>) -> Traced {
+    pub(crate) fn new(inner: Source, count: Arc<Mutex<Count, rank::Counted>>, shadow: Shadow, walk: Arc<Walk>) -> Traced {
         Traced { inner, count, shadow, walk }
     }
 

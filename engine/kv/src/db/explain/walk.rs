@@ -19,7 +19,7 @@ use super::super::view::{MemHandle, View};
 use super::{Noted, ReadCost, ReadOf};
 
 /// What is counted of a source, and the run that it is.
-type Counted = (Arc<Mutex<Count>>, Option<Arc<Run>>);
+type Counted = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<Run>>);
 
 /// What is counted of a cursor.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ pub fn visible(view: &View, range: KeyRange, read: Seq) -> Result<Visible> {
         making.add(cost, blocks, Some(run.clone()), source);
     }
     let Making { counts, sources, shadows, .. } = making;
-    let traced = |(inner, count): (Source, Arc<Mutex<Count>>)| {
+    let traced = |(inner, count): (Source, Arc<Mutex<Count, rank::Counted>>)| {
         let shadow = Shadow::new(shadows.clone(), read);
         Source::Run(RunCursor::traced(Traced::new(inner, count, shadow, walk.clone())))
     };
@@ -87,7 +87,7 @@ struct Making<'a> {
     /// Of the prefix that all keys of the range share, where filters hold prefixes.
     hash: Option<u64>,
     counts: Vec<Counted>,
-    sources: Vec<(Source, Arc<Mutex<Count>>)>,
+    sources: Vec<(Source, Arc<Mutex<Count, rank::Counted>>)>,
     shadows: Vec<Cover>,
 }
 
