@@ -15,14 +15,17 @@
 /// The rank of a lock.
 pub(crate) trait Rank {
     /// Its place in the list.
+    #[cfg(all(debug_assertions, not(any(loom, interleave))))]
     const ORDER: usize;
 }
 
 macro_rules! ranks {
     ($($(#[$doc:meta])* $name:ident,)*) => {
+        #[cfg(all(debug_assertions, not(any(loom, interleave))))]
         enum Order { $($name),* }
         $($(#[$doc])* pub(crate) enum $name {}
         impl Rank for $name {
+            #[cfg(all(debug_assertions, not(any(loom, interleave))))]
             const ORDER: usize = Order::$name as usize;
         })*
         /// Their names, in order.
