@@ -8,6 +8,25 @@
 
 use std::fmt;
 
+/// Columns of a line of help.
+const HELP_WIDTH: usize = 100;
+
+/// A line of help, continued below its text where it is long.
+fn line(head: &str, text: &str) -> String {
+    let (mut out, mut column) = (head.to_owned(), head.chars().count());
+    for word in text.split(' ') {
+        let width = 1 + word.chars().count();
+        if column + width > HELP_WIDTH {
+            out += &format!("\n{:1$}", "", head.chars().count());
+            column = head.chars().count();
+        }
+        out += " ";
+        out += word;
+        column += width;
+    }
+    out + "\n"
+}
+
 /// A policy's name and parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
@@ -261,10 +280,11 @@ impl Description {
     /// The policy and each of its parameters with its default, bounds and meaning: a line each, for help texts.
     pub fn help(&self) -> String {
         let param = |p: &Param| {
-            let given = format!("{}={}", p.name, p.kind.text(&(p.default)()));
-            format!("    {given:<24} {} ({})\n", p.help, p.kind.bounds())
+            let given = format!("    {}={}", p.name, p.kind.text(&(p.default)()));
+            line(&format!("{given:<28}"), &format!("{} ({})", p.help, p.kind.bounds()))
         };
-        format!("  {:<14} {}\n{}", self.name, self.about, self.params.iter().map(param).collect::<String>())
+        let about = line(&format!("  {:<14}", self.name), self.about);
+        about + &self.params.iter().map(param).collect::<String>()
     }
 
     /// The row of the policy in the table of `format-spec/README.md`.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer};
+use crate::base::rank;
 use crate::base::sync::Mutex;
 use crate::env::Env;
 use crate::sstable::Table;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
+use crate::base::rank;
 use crate::base::sync::Mutex;
 use crate::merge::cost::{FilterAnswer, Place, Skipped, SourceCost};
 use crate::merge::merging::Source;
