@@ -7,13 +7,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use firn_kv::cache::{Cache, Slots};
+//! use firn_kv::internals::cache::{Cache, Slots};
 //! let cache = Cache::new(1 << 20);
 //! let table = Arc::new(Slots::new(10));
 //! let mut block = cache.allocate(5);
 //! block.copy_from_slice(b"block");
 //! let kept = cache.insert(&table, 3, block.freeze());
-//! let guard = firn_kv::base::epoch::pin();
+//! let guard = firn_kv::internals::base::epoch::pin();
 //! assert_eq!(table.get(3, &guard).map(|f| &f[..]), Some(&b"block"[..]));
 //! assert_eq!(&kept[..], b"block");
 //! ```

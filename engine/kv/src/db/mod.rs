@@ -170,7 +170,7 @@ impl Db {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use firn_kv::env::mem::MemEnv;
+    /// use firn_kv::MemEnv;
     /// use firn_kv::{Db, DbOptions, TreeOptions};
     /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
     /// tree.put("k", "v")?;
